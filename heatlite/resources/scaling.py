@@ -71,6 +71,8 @@ class ScalingGroup(Group[P_co]):
         steps = list(_steps(plan))
         if number >= len(steps):
             self.data["plan"] = None
+            if not self.keeps_members:
+                self._cool_down()
             return None
         pause = cast(float, plan["pause"]) if 0 < number < cast(int, plan["pauses"]) else 0.0
         return self._step(steps[number], definition, pause)
@@ -113,6 +115,16 @@ class ScalingGroup(Group[P_co]):
         Raises NoActionNeeded if signals do not resize the group.
         """
         raise NoActionNeeded
+
+    def _cool_down(self) -> None:
+        """Begin the cooldown after a create or an update. An earlier one ends no earlier for that."""
+        try:
+            cooldown = self.limits()[2]
+        except NoActionNeeded:
+            return
+        until = max(self.facts.now() + cooldown, cast(float, self.data.get("cooldown_until", 0)))
+        self.data["cooldown_until"] = until
+        self.data["cooldown_reason"] = f"ExactCapacity : {len(self.well())}"
 
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
         low, high, cooldown = self.limits()

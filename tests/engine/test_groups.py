@@ -369,7 +369,7 @@ def test_metadata_follows_what_a_signal_changes(engine: Engine) -> None:
     stack = engine.create(document)
 
     def told() -> Any:
-        return engine.components.reading.metadata(engine.get(stack), engine.row(stack, "b"))
+        return engine.components.reader.metadata(engine.get(stack), engine.row(stack, "b"))
 
     assert told() == {"n": 1, "all": ["v"]}
     signal(engine, stack, "p")
@@ -383,6 +383,7 @@ def test_metadata_follows_what_a_signal_changes(engine: Engine) -> None:
 
 def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
     stack = engine.create(template(g=scaling(thing("v"), low=1, cooldown=60), up=policy(1), fast=policy(1, 5)))
+    engine.clock.pass_(60)
     with engine.clock.held():
         signal(engine, stack, "up")
         since = engine.now_on(stack)
@@ -395,6 +396,24 @@ def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
         engine.clock.pass_(5)
         signal(engine, stack, "up")
         assert len(members(engine, stack)) == 4
+
+
+def test_the_cooldown_begins_with_a_create_and_an_update(engine: Engine) -> None:
+    def wanted(value: str) -> Any:
+        return template(g=scaling(thing(value), low=1, cooldown=60), up=policy(1))
+
+    stack = engine.create(wanted("v"))
+    for _ in range(2):
+        before = members(engine, stack)
+        engine.clock.pass_(50)
+        signal(engine, stack, "up")
+        assert members(engine, stack) == before
+        engine.clock.pass_(10)
+        signal(engine, stack, "up")
+        assert len(members(engine, stack)) == len(before) + 1
+        engine.clock.pass_(60)
+        stack = engine.put(stack, wanted("w"))
+        assert outcome(stack) == "UPDATE_COMPLETE"
 
 
 def test_a_signal_to_a_locked_group_is_ignored(engine: Engine) -> None:

@@ -202,15 +202,17 @@ def test_a_signal_counts_those_that_are_well(group: Group) -> None:
 
 def test_a_signal_that_changes_no_size_is_ignored(group: Group) -> None:
     group.become(**SIZES, resource=OLD, desired_capacity=10)
+    before = dict(group.data)
     with pytest.raises(NoActionNeeded):
         signal(group, asked("change_in_capacity", 5))
-    assert "cooldown_until" not in group.data
+    assert group.data == before
 
 
 @pytest.mark.parametrize(("own", "policys", "seconds"), [(30, None, 30), (30, 90, 90), (30, 0, 0), (None, None, 0)])
 def test_a_cooldown(group: Group, clock: Any, own: int | None, policys: int | None, seconds: int) -> None:
     group.become(**SIZES, resource=OLD, desired_capacity=2, cooldown=own)
     one_more = asked("change_in_capacity", 1, cooldown=policys)
+    clock.time += own or 0
     assert signal(group, one_more) == 3
     if seconds:
         clock.time += seconds - 1
@@ -220,11 +222,12 @@ def test_a_cooldown(group: Group, clock: Any, own: int | None, policys: int | No
     assert signal(group, one_more) == 4
 
 
-def test_the_end_of_a_cooldown_is_seen_in_the_metadata(group: Group) -> None:
+def test_the_end_of_a_cooldown_is_seen_in_the_metadata(group: Group, clock: Any) -> None:
     group.become(**SIZES, resource=OLD, desired_capacity=2, cooldown=60)
-    assert group.now().live_metadata() == {}
+    assert group.now().live_metadata() == {"cooldown_end": {"1970-01-01T00:17:40": "ExactCapacity : 2"}}
+    clock.time += 60
     signal(group, asked("change_in_capacity", 1))
-    assert group.now().live_metadata() == {"cooldown_end": {"1970-01-01T00:17:40": "change_in_capacity : 1"}}
+    assert group.now().live_metadata() == {"cooldown_end": {"1970-01-01T00:18:40": "change_in_capacity : 1"}}
 
 
 # -- attributes ------------------------------------------------------------------------------------
@@ -356,7 +359,7 @@ def test_servers_are_as_the_launch_configuration_says(build: Build) -> None:
         signal(group, asked("change_in_capacity", 1))
 
 
-def test_servers_of_an_autoscaling_group(build: Build) -> None:
+def test_servers_of_an_autoscaling_group(build: Build, clock: Any) -> None:
     group = of_servers(build, CfnAutoScalingGroup)
     sizes = {"MinSize": 1, "MaxSize": 3, "Cooldown": 5}
     group.become(**ZONES, **sizes, LaunchConfigurationName="lc2", VPCZoneIdentifier=["net"])
@@ -364,6 +367,7 @@ def test_servers_of_an_autoscaling_group(build: Build) -> None:
     (server,) = group.nested.definitions.values()
     tags = [named("groupname"), named("AutoScalingGroupName")]
     assert server["properties"] == {**CONFIG, "KeyName": "k", "SubnetId": "net", "Tags": tags}
+    clock.time += 5
     assert signal(group, asked("change_in_capacity", 5)) == 3
     assert group.now().attribute("InstanceList") == "0.0.0.0,0.0.0.0,0.0.0.0"
 
