@@ -342,7 +342,7 @@ def command_line(bench: Bench) -> None:
         folder = bench.new_folder()
         file = folder / "ten.json"
         file.write_text(json.dumps(template(10)))
-        command = [sys.executable, "-m", "heatlite", "up", str(file), "-n", "ten"]
+        command = [sys.executable, "-m", "heatlite", "up", "--yes", str(file), "-n", "ten"]
         bench.add("up.10", _timed(command, folder))
         with bench.heatlite() as server:
             endpoint = ["--endpoint", f"http://127.0.0.1:{server.port}"]

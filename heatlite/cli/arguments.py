@@ -152,4 +152,15 @@ PARAMETER = repeatable("-P", "--parameter", metavar="NAME=VALUE", help="paramete
 STACK = argument("stack", metavar="STACK", help="name or id")
 REASON = argument("--reason", help="reason")
 EXPIRES = "expiry time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"
+YES = argument("-y", "--yes", action="store_true", help="do not ask")
+NO_WAIT = argument("--no-wait", action="store_true", help="return at once; needs a running server")
+EVENTS_FORMAT = argument(
+    "-f", "--format", choices=("text", "json"), default="text", help="json: one line per event, and one for the result"
+)
+FOLLOWED = (NO_WAIT, EVENTS_FORMAT)
+"""Arguments of commands that start an operation and follow it."""
+
+WATCH = argument(
+    "--watch", nargs="?", type=seconds, const=2.0, metavar="SECONDS", help="repeat until Ctrl-C (default: each 2 s)"
+)
 WAIT_TIMEOUT = argument("--timeout", type=seconds, metavar="SECONDS", help="maximum waiting time (exit code 124)")

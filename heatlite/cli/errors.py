@@ -6,6 +6,14 @@ from heatlite.core.errors import Problem
 class CommandError(Exception):
     """The command failed. The text is a sentence for the user."""
 
+    exit_code = 1
+
+
+class Misuse(CommandError):
+    """The command line is wrong: an argument, a setting, or a question that cannot be asked."""
+
+    exit_code = 2
+
 
 class Refused(CommandError):
     """The server answered with an error, whose text this is."""

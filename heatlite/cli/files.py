@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
-from heatlite.cli.errors import CommandError, describe
+from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.template.loader import Path as Place
@@ -66,7 +66,7 @@ def parameters(given: list[str]) -> dict[str, str]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise CommandError(f"-P {item}: a parameter is given as NAME=VALUE.")
+            raise Misuse(f"-P {item}: a parameter is given as NAME=VALUE.")
         out[name] = value
     return out
 

@@ -21,13 +21,18 @@ from heatlite.cli.commands import (
     validate,
 )
 from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.output.progress import report
 from heatlite.cli.session import Host
+from heatlite.core.config import BadSetting
 from heatlite.core.errors import HeatliteError
 
 MODULES = (
     stacks, template_test, validate, maintenance, actions, nodes, types, openstack, server, database, users,
 )  # fmt: skip
 """Modules with commands, in the order of the help text."""
+
+MISUSE = 2
+"""Exit code for a wrong command line or setting, as of argparse."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
@@ -46,18 +51,23 @@ def build_parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str] | None, host: Host) -> int:
     """Run one command line. Returns the exit code.
 
-    0: success; 1: failed or refused; 2: usage error; 124: timeout; 130: interrupted.
+    docs/reference/exit-codes.md lists the codes.
     """
     parsed = build_parser().parse_args(arguments)
     command: Run = parsed.run
     try:
         return command(parsed, host)
     except Refused as error:
+        report(parsed, str(error), error.status)
         print(f"heatlite: {error} (HTTP {error.status})", file=sys.stderr)
     except CommandError as error:
+        report(parsed, str(error))
         print(f"heatlite: {error}", file=sys.stderr)
+        return error.exit_code
     except HeatliteError as error:
+        report(parsed, error.message)
         print(f"heatlite: {error.message}", file=sys.stderr)
+        return MISUSE if isinstance(error, BadSetting) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

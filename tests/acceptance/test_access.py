@@ -86,7 +86,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert server.request("GET", "/stacks").status == 401
 
     command = CommandLine(tmp_path, {"HEATLITE_PROJECT": "demo"})
-    up = command("up", HELLO, HEATLITE_ENDPOINT=server.url, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
+    up = command("up", "-y", HELLO, HEATLITE_ENDPOINT=server.url, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
     assert up.code == 0, up.err
     refused = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url, HEATLITE_PASSWORD="wrong")
     assert (refused.code, refused.err) == (
@@ -96,7 +96,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert (silent.code, silent.err) == (1, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")
 
     database = ("--database", f"sqlite:///{tmp_path / 'heatlite.db'}")
-    found = command("down", "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
+    found = command("down", "--yes", "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
     assert found.code == 0, found.err  # the server was found by its database
 
     need("openstackclient", "python-openstackclient")
@@ -164,10 +164,10 @@ def test_a_stack_beside_its_own(tmp_path: Path) -> None:
         file.write_text(BESIDE)
         proof = {"HEATLITE_ENDPOINT": server.url, "HEATLITE_PROJECT": "demo", "HEATLITE_TOKEN": token}
         command = CommandLine(tmp_path, proof)
-        up = command("up", str(file))
+        up = command("up", "--yes", str(file))
         assert up.code == 0, up.out + up.err
         assert "found" in up.out
-        assert command("down", "beside").code == 0
+        assert command("down", "--yes", "beside").code == 0
         assert command("ls", "-f", "json").data == []
     finally:
         server.stop()
@@ -175,13 +175,13 @@ def test_a_stack_beside_its_own(tmp_path: Path) -> None:
 
 def test_in_one_process_nobody_is_asked(tmp_path: Path) -> None:
     """Whoever has the database has everything."""
-    done = CommandLine(tmp_path)("up", HELLO, HEATLITE_AUTH="basic")
+    done = CommandLine(tmp_path)("up", "--yes", HELLO, HEATLITE_AUTH="basic")
     assert done.code == 0, done.err
 
 
 def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
     done = heatlite(tmp_path, "serve", "--port", "0", "--host", "0.0.0.0", HEATLITE_AUTH="tokens")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"heatlite: The list of tokens ({tmp_path}/.config/heatlite/tokens.toml) cannot be")
 
 

@@ -18,7 +18,7 @@ from heatlite.__main__ import main
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 STORY = str(TEMPLATES / "maintenance-story.yaml")
-UP = ["up", STORY, "-n", "story", "-P", "boot_time=0"]
+UP = ["up", "--yes", STORY, "-n", "story", "-P", "boot_time=0"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,8 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
 
     out = run(*UP).splitlines()
     assert out[0].endswith("Z [story]: CREATE_IN_PROGRESS  Stack CREATE started")
-    assert out[-3].endswith("Z [story]: CREATE_COMPLETE  Stack CREATE completed successfully")
+    assert out[-4].endswith("Z [story]: CREATE_COMPLETE  Stack CREATE completed successfully")
+    assert out[-3].endswith(": 4 created")
     assert out[-2].startswith('members = ["')
     assert out[-1].startswith("token = ")
     assert sum("CREATE_COMPLETE  state changed" in line for line in out) == 4
@@ -66,7 +67,7 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
     assert run("mark-unhealthy", "story", "member_1", "--reason", "disk errors") == (
         "story.member_1: CHECK_FAILED  disk errors\n"
     )
-    assert "± member_1  (OS::Heat::TestResource)  unhealthy: disk errors\n" in run("plan", *UP[1:])
+    assert "± member_1  (OS::Heat::TestResource)  unhealthy: disk errors\n" in run("plan", *UP[2:])
     assert states(run)["member_1"] == "CHECK_FAILED"
     out = run(*UP).splitlines()
     assert "[story.member_1]: CREATE_COMPLETE" in "\n".join(out)
@@ -77,7 +78,7 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
 
     run("mark-unhealthy", "story", "member_2")
     assert run("mark-healthy", "story", "member_2", "--reason", "fixed") == "story.member_2: CHECK_COMPLETE  fixed\n"
-    assert "1 replaced" not in run("plan", *UP[1:])
+    assert "1 replaced" not in run("plan", *UP[2:])
 
 
 def test_confirm_shows_the_plan_and_does_that_or_nothing(
@@ -94,14 +95,22 @@ def test_confirm_shows_the_plan_and_does_that_or_nothing(
         (tmp_path / "s.yaml").write_text("\n".join(lines))
         return str(tmp_path / "s.yaml")
 
-    def answer(text: str) -> None:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
 
+    def answer(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Terminal(text))
+
+    assert run("up", write("one"), code=2) == (
+        "heatlite: `up` changes a stack, and there is no terminal to ask on. Give --yes to go on without a question.\n"
+    )
+    assert run("plan", write("one"), "--detailed-exitcode", code=2) == ""
     answer("no\n")
-    assert run("up", write("one"), "--confirm", code=1) == "Do it? [y/N] heatlite: Nothing was done.\n"
+    assert run("up", write("one"), code=1) == "Do it? [y/N] heatlite: Nothing was done.\n"
     assert run("ls") == ""
     answer("y\n")
-    out = run("up", write("one"), "--confirm")
+    out = run("up", write("one"))
     assert out.startswith(
         "+ a  (OS::Heat::TestResource)\n    update_replace_value: one\n    value: one\n"
         '+ b  (OS::Heat::Value)\n    value: ["(known after the update)", "******"]\n'
@@ -109,9 +118,9 @@ def test_confirm_shows_the_plan_and_does_that_or_nothing(
     )
     assert "CREATE_COMPLETE" in out
     answer("")
-    assert run("up", write("two"), "--confirm", code=1).endswith("heatlite: Nothing was done.\n")
+    assert run("up", write("two"), code=1).endswith("heatlite: Nothing was done.\n")
     answer("yes\n")
-    out = run("up", write("two"), "--confirm")
+    out = run("up", write("two"))
     assert out.startswith(
         "± a  (OS::Heat::TestResource)  a property changed that cannot be changed in place\n"
         "    update_replace_value: one → two  (replaces)\n    value: one → two\n"
@@ -119,16 +128,45 @@ def test_confirm_shows_the_plan_and_does_that_or_nothing(
         '    value: ["one", "******"] → ["(known after the update)", "******"]  (from a)\n'
         "Plan: 0 added, 1 updated, 1 replaced, 0 deleted, 0 unchanged.\n"
     )
-    assert "UPDATE_COMPLETE" in out
-    listed = json.loads(run("plan", write("two"), "-f", "json"))
+    assert out.splitlines()[-1].startswith("s: UPDATE_COMPLETE in ")
+    listed = json.loads(run("plan", write("two"), "-f", "json", "--detailed-exitcode"))
     assert [(item["change"], item["resource_name"]) for item in listed] == [("unchanged", "a"), ("unchanged", "b")]
+    answer("")  # without changes there is no question
+    assert "UPDATE_COMPLETE" in run("up", write("two"))
+    answer("n\n")
+    asked = run("down", "s", code=1)
+    assert asked == "Delete the stack s with 2 resources? [y/N] heatlite: Nothing was done.\n"
+
+
+def test_results_for_programs(run: Callable[..., str], tmp_path: Path) -> None:
+    def write(value: str) -> str:
+        a = f"a: {{type: OS::Heat::TestResource, properties: {{update_replace_value: '{value}'}}}}"
+        b = "b: {type: OS::Heat::TestResource, properties: {value: x}}"
+        (tmp_path / "s.yaml").write_text(
+            f"{{heat_template_version: 2021-04-16, resources: {{{a}, {b}}}, outputs: {{o: {{value: {value}}}}}}}"
+        )
+        return str(tmp_path / "s.yaml")
+
+    def records(*words: str, code: int = 0) -> list[dict[str, object]]:
+        main_out = run(*words, "-f", "json", code=code)
+        return [json.loads(line) for line in main_out.splitlines()]
+
+    *events, result = records("up", "-y", write("1"))
+    assert {event["type"] for event in events} == {"event"} and events[0]["stack_name"] == "s"
+    assert (result["type"], result["stack_status"], result["outputs"]) == ("result", "CREATE_COMPLETE", {"o": 1})
+    assert result["counts"] == {"created": 2}
+    assert records("up", "-y", write("2"))[-1]["counts"] == {"replaced": 1, "kept": 1}
+    assert records("check", "s")[-1]["stack_status"] == "CHECK_COMPLETE"
+    assert "needs a running server" in run("down", "-y", "s", "--no-wait", code=2)
+    *_, result = records("down", "-y", "s")
+    assert (result["stack_status"], result["counts"]) == ("DELETE_COMPLETE", {"deleted": 2})
 
 
 def test_a_bad_template_is_told_whole(run: Callable[..., str], tmp_path: Path) -> None:
     lines = ["heat_template_version: 2021-04-16", "resources:", "  a: {type: No::Such}", "  b: {type: No::Other}"]
     (tmp_path / "bad.yaml").write_text("\n".join(lines))
-    for command in ("up", "plan"):
-        message = run(command, str(tmp_path / "bad.yaml"), code=1)
+    for command in (("up", "-y"), ("plan",)):
+        message = run(*command, str(tmp_path / "bad.yaml"), code=1)
         first, second = message.splitlines()
         assert first.startswith(f"heatlite: {tmp_path}/bad.yaml:3:")
         assert "The Resource Type (No::Such) could not be found." in first
@@ -163,8 +201,8 @@ def test_all_that_the_cloud_does_not_have_is_told_with_its_place(run: Callable[.
     for name, lines in files.items():
         (tmp_path / name).write_text("\n".join(lines))
     words = [f"{tmp_path}/bad.yaml", "-e", f"{tmp_path}/e.yaml", "-P", "key=none", "--cloud", "simulated"]
-    for command in ("up", "plan"):
-        message = run(command, *words, code=1).replace("The cloud is simulated: nothing in it is real.\n", "")
+    for command in (("up", "-y"), ("plan",)):
+        message = run(*command, *words, code=1).replace("The cloud is simulated: nothing in it is real.\n", "")
         told = [line.split(": error: ") for line in message.removeprefix("heatlite: ").splitlines()]
         assert [place.removeprefix(f"{tmp_path}/") for place, _ in told] == [
             "-P", "bad.yaml:4:26", "bad.yaml:10:7", "bad.yaml:12:10", "bad.yaml:13:49", "bad.yaml:13:58",
@@ -177,7 +215,7 @@ def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     run(*UP)
     out = run("lock", "story", "--level", "stacks", "--reason", "disk swap", "--expires", "+2h")
     assert "[story]: LOCK_COMPLETE" in out
-    for refused in (UP, ["mark-unhealthy", "story", "member_2"], ["down", "story"]):
+    for refused in (UP, ["mark-unhealthy", "story", "member_2"], ["down", "--yes", "story"]):
         message = run(*refused, code=1)
         assert "disk swap" in message
         assert "unlock" in message
@@ -214,30 +252,30 @@ def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
         "  ok: {type: OS::Heat::RandomString}\n"
         "  boom: {type: OS::Heat::TestResource, properties: {fail: true}, depends_on: ok}\n"
     )
-    failed = run("up", str(path), code=1)
-    assert failed.splitlines()[0].startswith("boom: CREATE_FAILED  Resource CREATE failed")
+    failed = run("up", "--yes", str(path), code=1)
+    assert failed.splitlines()[0] == "boom: CREATE_FAILED"
     assert failed.splitlines()[1].startswith("  boom (OS::Heat::TestResource): CREATE_FAILED  ValueError")
-    assert len(failed.splitlines()) == 2
+    assert failed.splitlines()[2:] == ["Continue with: heatlite retry boom"]
 
-    failed = run("up", str(path), "-n", "back", "--rollback", code=1)
-    assert failed.splitlines()[0].startswith("back: ROLLBACK_COMPLETE")
+    failed = run("up", "--yes", str(path), "-n", "back", "--rollback", code=1)
+    assert failed.splitlines()[0] == "back: ROLLBACK_COMPLETE"
     assert failed.splitlines()[1].startswith("  boom (OS::Heat::TestResource): CREATE_FAILED  ValueError")
     assert run("resources", "back") == ""
 
     again = run("retry", "boom", code=1)
-    assert again.splitlines()[0].startswith("boom: CREATE_FAILED  Resource CREATE failed")
+    assert again.splitlines()[0] == "boom: CREATE_FAILED"
     assert "Stack back is ROLLBACK_COMPLETE: there is no failed create or update" in run("retry", "back", code=1)
     path.write_text(
         "heat_template_version: 2018-08-31\n"
         "resources:\n"
         "  kept: {type: OS::Heat::RandomString, deletion_policy: Retain}\n"
     )
-    run("up", str(path), "-n", "kept")
-    out = run("down", "--force", "kept")
+    run("up", "--yes", str(path), "-n", "kept")
+    out = run("down", "--yes", "--force", "kept")
     assert "DELETE_COMPLETE  Stack DELETE completed successfully. Left behind: kept (OS::Heat::RandomString, " in out
 
-    assert run("down", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
-    unknown = run("up", STORY, "-P", "size=1", code=1)
+    assert run("down", "--yes", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
+    unknown = run("up", "--yes", STORY, "-P", "size=1", code=1)
     assert unknown == "heatlite: -P: error: The Parameter (size) was not defined in template. (HTTP 400)\n"
 
 
@@ -246,9 +284,9 @@ def test_down(run: Callable[..., str]) -> None:
     lines = run("events", "story").splitlines()
     assert lines[0].endswith("[story]: CREATE_IN_PROGRESS  Stack CREATE started")
     assert len(json.loads(run("events", "story", "--format", "json"))) == len(lines)
-    assert (
-        run("down", "story").splitlines()[-1].endswith("[story]: DELETE_COMPLETE  Stack DELETE completed successfully")
-    )
+    *_, ended, summary = run("down", "--yes", "story").splitlines()
+    assert ended.endswith("[story]: DELETE_COMPLETE  Stack DELETE completed successfully")
+    assert summary.startswith("story: DELETE_COMPLETE in ") and summary.endswith(": 4 deleted")
     assert run("ls") == ""
 
 
@@ -278,10 +316,10 @@ def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: P
         "heat_template_version: 2018-08-31\n"
         "resources: {slow: {type: OS::Heat::TestResource, properties: {wait_secs: 1.5}}}\n"
     )
-    code, errors = interrupted(["up", str(path)], "slow.slow")
+    code, errors = interrupted(["up", "--yes", str(path)], "slow.slow")
     assert "continue with: heatlite up" in errors
     assert code == 130
-    assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
+    assert "[slow]: CREATE_COMPLETE" in run("up", "--yes", str(path))
     assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
 
 
@@ -315,8 +353,8 @@ def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
         path.write_text(f"heat_template_version: 2021-04-16\nresources: {{a: {resource}}}\n")
         return str(path)
 
-    run("up", write("good", ""))
-    run("up", write("bad", "fail: true"), code=1)
+    run("up", "--yes", write("good", ""))
+    run("up", "--yes", write("bad", "fail: true"), code=1)
     listed = json.loads(run("action", "list", "-f", "json"))
     assert [item["status"] for item in listed] == ["FAILED", "SUCCEEDED"]
     bad, good = listed
@@ -338,7 +376,7 @@ def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_pa
         "heat_template_version: 2021-04-16\n"
         "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 8}}}}\n"
     )
-    assert interrupted(["up", str(tmp_path / "slow.yaml")], "slow.a")[0] == 130
+    assert interrupted(["up", "--yes", str(tmp_path / "slow.yaml")], "slow.a")[0] == 130
     action = run("action", "list", "-f", "value", "-c", "id").strip()
     code, errors = interrupted(["action", "wait", action], ": R")
     assert code == 130
@@ -353,9 +391,9 @@ def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: 
     (tmp_path / "small.yaml").write_text(
         "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Heat::Value, properties: {value: v}}}\n"
     )
-    run("up", str(tmp_path / "small.yaml"))
+    run("up", "--yes", str(tmp_path / "small.yaml"))
     for _ in range(2):
-        run("up", str(tmp_path / "small.yaml"))
+        run("up", "--yes", str(tmp_path / "small.yaml"))
     assert len(run("action", "list", "-f", "value", "-c", "id", "--limit", "0").splitlines()) == 3
 
     def limited(limit: int) -> tuple[list[str], str]:
@@ -370,7 +408,7 @@ def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: 
 
 
 def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> None:
-    assert run("ls", "--database", "foo", code=1).startswith("heatlite: Unknown kind of database")
+    assert run("ls", "--database", "foo", code=2).startswith("heatlite: Unknown kind of database")
     (tmp_path / "text.db").write_text("no database at all" * 100)
     assert "file is not a database" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
     assert "Not a directory" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db/below.db", code=1)
@@ -385,19 +423,20 @@ def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> 
     file = tmp_path / "net.yaml"
     file.write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")
     simulated = ("--cloud", "simulated")
-    run("up", str(file), *simulated)
+    run("up", "--yes", str(file), *simulated)
     recorded = json.loads(run("show", "net", "-f", "json"))["cloud"]
     assert (recorded["name"], recorded["project_id"]) == ("simulated", "default")
-    for words in (["down", "net"], ["check", "net"], ["up", str(file)], ["plan", str(file)], ["lock", "net"]):
+    file_words = ["up", "-y", str(file)]
+    for words in (["down", "-y", "net"], ["check", "net"], file_words, ["plan", str(file)], ["lock", "net"]):
         said = run(*words, code=1)
         assert f"Stack net has its objects in the cloud simulated ({recorded['auth_url']}" in said, words
         assert "no cloud is set here" in said
     assert states(run, "net") == {"net": "CREATE_COMPLETE"}
     for path in tmp_path.rglob("heatlite.cloud*"):
         path.unlink()
-    assert "the cloud that is set here is simulated (simulated:" in run("down", "net", *simulated, code=1)
-    run("up", str(file), *simulated, "--adopt-cloud")
+    assert "the cloud that is set here is simulated (simulated:" in run("down", "--yes", "net", *simulated, code=1)
+    run("up", "--yes", str(file), *simulated, "--adopt-cloud")
     assert json.loads(run("show", "net", "-f", "json"))["cloud"]["auth_url"] != recorded["auth_url"]
     events = json.loads(run("events", "net", "--format", "json"))
     assert any("has it adopt the cloud simulated" in event["resource_status_reason"] for event in events)
-    run("down", "net", *simulated)
+    run("down", "--yes", "net", *simulated)

@@ -76,7 +76,7 @@ def agents(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[di
     """The stack, and an agent beside each of its machines. Their service writes what is done to it into the file
     ``log``, and restarts only while the file ``go`` is there."""
     log, started = tmp_path / "log", {}
-    run("up", STACK, "-n", "db")
+    run("up", "--yes", STACK, "-n", "db")
     with ExitStack() as ends:
         for name in NODES:
             service = tmp_path / f"{name}-service"
@@ -115,7 +115,7 @@ def test_a_rolling_restart_under_a_lock(
         first = "db1 restart postgresql\n"
         eventually(lambda: machines.exists() and machines.read_text() == first, "the first restart begins", PATIENCE)
         assert "PLAYBOOK" in run("unlock", "db", code=1)
-        assert "under maintenance" in run("up", STACK, "-n", "db", code=1)
+        assert "under maintenance" in run("up", "--yes", STACK, "-n", "db", code=1)
         stack_id = json.loads(run("show", "db", "-f", "json", "-c", "id"))["id"]
         policy = f"/v1/default/stacks/db/{stack_id}/resources/more_readers"
         assert site.request("POST", f"{policy}/signal", {}).status == 200

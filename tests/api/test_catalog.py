@@ -190,7 +190,9 @@ class TestValidate:
 
 def test_build_info(refusing: Heat) -> None:
     revision = {"revision": heatlite.__version__}
-    assert refusing.get("/build_info") == {"api": revision, "engine": revision, "cloud": None}
+    assert refusing.get("/build_info") == {
+        "api": revision, "engine": revision, "cloud": None, "user": "anonymous",
+    }  # fmt: skip
 
 
 def test_services(heat: Heat) -> None:

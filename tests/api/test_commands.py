@@ -58,7 +58,7 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
         return "".join(said).count(words) == count
 
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(Here(heat), "down s")
+        first = pool.submit(Here(heat), "down -y s")
         until(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
         (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
         heat.call("POST", f"/actions/{action['id']}", {"signal": "SUSPEND"}, code=202)
@@ -67,7 +67,7 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
             message = heat.fault("DELETE", path, code=409)[1]
             assert f"resume it (heatlite action signal {action['id']} RESUME" in message
             assert message.endswith(", or cancel it.")
-            second = pool.submit(Here(heat), "down s")
+            second = pool.submit(Here(heat), "down -y s")
             resumed = f"is SUSPENDED. Continue it with: heatlite action signal {action['id']} RESUME;"
             until(lambda: tells(2, resumed))
             assert not first.done() and not second.done()
@@ -101,7 +101,7 @@ def test_what_is_protected_is_shown_and_refused_with_the_way_out(
     plan = capsys.readouterr().out
     assert "! a  (OS::Heat::TestResource)  it would be deleted, but resource a of stack s is protected" in plan
     assert "1 would fail" in plan
-    for line in (f"up {file} -n s", "down s", "down s --force"):
+    for line in (f"up -y {file} -n s", "down -y s", "down -y s --force"):
         assert command(line) == 1
         assert "heatlite unprotect s" in capsys.readouterr().err
     heat.fault("POST", f"{path}/actions", {"protect": {"resource": "zz"}}, code=404)
@@ -110,7 +110,7 @@ def test_what_is_protected_is_shown_and_refused_with_the_way_out(
     events = heat.call("GET", f"{path}/events").json["events"]
     told = {(one["resource_name"], one["resource_status"], one["resource_status_reason"]) for one in events}
     assert ("a", "UNPROTECT_COMPLETE", "unprotect by anonymous: moved") in told
-    assert command("down s") == 0
+    assert command("down -y s") == 0
 
 
 class Later(Clock):
@@ -129,7 +129,7 @@ def test_what_an_earlier_lock_refused_is_listed_by_itself(tmp_path: Path, capsys
         heat = Heat(server.app)
         heat.create(template(a=value()))
         command = Here(heat)
-        assert (command("lock s"), command("down s"), command("unlock s")) == (0, 1, 0)
+        assert (command("lock s"), command("down -y s"), command("unlock s")) == (0, 1, 0)
         clock.hours = 1
         assert (command("lock s"), command("mark-unhealthy s a")) == (0, 1)
         capsys.readouterr()

@@ -215,8 +215,8 @@ def test_the_command_line_shows_nothing_with_and_without_the_library(tmp_path: P
     file.write_text(json.dumps(plain(True) | {"outputs": {}}))
     environ = {"HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
     whole = [[*words, "--database", sqlite(tmp_path)] for words in (
-        ("up", str(file), "--confirm", "--parameter", f"secret={SECRET}"), ("show", "s"), ("resources", "s"),
-        ("events", "s"), ("ls",), ("action", "list"), ("up", str(file), "--parameter", f"secret={SECRET} again"),
+        ("up", str(file), "-y", "--parameter", f"secret={SECRET}"), ("show", "s"), ("resources", "s"),
+        ("events", "s"), ("ls",), ("action", "list"), ("up", str(file), "-y", "--parameter", f"secret={SECRET} again"),
     )]  # fmt: skip
     command = [sys.executable, "-W", "ignore", "-c", code, json.dumps(whole)]
     done = subprocess.run(

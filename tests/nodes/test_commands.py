@@ -79,18 +79,20 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("line", "text"),
+    ("line", "code", "text"),
     [
-        ("run s a", "Give a KIND, or a file with --script"),
-        ("run s a script --arg word", "--arg word: has to be NAME=VALUE"),
-        ("run s a script --args [1]", "--args has to be a JSON object"),
-        ("run s a script --args {", "--args is not JSON"),
-        ("run s a --script /nowhere", "/nowhere: cannot be read"),
-        ("run s nowhere script", "The Node (nowhere) could not be found in stack s"),
-        ("token s a", "its metadata has no heatlite_agent"),
+        ("run s a", 2, "Give a KIND, or a file with --script"),
+        ("run s a script --arg word", 2, "--arg word: has to be NAME=VALUE"),
+        ("run s a script --args [1]", 2, "--args has to be a JSON object"),
+        ("run s a script --args {", 2, "--args is not JSON"),
+        ("run s a --script /nowhere", 1, "/nowhere: cannot be read"),
+        ("run s nowhere script", 1, "The Node (nowhere) could not be found in stack s"),
+        ("token s a", 1, "its metadata has no heatlite_agent"),
     ],
 )
-def test_what_is_wrong_is_said(node: Here, capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
-    assert node(line) == 1
+def test_what_is_wrong_is_said(
+    node: Here, capsys: pytest.CaptureFixture[str], line: str, code: int, text: str
+) -> None:
+    assert node(line) == code
     assert text in capsys.readouterr().err
     assert node.site.store.node_actions.page("demo") == []

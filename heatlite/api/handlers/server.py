@@ -55,9 +55,14 @@ class BuildInfo:
         self._types = types
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """Return the version of heatlite and the name of the cloud."""
+        """Return the version of heatlite, the name of the cloud, and that of the caller."""
         revision = {"revision": heatlite.__version__}
-        resp.media = {"api": revision, "engine": revision, "cloud": self._types.installation.cloud or None}
+        resp.media = {
+            "api": revision,
+            "engine": revision,
+            "cloud": self._types.installation.cloud or None,
+            "user": req.caller.user,
+        }
 
 
 class Engines:

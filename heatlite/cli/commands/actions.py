@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from heatlite.cli.arguments import LIMIT, LISTING, WAIT_TIMEOUT, CommandGroup, argument, only, repeatable
+from heatlite.cli.arguments import LIMIT, LISTING, WAIT_TIMEOUT, WATCH, YES, CommandGroup, argument, only, repeatable
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.output import render
 from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE
+from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 
 COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")
@@ -48,6 +49,7 @@ def line(action: Object) -> str:
         help="name, target, action, created_at, status (repeatable, or separated by commas)",
     ),
     LIMIT,
+    WATCH,
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of the project, newest first unless --sort is given."""
@@ -58,8 +60,9 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         if arguments.target:
             query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
-        found, are_more = pages(session.client, "/actions", "actions", query, arguments.limit)
-    print_page(found, are_more, COLUMNS, arguments)
+        for _ in render.watching(arguments.watch):
+            found, are_more = pages(session.client, "/actions", "actions", {**query}, arguments.limit)
+            print_page(found, are_more, COLUMNS, arguments)
     return 0
 
 
@@ -121,9 +124,13 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     ACTION,
     argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper),
     argument("--force", action="store_true", help="with CANCEL: force-cancel even if a worker holds the action"),
+    YES,
 )
 def signal(arguments: argparse.Namespace, host: Host) -> int:
     """Cancel, suspend or resume an action."""
+    if arguments.force:
+        need_consent(arguments, "--force takes the action from its worker")
+        agree(arguments, f"Cancel {arguments.action}, even if a worker holds it?")
     body = {"signal": arguments.signal, **({"force": True} if arguments.force else {})}
     with connect(arguments, host) as session:
         answer = session.client.request("POST", f"/actions/{part(arguments.action)}", body)

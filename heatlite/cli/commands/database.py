@@ -5,10 +5,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from heatlite.cli.arguments import LISTING, CommandGroup, argument
+from heatlite.cli.arguments import LISTING, YES, CommandGroup, argument
 from heatlite.cli.client import Object
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import render
+from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, settings
 from heatlite.core.config import Settings
 
@@ -29,6 +30,7 @@ commands = CommandGroup()
     argument("what", choices=_VERBS, metavar=f"{{{','.join(_VERBS)}}}"),
     argument("file", nargs="?", type=Path, metavar="FILE", help="backup of a SQLite database; its key is in FILE.key"),
     argument("--force", action="store_true", help="backup: overwrite FILE; restore: ignore faults that fsck finds"),
+    YES,
     server=False,
 )
 def database(arguments: argparse.Namespace, host: Host) -> int:
@@ -36,8 +38,11 @@ def database(arguments: argparse.Namespace, host: Host) -> int:
     chosen = settings(arguments)
     file: Path | None = arguments.file
     if (file is not None) != (arguments.what in ("backup", "restore")):
-        raise CommandError("Either: heatlite db upgrade | status, or: heatlite db backup | restore FILE")
+        raise Misuse("Either: heatlite db upgrade | status, or: heatlite db backup | restore FILE")
     if file is not None:
+        if arguments.force:
+            need_consent(arguments, f"--force has {arguments.what} overwrite data")
+            agree(arguments, f"{arguments.what.capitalize()} with --force?")
         return (_back_up if arguments.what == "backup" else _restore)(arguments, host, chosen, file)
     if arguments.what == "upgrade":
         host.upgrade(chosen)

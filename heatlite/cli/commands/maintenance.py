@@ -2,13 +2,14 @@
 
 import argparse
 import re
-from collections.abc import Callable
 from datetime import timedelta
 
-from heatlite.cli.arguments import EXPIRES, LISTING, REASON, STACK, CommandGroup, argument
+from heatlite.cli.arguments import EXPIRES, FOLLOWED, LISTING, REASON, STACK, YES, CommandGroup, argument
 from heatlite.cli.client import Object, Stack, an_object, objects, part, text
-from heatlite.cli.errors import CommandError
-from heatlite.cli.output import progress, render
+from heatlite.cli.commands.following import follow_request, may_leave, start
+from heatlite.cli.errors import Misuse
+from heatlite.cli.output import render
+from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.clock import Clock, from_text, to_text
 from heatlite.core.json import JsonMap
@@ -28,7 +29,7 @@ commands = CommandGroup()
 def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
     """Convert an ISO 8601 time, or ``+2h``, ``30m``, ``1d`` from now, to UTC text.
 
-    Raises CommandError.
+    Raises Misuse.
     """
     relative = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
     try:
@@ -37,7 +38,7 @@ def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
             return str(to_text(clock.now() + ahead.total_seconds()))
         return str(to_text(from_text(given)))
     except (ValueError, OverflowError):
-        raise CommandError(
+        raise Misuse(
             f"{flag} {given}: a time is given as 2026-11-21T18:00:00Z, or from now as +30m, +2h, +1d."
         ) from None
 
@@ -121,19 +122,11 @@ def unprotect(arguments: argparse.Namespace, host: Host) -> int:
     return _protection(arguments, host, "unprotect")
 
 
-def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int:
-    """Make a request, and wait for the operation that it may start."""
-    after = session.client.last_event(stack)
-    request()
-    done = progress.wait(session, stack, after, f"heatlite events -f {stack.name}")
-    return 1 if done is not None and done.failed else 0
-
-
 def _seconds(given: str) -> float:
-    """Convert ``30s``, ``10m``, ``1h``, ``1d`` to seconds. Raises CommandError."""
+    """Convert ``30s``, ``10m``, ``1h``, ``1d`` to seconds. Raises Misuse."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", given)
     if found is None:
-        raise CommandError(f"--every {given}: a pause is given as 30s, 10m, 1h or 1d.")
+        raise Misuse(f"--every {given}: a pause is given as 30s, 10m, 1h or 1d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
 
 
@@ -143,6 +136,7 @@ def _seconds(given: str) -> float:
     STACK,
     argument("--every", metavar="PAUSE", help="repeat after this pause: 30s, 10m, 1h, 1d"),
     argument("--at", metavar="TIME", help="start time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"),
+    *FOLLOWED,
 )
 def check(arguments: argparse.Namespace, host: Host) -> int:
     """Check every object now or at a time; with --every, repeatedly."""
@@ -154,7 +148,8 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         if arguments.at is None:
-            return _start(session, stack, lambda: session.client.action(stack, "check", value or None))
+            again = f"heatlite check {stack.name}"
+            return start(arguments, session, stack, lambda: session.client.action(stack, "check", value or None), again)
         session.client.action(stack, "check", value)
     print(f"{stack.name}: check scheduled at {value['not_before']}")
     return 0
@@ -167,6 +162,8 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
     argument("--level", choices=("all", "stacks"), default="all", help="stacks; or all, their resources too (default)"),
     argument("--reason", help="reason, shown in error messages"),
     argument("--expires", metavar="TIME", help=EXPIRES),
+    YES,
+    *FOLLOWED,
     aliases=["action-lock"],
 )
 def lock(arguments: argparse.Namespace, host: Host) -> int:
@@ -178,15 +175,30 @@ def lock(arguments: argparse.Namespace, host: Host) -> int:
         value["expires_at"] = moment(arguments.expires, Clock())
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
-        return _start(session, stack, lambda: session.client.action(stack, "lock", value))
+        may_leave(arguments, session)
+        if arguments.level == "all" and not arguments.yes:
+            _ask_for_lock(arguments, session, stack)
+        again = f"heatlite events -f {stack.name}"
+        return start(arguments, session, stack, lambda: session.client.action(stack, "lock", value), again)
 
 
-@commands.command("unlock", "remove the maintenance lock", STACK, aliases=["action-unlock"])
+def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack) -> None:
+    """Ask before all resources of another user's stack are locked. Raises CommandError without consent."""
+    owner = text(stack.fields.get("stack_owner"))
+    user = text(an_object(session.client.request("GET", "/build_info")).get("user"))
+    if owner and owner != user:
+        effect = f"The stack {stack.name} belongs to {owner}"
+        need_consent(arguments, effect)
+        agree(arguments, f"{effect}. Lock it with all its resources?")
+
+
+@commands.command("unlock", "remove the maintenance lock", STACK, *FOLLOWED, aliases=["action-unlock"])
 def unlock(arguments: argparse.Namespace, host: Host) -> int:
     """Remove the maintenance lock."""
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
-        return _start(session, stack, lambda: session.client.action(stack, "unlock"))
+        again = f"heatlite events -f {stack.name}"
+        return start(arguments, session, stack, lambda: session.client.action(stack, "unlock"), again)
 
 
 def _row(entry: Object) -> Object:
@@ -215,7 +227,9 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
         stack = client.find(arguments.stack)
         if arguments.replay is not None:
             path = f"{stack.path}/lock/suppressed/{part(arguments.replay)}/replay"
-            return _start(session, stack, lambda: client.request("POST", path))
+            again = f"heatlite events -f {stack.name}"
+            done = follow_request(session, stack, lambda: client.request("POST", path), again)
+            return done.exit_code
         if arguments.drop is not None:
             client.request("DELETE", f"{stack.path}/lock/suppressed/{part(arguments.drop)}")
             print(f"Dropped {arguments.drop}.")

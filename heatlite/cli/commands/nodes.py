@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from heatlite.agent import package
-from heatlite.cli.arguments import LIMIT, LISTING, STACK, WAIT_TIMEOUT, CommandGroup, argument, only, repeatable
+from heatlite.cli.arguments import LIMIT, LISTING, STACK, WAIT_TIMEOUT, WATCH, CommandGroup, argument, only, repeatable
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands import playbooks
 from heatlite.cli.commands.actions import TIMED_OUT, follow, pages, print_page
-from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
@@ -36,13 +36,14 @@ def _line(action: Object) -> str:
     return f"{text(action.get('id'))} {what}: {text(action.get('state'))}  {text(action.get('error'))}".rstrip()
 
 
-@commands.command("list", "list the nodes of a stack with the state of their agents", *LISTING, STACK)
+@commands.command("list", "list the nodes of a stack with the state of their agents", *LISTING, STACK, WATCH)
 def nodes(arguments: argparse.Namespace, host: Host) -> int:
     """List the nodes of a stack and its nested stacks."""
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
-        found = objects(session.client.request("GET", f"{stack.path}/nodes"), "nodes")
-    render.rows(found, NODE_COLUMNS, arguments.format, arguments.column)
+        for _ in render.watching(arguments.watch):
+            found = objects(session.client.request("GET", f"{stack.path}/nodes"), "nodes")
+            render.rows(found, NODE_COLUMNS, arguments.format, arguments.column)
     return 0
 
 
@@ -127,7 +128,7 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
 
 def _kind(arguments: argparse.Namespace) -> str:
     if arguments.kind is None and arguments.script is None:
-        raise CommandError("Give a KIND, or a file with --script.")
+        raise Misuse("Give a KIND, or a file with --script.")
     return text(arguments.kind) if arguments.kind is not None else "script"
 
 
@@ -141,15 +142,15 @@ def _args(arguments: argparse.Namespace) -> JsonMap:
         try:
             given = json.loads(arguments.args)
         except ValueError as error:
-            raise CommandError(f"--args is not JSON: {error}.") from None
+            raise Misuse(f"--args is not JSON: {error}.") from None
         if not isinstance(given, dict):
-            raise CommandError("--args has to be a JSON object.")
+            raise Misuse("--args has to be a JSON object.")
     out: JsonMap = {**given} if isinstance(given, dict) else {}
     single: JsonMap = {}
     for one in arguments.arg:
         name, equals, value = one.partition("=")
         if not equals:
-            raise CommandError(f"--arg {name}: has to be NAME=VALUE.")
+            raise Misuse(f"--arg {name}: has to be NAME=VALUE.")
         single[name] = value
     if arguments.script is None:
         return {**out, **single}

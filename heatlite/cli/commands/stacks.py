@@ -15,23 +15,28 @@ from heatlite.cli.arguments import (
     COLUMN,
     ENVIRONMENT,
     FILE,
+    FOLLOWED,
     LISTING,
     PARAMETER,
     STACK,
+    WATCH,
+    YES,
     CommandGroup,
     argument,
     minutes,
     repeatable,
 )
 from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
+from heatlite.cli.commands.following import ended, may_leave, start, started
 from heatlite.cli.commands.validate import of_file, of_server
-from heatlite.cli.errors import CommandError, Refused, describe
+from heatlite.cli.errors import CommandError, Misuse, Refused, describe
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
+from heatlite.cli.questions import agree, confirmed, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.config import SIMULATED
 from heatlite.core.errors import Problem
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, dump
 
 STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
 RESOURCE_COLUMNS = (
@@ -52,6 +57,12 @@ EVENT_COLUMNS = (
     "id",
 )
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
+
+CHANGES = 2
+"""Exit code of ``plan --detailed-exitcode`` if there are changes."""
+
+MOST_SHOWN = 20
+"""Resources that the question of `down` shows."""
 
 NAME = argument("-n", "--name", help="name of the stack (default: the template's file name)")
 SEND_FROM = repeatable(
@@ -74,7 +85,7 @@ def stack_name(arguments: argparse.Namespace) -> str:
         return str(arguments.name)
     name = re.sub(r"[^a-zA-Z0-9_.-]", "-", arguments.file.stem)[:255]
     if not name[:1].isalpha():
-        raise CommandError(f"No stack name can be made from {arguments.file.name}. Use -n NAME.")
+        raise Misuse(f"No stack name can be made from {arguments.file.name}. Use -n NAME.")
     return name
 
 
@@ -94,7 +105,7 @@ def _confirm_files(bundle: Bundle) -> None:
     print("These files outside of the template's folder would be sent to the server:", file=sys.stderr)
     for path, document in sorted(bundle.outside.items()):
         print(f"  {path} (named in {document})", file=sys.stderr)
-    if not sys.stdin.isatty() or not _confirmed("Send them?"):
+    if not sys.stdin.isatty() or not confirmed("Send them?"):
         folder = os.path.commonpath([path.parent for path in bundle.outside])
         raise CommandError(
             f"Nothing was sent. If you trust the template with these files: --send-from {shlex.quote(folder)}"
@@ -106,55 +117,77 @@ def _confirm_files(bundle: Bundle) -> None:
     "create or update a stack, and wait for it",
     *TEMPLATE,
     argument("--timeout", type=minutes, metavar="MINUTES", help="time limit of the create or update"),
-    argument("--confirm", action="store_true", help="show the plan and ask; the server then executes that plan only"),
     argument("--rollback", action="store_true", help="roll back after a failure"),
     argument("--tags", metavar="A,B", help="tags of the stack"),
+    argument("-y", "--yes", action="store_true", help="do not show the plan and ask"),
+    *FOLLOWED,
 )
 def up(arguments: argparse.Namespace, host: Host) -> int:
-    """Create or update the stack, wait, and print its outputs."""
+    """Create or update the stack, wait, and print its outputs.
+
+    On a terminal, shows the plan and asks; the server then executes that plan only.
+    """
     name = stack_name(arguments)
     body = _body(arguments)
+    need_consent(arguments, "`up` changes a stack")
+    if arguments.format == "json" and not arguments.yes:
+        raise Misuse("The format json has no question: give --yes, too.")
     body["disable_rollback"] = not arguments.rollback
     if arguments.timeout is not None:
         body["timeout_mins"] = arguments.timeout
     if arguments.tags:
         body["tags"] = arguments.tags
+    again = f"heatlite up {arguments.file} -n {name}"
     with connect(arguments, host) as session:
         client = session.client
+        may_leave(arguments, session)
         _check_cloud(arguments, client)
-        again = f"heatlite up {arguments.file} -n {name}"
         stack = client.find_or_none(name)
         if stack is not None and stack.in_progress:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
-            stack = progress.wait(session, stack, client.last_event(stack), again)
+            stack = progress.wait(session, stack, client.last_event(stack), again, arguments.format).stack
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
-        after = None
+        after = None if stack is None else client.last_event(stack)
         with _explained(arguments, host, client, body):
-            if arguments.confirm:
-                found, digest = plans.fetch(client, stack, name, body)
-                plans.draw(found)
-                if not _confirmed():
-                    raise CommandError("Nothing was done.")
-                if digest is not None:
-                    body["plan_digest"] = digest
+            if not arguments.yes:
+                _ask_for_plan(arguments, client, stack, name, body)
             if stack is None:
                 made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
                 stack = client.find(text(made.get("id")))
             else:
-                after = client.last_event(stack)
                 client.request("PUT", stack.path, body)
-        done = progress.wait(session, stack, after, again)
-        if done is None:
+        if arguments.no_wait:
+            return started(arguments, stack)
+        done = progress.wait(session, stack, after, again, arguments.format)
+        if done.stack is None:
             raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
-        if progress.is_failure(done):
-            return 1
-        for item in _outputs(client, done):
-            if item.get("output_error"):
-                print(f"{text(item.get('output_key'))}: {text(item.get('output_error'))}", file=sys.stderr)
-            else:
-                print(f"{text(item.get('output_key'))} = {render.cell(item.get('output_value'))}")
-    return 0
+        _tell_outputs(arguments, done, [] if done.exit_code else _outputs(client, done.stack))
+    return done.exit_code
+
+
+def _ask_for_plan(arguments: argparse.Namespace, client: Client, stack: Stack | None, name: str, body: JsonMap) -> None:
+    """Show the plan, ask, and bind the request to the plan. A plan without changes needs no question.
+
+    Raises CommandError without consent.
+    """
+    found, digest = plans.fetch(client, stack, name, body)
+    plans.draw(found)
+    if stack is None or plans.has_changes(found):
+        agree(arguments, "Do it?")
+    if digest is not None:
+        body["plan_digest"] = digest
+
+
+def _tell_outputs(arguments: argparse.Namespace, done: progress.Followed, found: list[Object]) -> None:
+    if arguments.format == "json":
+        print(dump(done.record({text(item.get("output_key")): item.get("output_value") for item in found})))
+        return
+    for item in found:
+        if item.get("output_error"):
+            print(f"{text(item.get('output_key'))}: {text(item.get('output_error'))}", file=sys.stderr)
+        else:
+            print(f"{text(item.get('output_key'))} = {render.cell(item.get('output_value'))}")
 
 
 def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
@@ -171,12 +204,13 @@ def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
         print("The cloud is simulated: nothing in it is real.", file=sys.stderr)
 
 
-def _confirmed(question: str = "Do it?") -> bool:
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-@commands.command("plan", "show the changes that `up` would make", *TEMPLATE, *LISTING)
+@commands.command(
+    "plan",
+    "show the changes that `up` would make",
+    *TEMPLATE,
+    *LISTING,
+    argument("--detailed-exitcode", action="store_true", help="exit code 2 if there are changes, 0 if there are none"),
+)
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Show the changes that `up` would make."""
     name = stack_name(arguments)
@@ -192,7 +226,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
         plans.draw(found)
     else:
         render.rows(plans.rows(found), plans.COLUMNS, arguments.format, arguments.column)
-    return 0
+    return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
 
 
 @contextmanager
@@ -233,13 +267,19 @@ def _problems_of_server(arguments: argparse.Namespace, client: Client, body: Jso
     "delete a stack, and wait until it is gone",
     STACK,
     argument("--force", action="store_true", help="leave behind, and list, objects that cannot be deleted"),
+    YES,
+    *FOLLOWED,
 )
 def down(arguments: argparse.Namespace, host: Host) -> int:
     """Delete the stack and wait until it is gone. With --force, ignore failures."""
+    need_consent(arguments, "`down` deletes a stack")
     with connect(arguments, host) as session:
         client = session.client
+        may_leave(arguments, session)
         stack = client.find(arguments.stack)
         after = client.last_event(stack)
+        if not arguments.yes:
+            _ask_for_deletion(arguments, client, stack)
         try:
             client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
         except Refused as error:
@@ -249,30 +289,43 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
             if now is not None and now.status != "DELETE_IN_PROGRESS":
                 raise
             print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
-        done = progress.wait(session, stack, after, f"heatlite down {stack.name}")
-    if done is not None and not done.failed and "Left behind: " in done.status_reason:
-        print(f"{stack.name}: {done.status_reason}", file=sys.stderr)
-    return 1 if done is not None and done.failed else 0
+        if arguments.no_wait:
+            return started(arguments, stack)
+        done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format)
+    end = done.stack
+    if end is not None and not end.failed and "Left behind: " in end.status_reason:
+        print(f"{stack.name}: {end.status_reason}", file=sys.stderr)
+    return ended(arguments, done)
 
 
-@commands.command("retry", "continue a failed create or update", STACK)
+def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> None:
+    """Show the objects that the deletion is about, and ask. Raises CommandError without consent."""
+    found = [item for item in client.resources(stack) if item.get("physical_resource_id")]
+    for item in found[:MOST_SHOWN]:
+        shown = f"- {text(item.get('resource_name'))}  ({text(item.get('resource_type'))})"
+        render.line(f"{shown}  {text(item.get('physical_resource_id'))}", "red")
+    if len(found) > MOST_SHOWN:
+        print(f"  … and {len(found) - MOST_SHOWN} more")
+    force = ", and leave behind what cannot be deleted" if arguments.force else ""
+    plural = "" if len(found) == 1 else "s"
+    agree(arguments, f"Delete the stack {stack.name} with {len(found)} resource{plural}{force}?")
+
+
+@commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED)
 def retry(arguments: argparse.Namespace, host: Host) -> int:
     """Continue a failed create or update, and wait for it."""
     with connect(arguments, host) as session:
-        client = session.client
-        stack = client.find(arguments.stack)
-        after = client.last_event(stack)
-        client.action(stack, "retry")
-        done = progress.wait(session, stack, after, f"heatlite retry {stack.name}")
-    return 1 if done is not None and done.failed else 0
+        stack = session.client.find(arguments.stack)
+        again = f"heatlite retry {stack.name}"
+        return start(arguments, session, stack, lambda: session.client.action(stack, "retry"), again)
 
 
-@commands.command("ls", "list stacks", *LISTING)
+@commands.command("ls", "list stacks", *LISTING, WATCH)
 def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
     with connect(arguments, host, reads_only=True) as session:
-        found = session.client.stacks()
-    render.rows(found, STACK_COLUMNS, arguments.format, arguments.column)
+        for _ in render.watching(arguments.watch):
+            render.rows(session.client.stacks(), STACK_COLUMNS, arguments.format, arguments.column)
     return 0
 
 
@@ -285,14 +338,16 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("resources", "list the resources of a stack", STACK, *LISTING)
+@commands.command("resources", "list the resources of a stack", STACK, *LISTING, WATCH)
 def resources(arguments: argparse.Namespace, host: Host) -> int:
     """List the resources of a stack."""
     with connect(arguments, host, reads_only=True) as session:
-        found = session.client.resources(session.client.find(arguments.stack))
-    found.sort(key=lambda item: text(item.get("resource_name")))
-    shown = [{**item, "health": health_of(item)} for item in found]
-    render.rows(shown, RESOURCE_COLUMNS, arguments.format, arguments.column)
+        stack = session.client.find(arguments.stack)
+        for _ in render.watching(arguments.watch):
+            found = session.client.resources(stack)
+            found.sort(key=lambda item: text(item.get("resource_name")))
+            shown = [{**item, "health": health_of(item)} for item in found]
+            render.rows(shown, RESOURCE_COLUMNS, arguments.format, arguments.column)
     return 0
 
 

@@ -7,7 +7,7 @@ from textwrap import indent
 
 from heatlite.cli.arguments import LISTING, CommandGroup, argument
 from heatlite.cli.client import Object, an_object, objects, part, text
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import Misuse
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json
@@ -61,7 +61,7 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
     query = {"with_description": "True"}
     words: list[str] = arguments.what
     if words and (words[0] != "show" or len(words) != 2):
-        raise CommandError("Either: heatlite types, or: heatlite types show TYPE")
+        raise Misuse("Either: heatlite types, or: heatlite types show TYPE")
     with connect(arguments, host, reads_only=True) as session:
         if words:
             answer = session.client.request("GET", f"/resource_types/{part(words[1])}", query=query)

@@ -6,7 +6,7 @@ import sys
 
 from heatlite.cli.arguments import CommandGroup, argument, repeatable
 from heatlite.cli.commands.maintenance import moment
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.session import Host, Projects, settings
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.context import ADMIN
@@ -64,7 +64,7 @@ def _projects(given: list[str]) -> Projects:
         project, equals, roles = entry.partition("=")
         found = frozenset(role for role in (roles if equals else DEFAULT_ROLE).split(",") if role)
         if not project or "/" in project or not found:
-            raise CommandError(f"--project {entry}: the form is PROJECT or PROJECT=ROLE,ROLE.")
+            raise Misuse(f"--project {entry}: the form is PROJECT or PROJECT=ROLE,ROLE.")
         out[project] = found
     return out
 

@@ -31,6 +31,11 @@ def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap) -> tupl
     return objects(plan, "resources"), text(plan.get("digest")) or None
 
 
+def has_changes(plan: Sequence[Object]) -> bool:
+    """Return True if the plan changes a resource, or fails at one."""
+    return any(text(item.get("action")) in MARKS or item.get("metadata_differs") for item in plan)
+
+
 def draw(plan: Sequence[Object]) -> None:
     """Print the changes in the order of execution, and their counts."""
     for item in plan:

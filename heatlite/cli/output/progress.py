@@ -1,19 +1,24 @@
 """Follow an operation on a stack: prints events until its end."""
 
+import argparse
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from heatlite.cli.client import Client, Object, Stack, an_object, failures, objects, part, text
 from heatlite.cli.output import render
+from heatlite.cli.output.tally import Course, Tally, sentence, span
 from heatlite.cli.session import Session
+from heatlite.core.json import Json, dump
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
 FIRST_PAUSE = 0.005
 MAX_PAUSE = 1.0
@@ -21,6 +26,10 @@ MAX_PAUSE = 1.0
 
 LONG_PAUSE = 0.1
 """Seconds between polls from which on a suspended action is reported."""
+
+
+MOST_NAMED = 5
+"""Resources with the same cause that a failure report names."""
 
 
 def line(stack: Stack, event: Object) -> str:
@@ -39,22 +48,51 @@ def is_about_stack(stack: Stack, event: Object) -> bool:
     return event.get("resource_name") == stack.name and event.get("physical_resource_id") == stack.id
 
 
+def stack_id_of(event: Object) -> str:
+    """Return the id of the stack of the event; empty if unknown."""
+    for one in objects({**event}, "links") if event.get("links") else ():
+        if one.get("rel") == "stack":
+            return text(one.get("href")).rpartition("/")[2]
+    return ""
+
+
 class View(AbstractContextManager["View"], ABC):
-    """Shows events. Records the last failure of each resource."""
+    """Shows events. Records the outcomes and failures of resources."""
+
+    nested = 0
+    """Levels of nested stacks whose events it shows."""
 
     def __init__(self) -> None:
+        self.began = time.monotonic()
         self.failed: dict[str, Object] = {}
+        self.tally = Tally()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.began
 
     def add(self, stack: Stack, event: Object) -> None:
         """Record and show an event."""
         status = text(event.get("resource_status"))
-        if not is_about_stack(stack, event) and status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
-            self.failed[text(event.get("resource_name"))] = event
+        if not is_about_stack(stack, event) and stack_id_of(event) in ("", stack.id):
+            self.tally.add(event, time.monotonic())
+            if status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
+                self.failed.setdefault(text(event.get("resource_name")), event)
         self.show(stack, event)
+
+    def expect(self, resources: Sequence[Object]) -> None:
+        """Take note of the resources that the operation is about."""
 
     @abstractmethod
     def show(self, stack: Stack, event: Object) -> None:
         """Show an event."""
+
+    def end(self, stack: Stack, counts: Mapping[str, int], gone: bool) -> None:
+        """Show the result of the operation."""
+        status = f"{stack.status.partition('_')[0]}_COMPLETE" if gone else stack.status
+        where = f"{stack.name}: {status} in {span(self.seconds)}: "
+        render.line(where + sentence(counts), render.style(status))
 
     def __enter__(self) -> Self:
         return self
@@ -72,11 +110,25 @@ class Lines(View):
         print(line(stack, event), flush=True)
 
 
+class JSONLines(View):
+    """Prints a JSON object for each event."""
+
+    def show(self, stack: Stack, event: Object) -> None:
+        shown = {name: value for name, value in event.items() if name != "links"}
+        print(dump({"type": "event", "stack_name": stack.name, **shown}), flush=True)
+
+    def end(self, stack: Stack, counts: Mapping[str, int], gone: bool) -> None:
+        """Print nothing: the record of the result has the counts."""
+
+
 class Tree(View):
     """Draws a tree of the stack with failed, running and last changed resources.
 
-    Never exceeds the screen, so the time to draw does not depend on the size of the stack.
+    Never exceeds the screen, so the time to draw does not depend on the size of the stack. Resources of nested stacks
+    are counted beside the resource that has the stack.
     """
+
+    nested = 20
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -84,8 +136,12 @@ class Tree(View):
 
         super().__init__()
         self._console = Console()
-        self._states: dict[str, tuple[str, str]] = {}
         self._title = ("", "")
+        self._total = 0
+        self._owners: dict[str, str] = {}
+        """Ids of nested stacks → names of resources of the stack."""
+        self._inner: dict[str, Tally] = {}
+        """Names of resources → events of their nested stacks."""
         self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=10)
 
     def __enter__(self) -> Self:
@@ -97,44 +153,72 @@ class Tree(View):
     ) -> None:
         self._live.stop()
 
+    def expect(self, resources: Sequence[Object]) -> None:
+        self._total = max(self._total, len(resources))
+        for item in resources:
+            self._owners[text(item.get("physical_resource_id"))] = text(item.get("resource_name"))
+
     def show(self, stack: Stack, event: Object) -> None:
-        status = text(event.get("resource_status"))
+        name, physical_id = text(event.get("resource_name")), text(event.get("physical_resource_id"))
         if is_about_stack(stack, event):
-            self._title = (stack.name, status)
+            self._title = (stack.name, text(event.get("resource_status")))
             return
-        name = text(event.get("resource_name"))
-        self._states.pop(name, None)  # the newest goes to the end
-        self._states[name] = (status, text(event.get("resource_status_reason")))
+        inside = stack_id_of(event)
+        if inside in ("", stack.id):
+            self._owners.setdefault(physical_id, name)
+            return
+        owner = self._owners.get(inside)
+        if owner is not None and physical_id != inside:
+            self._owners.setdefault(physical_id, owner)
+            self._inner.setdefault(owner, Tally()).add({**event, "resource_name": f"{inside}/{name}"}, time.monotonic())
 
     def _draw(self) -> "RenderableType":
         from rich.text import Text
         from rich.tree import Tree as RichTree
 
-        def label(name: str, status: str, reason: str) -> Text:
-            shown = Text.assemble(name, "  ", (status, render.style(status)))
-            if status.endswith("_FAILED"):
-                shown.append(f"  {reason}")
-            shown.no_wrap, shown.overflow = True, "ellipsis"
-            return shown
-
-        tree = RichTree(label(*self._title, ""))
+        now = time.monotonic()
+        courses = self.tally.courses
+        ended = sum(not course.running for course in courses.values())
+        name, status = self._title
+        title = Text.assemble((name, "bold"), "  ", (status, render.style(status)))
+        title.append(f"  {ended} of {max(self._total, len(courses))}, {span(self.seconds)}", "dim")
+        tree = RichTree(title)
         room = max(self._console.height - 4, 3)
-        newest_first = list(self._states.items())[::-1]
-        ranked = sorted(newest_first, key=lambda item: _rank(item[1][0]))
-        for name, (status, reason) in ranked[:room]:
-            tree.add(label(name, status, reason))
-        if len(ranked) > room:
-            tree.add(f"… and {len(ranked) - room} more")
+        chosen = set(sorted(courses, key=lambda name: _rank(courses[name]), reverse=True)[:room])
+        width = max(map(len, chosen), default=0)
+        for name, course in courses.items():
+            if name in chosen:
+                tree.add(self._label(name.ljust(width), course, self._inner.get(name), now))
+        if len(courses) > room:
+            tree.add(Text(f"… and {len(courses) - room} more", "dim"))
         return tree
 
+    @staticmethod
+    def _label(name: str, course: Course, inner: Tally | None, now: float) -> "Text":
+        from rich.text import Text
 
-def _rank(status: str) -> int:
-    return 0 if status.endswith("_FAILED") else 1 if status.endswith(("_IN_PROGRESS", "_RUNNING")) else 2
+        word = "REPLACED" if course.outcome == "replaced" and not course.running else course.status
+        label = Text.assemble(name, "  ", (word, render.style(course.status)))
+        if inner is not None and inner.courses:
+            ended = sum(not one.running for one in inner.courses.values())
+            label.append(f"  {ended} of {len(inner.courses)} inside")
+        if course.running:
+            label.append(f"  {span(now - course.began)}", "dim")
+        if course.status.endswith("_FAILED") or (course.running and course.reason != "state changed"):
+            label.append(f"  {course.reason}")
+        elif course.physical_id:
+            label.append(f"  {course.physical_id}", "dim")
+        label.no_wrap, label.overflow = True, "ellipsis"
+        return label
 
 
-def view() -> View:
-    """Return a tree for a terminal, else lines."""
-    return Tree() if render.is_rich() else Lines()
+def _rank(course: Course) -> tuple[int, float]:
+    return (2 if course.status.endswith("_FAILED") else 1 if course.running else 0, course.began)
+
+
+def view(form: str = "text") -> View:
+    """Return a tree for a terminal, else lines; JSON lines for the format ``json``."""
+    return JSONLines() if form == "json" else Tree() if render.is_rich() else Lines()
 
 
 class SuspensionNotice:
@@ -178,7 +262,9 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
     while True:
         # Read the state before the events, so that these include its cause.
         now = client.again(stack)
-        news: Iterable[Object] = () if now is None else client.events(now, after)
+        news: Sequence[Object] = () if now is None else client.events(now, after, shown.nested)
+        if shown.nested and news and now is not None:
+            shown.expect(client.resources(now))
         for event in news:
             after = text(event.get("id"))
             shown.add(stack, event)
@@ -190,16 +276,47 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
         pause = min(pause * 1.5, MAX_PAUSE)
 
 
-def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack | None:
-    """Show the events of the operation until its end.
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The end of an operation. `stack` is None if it is gone."""
 
-    Returns the final state of the stack, None if it is gone.
+    stack: Stack | None
+    before: Stack
+    counts: Mapping[str, int]
+    failures: Sequence[Object]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the operation failed."""
+        return 1 if self.stack is not None and is_failure(self.stack) else 0
+
+    def record(self, outputs: Mapping[str, Json] | None = None) -> Json:
+        """Return the last line of the format ``json``."""
+        done = self.stack
+        return {
+            "type": "result",
+            "stack_name": self.before.name,
+            "id": self.before.id,
+            "stack_status": "DELETE_COMPLETE" if done is None else done.status,
+            "stack_status_reason": "" if done is None else done.status_reason,
+            "seconds": round(self.seconds, 3),
+            "counts": dict(self.counts),
+            "failures": [dict(item) for item in self.failures],
+            **({} if outputs is None else {"outputs": dict(outputs)}),
+        }
+
+
+def wait(session: Session, stack: Stack, after: str | None, again: str, form: str = "text") -> Followed:
+    """Show the events of the operation until its end, and its result.
+
     Prints failures to stderr. After Ctrl-C, prints the effect on the work, with `again` as the command that continues
     it, and raises KeyboardInterrupt.
     """
+    client = session.client
     try:
-        with view() as shown:
-            done = follow(session.client, stack, after, shown)
+        with view(form) as shown:
+            done = follow(client, stack, after, shown)
     except KeyboardInterrupt:
         if session.embedded:
             word = f"Interrupted. The work pauses here; nothing is lost; continue with: {again}"
@@ -207,9 +324,21 @@ def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack
             word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
+    there = [] if done is None else client.resources(done)
+    counts = shown.tally.counts(len(there) if done is not None else None)
+    failed = [] if done is None or not is_failure(done) else _failures(client, done, there, shown.failed)
+    seconds = shown.seconds
+    if done is None or shown.tally.courses:
+        shown.end(done or stack, counts, done is None)
     if done is not None and is_failure(done):
-        _report(session.client, done, shown.failed)
-    return done
+        _report(done, failed, again)
+    return Followed(done, stack, counts, failed, seconds)
+
+
+def report(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:
+    """Print an error as the last line of the format ``json`` of a command that follows an operation."""
+    if getattr(arguments, "format", None) == "json" and hasattr(arguments, "no_wait"):
+        print(dump({"type": "error", "message": message, "http_status": status}), flush=True)
 
 
 def is_failure(stack: Stack) -> bool:
@@ -217,17 +346,45 @@ def is_failure(stack: Stack) -> bool:
     return stack.failed or stack.status.startswith("ROLLBACK_")
 
 
-def _report(client: Client, stack: Stack, failed: Mapping[str, Object]) -> None:
-    """Print the failed stack and its failed resources to stderr.
+def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Mapping[str, Object]) -> list[Object]:
+    """Return the failed resources, in the order of their failures.
 
     A rollback has deleted failed resources; only their events (`failed`) remain.
     """
-    print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
-    found = {text(item.get("resource_name")): item for item in failures(client.resources(stack))}
+    found = {text(item.get("resource_name")): item for item in failures(there)}
     for name, event in failed.items():
         if name not in found:
             path = f"{stack.path}/resources/{part(name)}/events/{part(text(event.get('id')))}"
             found[name] = an_object(client.request("GET", path), "event")
-    for name, item in found.items():
-        kind, status = text(item.get("resource_type")), text(item.get("resource_status"))
-        print(f"  {name} ({kind}): {status}  {text(item.get('resource_status_reason'))}", file=sys.stderr)
+    order = [*failed, *(name for name in found if name not in failed)]
+    kept = ("resource_name", "resource_type", "resource_status", "resource_status_reason", "physical_resource_id")
+    return [{key: found[name].get(key) for key in kept} for name in order]
+
+
+def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
+    """Print the failed stack, each cause once, and the command that goes on, to stderr."""
+    print(f"{stack.name}: {stack.status}" + ("" if failed else f"  {stack.status_reason}"), file=sys.stderr)
+    causes: dict[tuple[str, str], list[str]] = {}
+    for item in failed:
+        cause = (text(item.get("resource_status")), text(item.get("resource_status_reason")))
+        shown = f"{text(item.get('resource_name'))} ({text(item.get('resource_type'))})"
+        causes.setdefault(cause, []).append(shown)
+    for (status, reason), names in causes.items():
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        print(f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}", file=sys.stderr)
+    way = _way_on(stack, again)
+    if way:
+        print(way, file=sys.stderr)
+
+
+def _way_on(stack: Stack, again: str) -> str:
+    """Return a sentence with the command that continues after the failure."""
+    name = stack.name
+    return {
+        "CREATE_FAILED": f"Continue with: heatlite retry {name}",
+        "UPDATE_FAILED": f"Continue with: heatlite retry {name}",
+        "DELETE_FAILED": f"Try again with: heatlite down {name}; --force leaves behind what cannot be deleted.",
+        "CHECK_FAILED": "The next heatlite up replaces what is broken. See it first with: heatlite plan",
+        "ROLLBACK_COMPLETE": f"The earlier state is restored. Correct the cause, then: {again}",
+        "ROLLBACK_FAILED": f"Continue with: heatlite retry {name}",
+    }.get(stack.status, "")

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 
 from heatlite.cli.client import Object, text
@@ -82,6 +83,18 @@ def line(shown: str, colour: str) -> None:
         Console().print(Text(shown, style=colour))
     else:
         print(shown)
+
+
+def watching(seconds: float | None) -> Iterator[None]:
+    """Yield once; with `seconds`, again and again on a cleared screen."""
+    while True:
+        if seconds is not None and sys.stdout.isatty():
+            print("\x1b[H\x1b[2J", end="")
+        yield
+        if seconds is None:
+            return
+        sys.stdout.flush()
+        time.sleep(seconds)
 
 
 def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ def test_who_makes_an_administrator_is_told(capsys: pytest.CaptureFixture[str], 
 
 @pytest.mark.parametrize("project", ["=member", "a=", "a/b", "a=,"])
 def test_projects_that_are_none(project: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["user", "token", "ci", "--project", project], Writer()) == 1
+    assert run(["user", "token", "ci", "--project", project], Writer()) == 2
     assert "PROJECT=ROLE,ROLE" in capsys.readouterr().err
 
 

@@ -80,7 +80,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "line",
     [
-        "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b --confirm",
+        "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b -y -f json --no-wait",
         "plan hello.yaml -f json -c change",
         "events -f story --endpoint http://h:1 --project p",
         "events story --format json -c id",
@@ -146,26 +146,28 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "code", "message"),
     [
-        ("up absent.yaml", "heatlite: absent.yaml: no such file"),
-        ("up 1.yaml", "heatlite: No stack name can be made from 1.yaml. Use -n NAME."),
-        ("up 1.yaml -n one -P a", "heatlite: -P a: a parameter is given as NAME=VALUE."),
-        ("ls", "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
-        ("ls --endpoint http://127.0.0.1:1/v1/p", "heatlite: No server answers at http://127.0.0.1:1."),
-        ("ls --endpoint nonsense://x", "heatlite: 'nonsense://x' is not the address of a server"),
-        ("ls --config absent.toml", "heatlite: absent.toml: cannot be read: No such file or directory."),
-        ("serve --port -1", "heatlite: --port: port has to be greater than 0, not -1."),
-        ("serve --port 70000", "heatlite: --port: a port is at most 65535, not 70000."),
-        ("lock s --expires soon", "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
-        ("check s --at soon", "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),
-        ("check s --every often", "heatlite: --every often: a pause is given as 30s, 10m, 1h or 1d."),
-        ("types OS::Heat::Value", "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
+        ("up absent.yaml", 1, "heatlite: absent.yaml: no such file"),
+        ("up 1.yaml", 2, "heatlite: No stack name can be made from 1.yaml. Use -n NAME."),
+        ("up 1.yaml -n one -P a", 2, "heatlite: -P a: a parameter is given as NAME=VALUE."),
+        ("ls", 1, "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
+        ("ls --endpoint http://127.0.0.1:1/v1/p", 1, "heatlite: No server answers at http://127.0.0.1:1."),
+        ("ls --endpoint nonsense://x", 1, "heatlite: 'nonsense://x' is not the address of a server"),
+        ("ls --config absent.toml", 2, "heatlite: absent.toml: cannot be read: No such file or directory."),
+        ("serve --port -1", 2, "heatlite: --port: port has to be greater than 0, not -1."),
+        ("serve --port 70000", 2, "heatlite: --port: a port is at most 65535, not 70000."),
+        ("lock s --expires soon", 2, "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("check s --at soon", 2, "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("check s --every often", 2, "heatlite: --every often: a pause is given as 30s, 10m, 1h or 1d."),
+        ("types OS::Heat::Value", 2, "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
     ],
 )
-def test_a_users_mistake_is_one_line(line: str, message: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_mistake_is_one_line(
+    line: str, code: int, message: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "1.yaml").write_text("heat_template_version: 2018-08-31\n")
-    assert run(line.split(), Recorder()) == 1
+    assert run(line.split(), Recorder()) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(message)
@@ -214,7 +216,7 @@ def test_files_from_elsewhere_are_sent_with_consent_only(
         assert ("No server answers" in shown) == sent
         refusal = f"Nothing was sent. If you trust the template with these files: --send-from {place}/private"
         assert (refusal in shown) != sent
-    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin", Terminal())
     assert run([*words, "--send-from", "private"], Recorder()) == 1
     assert capsys.readouterr().err.startswith("heatlite: No server answers")
 
@@ -223,7 +225,7 @@ def test_files_from_elsewhere_are_sent_with_consent_only(
 def test_a_backup_has_a_file_and_nothing_else_has(
     place: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    assert run(words, Recorder()) == 1
+    assert run(words, Recorder()) == 2
     assert "heatlite db backup | restore FILE" in capsys.readouterr().err
 
 

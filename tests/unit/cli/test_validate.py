@@ -349,5 +349,5 @@ def test_names_are_looked_up_in_the_cloud_that_is_named(
     out = capsys.readouterr().out
     assert "The Flavor ID (m1.none) could not be found" in out
     assert "t.yaml:4:" in out and "The Image (nowhere) could not be found" in out
-    assert main([*command, "--cloud", "no-such-cloud"]) == 1
+    assert main([*command, "--cloud", "no-such-cloud"]) == 2
     assert "no-such-cloud" in capsys.readouterr().err

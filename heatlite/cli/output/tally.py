@@ -1,0 +1,89 @@
+"""Course of an operation by its events: state and outcome of each resource."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heatlite.cli.client import Object, text
+
+OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed")
+"""Outcomes of resources, in the order of the summary."""
+
+
+@dataclass(slots=True)
+class Course:
+    """The course of one resource within an operation."""
+
+    status: str = ""
+    reason: str = ""
+    physical_id: str = ""
+    began: float = 0.0
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def running(self) -> bool:
+        """True during a step of the resource."""
+        return self.status.endswith("_IN_PROGRESS")
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES, or an empty text if no step has ended."""
+        if self.status.endswith("_FAILED"):
+            return "failed"
+        if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.seen:
+            return "replaced"
+        verbs = {"CREATE_COMPLETE": "created", "UPDATE_COMPLETE": "updated", "DELETE_COMPLETE": "deleted"}
+        return next((word for status, word in verbs.items() if status in self.seen), "")
+
+
+class Tally:
+    """Records the events of resources."""
+
+    def __init__(self) -> None:
+        self.courses: dict[str, Course] = {}
+        """Names → courses, in the order of their first events."""
+
+    def add(self, event: Object, now: float) -> None:
+        """Record an event that is seen at the time `now` (monotonic)."""
+        status, physical_id = text(event.get("resource_status")), text(event.get("physical_resource_id"))
+        if status.startswith("NODE_ACTION_"):
+            return
+        course = self.courses.setdefault(text(event.get("resource_name")), Course(began=now))
+        course.seen.add(status)
+        if _of_predecessor(course, status, physical_id):
+            return
+        if status.endswith("_IN_PROGRESS") and not course.running:
+            course.began = now
+        course.status, course.reason = status, text(event.get("resource_status_reason"))
+        course.physical_id = physical_id or course.physical_id
+
+    def counts(self, total: int | None = None) -> dict[str, int]:
+        """Count the outcomes that occurred. `total` is the number of resources at the end; the rest was kept."""
+        found = Counter(course.outcome for course in self.courses.values() if course.outcome)
+        if total is not None:
+            there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
+            found["kept"] = max(total - there, 0)
+        return {word: found[word] for word in OUTCOMES if found[word]}
+
+
+def _of_predecessor(course: Course, status: str, physical_id: str) -> bool:
+    """Return True for the deletion of an object that the resource has replaced."""
+    replaced = "CREATE_COMPLETE" in course.seen and physical_id != course.physical_id
+    return replaced and status in ("DELETE_IN_PROGRESS", "DELETE_COMPLETE")
+
+
+def sentence(counts: Mapping[str, int]) -> str:
+    """Return ``2 created, 1 replaced``."""
+    return ", ".join(f"{count} {word}" for word, count in counts.items()) or "nothing changed"
+
+
+def span(seconds: float) -> str:
+    """Return a duration: ``0.4 s``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
