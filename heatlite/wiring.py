@@ -148,7 +148,7 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     meter = metering(settings, store, clock)
     components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    store.listen(_listeners(components, meter, dispatcher, orchestration_due=ignore))
+    store.listen(_listeners(components, meter, dispatcher, ignore, ignore))
     return Embedded(cache(partial(create_app, components, settings, meter)), components, meter, dispatcher)
 
 
@@ -186,7 +186,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
     deployments = Deployments(store, clock, components.ledger, components.signals)
     orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
-    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake))
+    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
     worker.start()
     sinks.start()
     orchestrator.start()
@@ -196,7 +196,11 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def _listeners(
-    components: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
+    components: Components,
+    meter: Meter,
+    dispatcher: Dispatcher,
+    orchestration_due: Callable[[], None],
+    message_stored: Callable[[str], None],
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
@@ -209,6 +213,7 @@ def _listeners(
         action_moved=report_moves(meter),
         run_moved=components.ledger.run_moved,
         orchestration_due=orchestration_due,
+        message_stored=message_stored,
         committed=committed,
         database_unavailable=meter.database_unavailable,
     )
@@ -262,7 +267,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     cipher = store.encryption.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
     services = Services(
-        StoredMailbox(store),
+        StoredMailbox(store, clock),
         public_url,
         software,
         Regions(endpoints(settings), public_url, ourselves),

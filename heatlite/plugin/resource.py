@@ -283,6 +283,14 @@ class Resource(Generic[P_co]):
         Without it, the handler's return ends the work."""
         return f"check_{verb}_complete" in cls._defined
 
+    def awaited_address(self) -> str | None:
+        """Return the mailbox address whose next message ends the wait of a check.
+
+        It counts if the check has returned a number of seconds: the engine calls the check after them, or after the
+        message. None: no message ends the wait.
+        """
+        return None
+
     @classmethod
     def check_properties(cls, given: Mapping[str, object]) -> list[Fault]:
         """Every fault of the properties; values are resolved, or UNKNOWN."""

@@ -167,6 +167,15 @@ class Execution:
         return self._walker.awaits_nested
 
     @property
+    def awaited_addresses(self) -> frozenset[str]:
+        """The addresses of mailboxes whose next message lets it continue."""
+        return self._walker.awaited_addresses
+
+    def deliver(self) -> None:
+        """Wake it: a message that it waits for has arrived (from any thread)."""
+        self._walker.deliver()
+
+    @property
     def nudged(self) -> bool:
         """True if a notification has arrived that it has not handled yet."""
         return self._walker.is_nudged

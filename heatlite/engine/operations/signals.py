@@ -195,7 +195,7 @@ class Signals:
                 continue
             key = clearing(held.verb, hook, row)
             if key not in known:
-                self._store.messages.put(running[0].id, key, None)
+                self._store.messages.put(running[0].id, key, None, now)
                 self._record_event(row, row.verb, cleared_text(hook))
                 cleared = True
         if cleared:

@@ -191,8 +191,10 @@ def _compare(call: HandlerCall) -> None:
 def _check(call: HandlerCall) -> None:
     answer = _call_check(call)
     if not isinstance(answer, bool):
+        call.awaits = call.resource.awaited_address()
         call.pause = max(0.0, answer)
         return
+    call.awaits = None
     if answer:
         call.phase = Phase.DONE
     call.pause = min(MAX_PAUSE, max(FIRST_PAUSE, call.pause * 2))

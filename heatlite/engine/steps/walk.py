@@ -62,6 +62,7 @@ class Walker:
         self._pauses: list[tuple[float, int, HandlerCall | NestedOperation]] = []
         self._held: list[HookWait] = []
         self._sequence = itertools.count()
+        self._has_mail = False
         self._goes_on = False
         self._optional = False
         self._ready: deque[str] = deque()
@@ -79,6 +80,11 @@ class Walker:
         """Wake the walk: an event that it may wait for has happened."""
         self._wakeup.set()
 
+    def deliver(self) -> None:
+        """Wake the walk: a message has arrived at an address that it waits for."""
+        self._has_mail = True
+        self._wakeup.set()
+
     def drain(self) -> None:
         """Stop at the next tick and leave everything to another engine."""
         self._stopping.drain()
@@ -88,6 +94,12 @@ class Walker:
     def awaits_nested(self) -> bool:
         """True if the walk waits for nested stacks, in which another process may work."""
         return bool(self._children) or self._stopping.stop is not None
+
+    @property
+    def awaited_addresses(self) -> frozenset[str]:
+        """The addresses of mailboxes whose next message ends a pause."""
+        calls = (execution for _, _, execution in self._pauses if isinstance(execution, HandlerCall))
+        return frozenset(call.awaits for call in calls if call.awaits is not None)
 
     @property
     def is_nudged(self) -> bool:
@@ -229,6 +241,9 @@ class Walker:
             self._take_result(call)
         if self._stopping.pauses:
             return
+        if self._has_mail:
+            self._has_mail = False
+            self._end_pauses_for_messages()
         now = self._clock.now()
         while self._pauses and self._pauses[0][0] <= now and self._stopping.stop is not Stop.DRAIN:
             execution = heapq.heappop(self._pauses)[2]
@@ -236,6 +251,13 @@ class Walker:
                 self._children.place_delayed(execution)
             else:
                 self._call(execution)
+
+    def _end_pauses_for_messages(self) -> None:
+        self._pauses = [
+            (0.0 if isinstance(execution, HandlerCall) and execution.awaits else until, number, execution)
+            for until, number, execution in self._pauses
+        ]
+        heapq.heapify(self._pauses)
 
     def _take_result(self, call: HandlerCall) -> None:
         if call.has_ended:
