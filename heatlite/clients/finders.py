@@ -1,4 +1,4 @@
-"""Resolution of names in a cloud to ids, and checks that objects exist (custom constraints).
+"""Resolution of names in a cloud to ids, and custom constraints.
 
 The table of constraints is Heat's: their names, and the kind of object that each looks up.
 """

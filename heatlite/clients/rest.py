@@ -1,4 +1,4 @@
-"""Verbs of services that the SDK does not cover, or only in part, as plain REST requests.
+"""Verbs of services without sufficient SDK support, as plain REST requests.
 
 Two tables describe them: `KINDS` has objects with the regular verbs, `CALLS` single requests. Both use the SDK's
 connection, which brings authentication, catalog, timeouts and errors.
@@ -85,7 +85,10 @@ CALLS: Final[Mapping[str, Call]] = {}
 def request(
     connection: "Connection", service: str, method: str, path: str, body: Json = None, **query: Json
 ) -> JsonMap | list[JsonMap]:
-    """Send a request and return the answer, empty if it has no body. Raises the SDK's errors."""
+    """Send a request and return the answer, empty without a body.
+
+    Raises the SDK's errors.
+    """
     from openstack.exceptions import raise_from_response
 
     known = SERVICES[service]

@@ -25,7 +25,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
-from heatlite.engine.outbound.egress import Hosts, Refused, connection, path_of
+from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of
 from heatlite.nodes.sync import Answer, Step, Told
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
@@ -234,7 +234,7 @@ class Agents:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         at_home = LOOPBACK if settings.auth is Auth.NONE else ()
-        self._hosts = Hosts("node_hosts", (*at_home, *settings.node_hosts))
+        self._hosts = EgressHosts("node_hosts", (*at_home, *settings.node_hosts))
 
     def check(self) -> None:
         """Raise BadSetting if the server's key or the trusted authority cannot be read."""

@@ -208,7 +208,7 @@ class Walker:
             self._give_up(execution)
 
     def _go_on(self, execution: StepExecution) -> None:
-        """Continue an execution: a quick handler at once, any other after the commit of its intent."""
+        """Continue an execution: quick handlers at once, others after their intent."""
         match execution:
             case _ if execution.has_ended:
                 self._settle(execution)
@@ -229,7 +229,7 @@ class Walker:
                 raise AssertionError(f"{execution} has not ended and waits for nothing")
 
     def _call(self, call: HandlerCall) -> None:
-        """Call the next handler or check: a quick one here, any other in a thread of the pool."""
+        """Call the next handler or check: quick ones here, others in the pool."""
         if call.is_quick:
             self._calls.advance(call)
             self._take_result(call)
@@ -302,7 +302,7 @@ class Walker:
                 self._ready.append(key)
 
     def _check_hooks(self) -> None:
-        """Continue the resources whose hooks were cleared. While the walk stops, they go on waiting."""
+        """Continue the resources whose hooks were cleared, unless the walk stops."""
         now = self._clock.now()
         over = retry_while_unavailable(self._clock, partial(self._transitions.breakpoints.over, self._held, now))
         self._held = [wait for wait in self._held if wait not in over]
@@ -316,9 +316,9 @@ class Walker:
     # -- suspension --------------------------------------------------------------------------------
 
     def wait_out(self) -> Iterator[float | None]:
-        """Wait for actions on nested stacks that an earlier attempt has ordered and this one has not taken up.
+        """Wait for orders of an earlier attempt that this one has not resumed.
 
-        Nothing then runs in them after the end of the operation. Yields as `walk`.
+        Nothing then runs in nested stacks after the end of the operation. Yields as `walk`.
         """
         while self._stopping.gives_up:
             self._wakeup.clear()
@@ -369,7 +369,10 @@ class Walker:
         return isinstance(execution, NestedOperation) or self._stopping.must_abort(execution)
 
     def _give_up(self, execution: StepExecution) -> None:
-        """Fail an execution. Its row has the reason; the stack's reason stays with the first failure."""
+        """Fail an execution, with the reason in its row.
+
+        The stack's reason stays with the first failure.
+        """
         assert self._stopping.cause is not None
         give_up(execution, aborted_text(execution.verb, self._stopping.cause))
         self._transitions.finish(execution)
