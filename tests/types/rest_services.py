@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from tests.clouds.serving import Serving, serving
 
-
 VERSIONS = {"network": "v2.0"}
 """Versions of the services that the SDK asks for theirs."""
 
