@@ -199,7 +199,7 @@ class Ports:
         held = [key for key in self._taken if self._port(key).get("device_id")]
         since = cast(float, self._data.setdefault("asked_at", self._server.facts.now()))
         if held and self._server.facts.now() > since + PATIENCE:
-            text = f"server {self._taken[held[0]]} does not let go of port {held[0]}, which this one is to have"
+            text = f"server {self._taken[held[0]]} does not release port {held[0]}, which this one needs"
             raise CloudError("compute.delete_server_interface", text)
         return not held
 
