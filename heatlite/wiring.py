@@ -43,8 +43,8 @@ from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.file_containers import Folders
 from heatlite.engine.outbound.regions import Regions, endpoints
-from heatlite.engine.outbound.self_auth import SelfAuth
-from heatlite.engine.outbound.webhooks import WebhookDelivery
+from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.outbound.webhooks import Sinks
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
@@ -52,6 +52,7 @@ from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
+from heatlite.healing.sweep import HealingLoop
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestrator import Orchestrator
@@ -93,7 +94,7 @@ class Embedded:
     meter: Meter
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
-    sinks: WebhookDelivery | None = None
+    sinks: Sinks | None = None
     orchestrator: Orchestrator | None = None
     lock: EngineLock | None = None
 
@@ -148,7 +149,7 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     meter = metering(settings, store, clock)
     components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    store.listen(_listeners(components, meter, dispatcher, ignore, ignore))
+    store.listen(_listeners(components, meter, dispatcher, orchestration_due=ignore))
     return Embedded(cache(partial(create_app, components, settings, meter)), components, meter, dispatcher)
 
 
@@ -172,7 +173,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
             store.orchestrations.expire_all()
     components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    due = (components.maintenance.expire_locks, components.schedule.sweep)
+    due = (components.maintenance.expire_locks, components.schedule.sweep, components.healing.sweep)
     worker = Worker(
         store,
         components.engine_services,
@@ -183,10 +184,10 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         meter,
         dispatcher.claim_filter,
     )
-    sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
+    sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
     deployments = Deployments(store, clock, components.ledger, components.signals)
     orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
-    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
+    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake))
     worker.start()
     sinks.start()
     orchestrator.start()
@@ -196,11 +197,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def _listeners(
-    components: Components,
-    meter: Meter,
-    dispatcher: Dispatcher,
-    orchestration_due: Callable[[], None],
-    message_stored: Callable[[str], None],
+    components: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
@@ -213,7 +210,6 @@ def _listeners(
         action_moved=report_moves(meter),
         run_moved=components.ledger.run_moved,
         orchestration_due=orchestration_due,
-        message_stored=message_stored,
         committed=committed,
         database_unavailable=meter.database_unavailable,
     )
@@ -265,12 +261,12 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.encryption.cipher
-    self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
+    ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
     services = Services(
-        StoredMailbox(store, clock),
+        StoredMailbox(store),
         public_url,
         software,
-        Regions(endpoints(settings), public_url, self_auth),
+        Regions(endpoints(settings), public_url, ourselves),
         settings.max_resources_per_stack,
         settings.default_action_timeout,
         settings.client_retry_limit,
@@ -301,6 +297,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration)
     ledger = Ledger(store, clock)
+    repairs = Repairs(store, clock, definitions, admission, reader)
     agents = Agents(settings)
     return Components(
         stacks=Stacks(
@@ -312,7 +309,8 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         protection=Protection(store, clock, admission),
         schedule=schedule,
         health=HealthMarks(store, clock, definitions, admission, reader),
-        repairs=Repairs(store, clock, definitions, admission, reader),
+        repairs=repairs,
+        healing=HealingLoop(store, clock, settings, repairs),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reader),
         controls=ActionSignals(store, clock),
@@ -328,7 +326,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         types=types,
         engine_services=engine_services,
         streams=streams,
-        self_auth=self_auth,
+        ourselves=ourselves,
         accounts=accounts,
         clock=clock,
     )

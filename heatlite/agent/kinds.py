@@ -1,7 +1,6 @@
-"""Kinds of actions.
+"""Kinds of actions. The runner calls the step of a kind repeatedly until the action has ended.
 
-The runner calls the step of a kind repeatedly until the action has ended. A step keeps its state in the action's
-progress and folder only, so that another process of the agent can continue.
+A step keeps its state in the action's progress and folder only, so that another process of the agent can continue.
 """
 
 from collections.abc import Mapping
@@ -281,7 +280,7 @@ def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _age(action: Action) -> float:
-    """Return the seconds since the start, by the wall clock, which includes reboots."""
+    """Return the seconds since the start, by the wall clock: the machine may have gone down meanwhile."""
     assert action.started_at is not None
     return (datetime.now(UTC) - form.as_time(action.started_at)).total_seconds()
 

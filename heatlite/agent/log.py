@@ -1,7 +1,4 @@
-"""Log of the agent: JSON lines on stderr, without args and outputs.
-
-These may hold secrets.
-"""
+"""Log of the agent: JSON lines on stderr, never with args or outputs, which hold secrets."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Runner: executes actions step by step, in the order of arrival."""
+"""Runner: executes actions one after another, in the order of arrival, step by step."""
 
 import errno
 import shutil
@@ -28,9 +28,9 @@ class Runner:
     def __init__(
         self, actions: Actions, kinds: Mapping[str, Kind], folder: Path, changed: Callable[[], object]
     ) -> None:
-        """Create a runner. `folder` holds the folders of actions.
+        """Create a runner. `folder` holds the folders of actions; `changed` is called after each state change.
 
-        `changed` is called after each state change. Raises sqlite3.Error.
+        Raises sqlite3.Error.
         """
         self._actions = actions
         self._kinds = kinds
@@ -109,10 +109,7 @@ class Runner:
             return Step(form.FAILED, error=f"a fault of the agent: {type(error).__name__}; its log tells where")
 
     def _tidy(self) -> None:
-        """Remove the folders of ended actions that a killed agent has left.
-
-        Call it when the queue is empty.
-        """
+        """Remove the folders of ended actions, which a killed agent has left. Call it when the queue is empty."""
         for folder in _folders(self._folder):
             _forget(folder)
         for folder in self._strangers():
@@ -120,7 +117,7 @@ class Runner:
                 _forget(folder)
 
     def _strangers(self) -> list[Path]:
-        """Return the folders of actions of lost databases."""
+        """Return the folders of actions of other databases, which no database knows any more."""
         databases = (database for database in _folders(self._all) if database != self._folder)
         return [folder for database in databases for folder in _folders(database)]
 

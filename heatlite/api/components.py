@@ -16,11 +16,12 @@ from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.snapshots import Snapshots
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.engine.outbound.self_auth import SelfAuth
+from heatlite.engine.outbound.self_auth import Ourselves
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
+from heatlite.healing.sweep import HealingLoop
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.playbooks import Playbooks
 from heatlite.nodes.registration import Nodes
@@ -42,6 +43,7 @@ class Components:
     snapshots: Snapshots
     health: HealthMarks
     repairs: Repairs
+    healing: HealingLoop
     offer: OfferedTypes
     signals: Signals
     controls: ActionSignals
@@ -57,6 +59,6 @@ class Components:
     types: Registry
     engine_services: EngineServices
     streams: Streams
-    self_auth: SelfAuth | None
+    ourselves: Ourselves | None
     accounts: Accounts | None
     clock: Clock

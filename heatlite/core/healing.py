@@ -1,4 +1,4 @@
-"""Terms of the healing loop: incident states, report results, brakes, steps."""
+"""Words of the healing loop: states of incidents, results of reports, brakes, steps."""
 
 from enum import StrEnum
 
@@ -67,7 +67,7 @@ class ReportResult(StrEnum):
 
 
 class Mode(StrEnum):
-    """Permission that a policy gives the loop."""
+    """What a policy lets the loop do."""
 
     OFF = "off"
     """It marks only."""

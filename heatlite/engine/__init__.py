@@ -1,4 +1,4 @@
-"""The engine: plans operations, then carries the plans out.
+"""Plan, then do.
 
-The rows in the store are the truth. A plan is computed from them whenever it is needed, and never stored.
+The rows in the store are the truth; the plan is made anew whenever it is needed.
 """

@@ -211,8 +211,7 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
         return _hold(back, held, now), Wants.NOTHING
     waits = {Brake.AWAITING_APPROVAL, Brake.SPREADS}
     if brakes and waits.issuperset(brakes):
-        wants = Wants.NOTHING if incident.state is PROPOSED else Wants.PROPOSAL
-        return _hold(incident, held, now), wants
+        return _hold(incident, held, now), Wants.PROPOSAL
     return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
 
 
@@ -275,3 +274,22 @@ def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event
     if expired and can_write:
         return Event.EXPIRED
     return Event.MARK_LOST if situation.lost_mark and can_write else None
+
+
+def marked(incident: IncidentRecord, now: float) -> IncidentRecord:
+    """Return the incident once it has marked its row."""
+    after = replace(incident, is_marked=True, reason=None, also=(), due=now)
+    return moved(after, MARKED, now, "marked")
+
+
+def proposed(incident: IncidentRecord, digest: str, held: Sequence[Held], now: float) -> IncidentRecord:
+    """Return the incident with a plan that waits for approval."""
+    after = replace(_with_brakes(incident, held), plan_digest=digest, due=next_look(held, now))
+    return moved(after, PROPOSED, now, f"proposed: {held[0].brake}")
+
+
+def held_by(incident: IncidentRecord, brake: Brake, now: float) -> IncidentRecord:
+    """Return the incident with a brake that showed only when its repair was to begin."""
+    held = [Held(brake)]
+    back = moved(replace(incident, plan_digest=None), MARKED, now, f"held: {brake}")
+    return replace(_with_brakes(back, held), due=next_look(held, now))

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOK = 1.0
 """Seconds between two polls for trees that other processes made due."""
 TREES = 4
-"""Maximum of trees orchestrated at once."""
+"""Trees that are looked after at once."""
 MAX_REST = 1.0
 """Longest pause after an orchestration, in seconds.
 
@@ -35,7 +35,10 @@ The pause equals the duration of the last orchestration: a thousand busy nodes a
 
 
 class Orchestrator:
-    """Starts due orchestrations. Call `start` once; `stop` leaves the rest to others."""
+    """Begins what is due.
+
+    `start` it once; `stop` lets others go on with what is under way.
+    """
 
     def __init__(
         self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
@@ -49,22 +52,22 @@ class Orchestrator:
         self._owner = new_id()
         self._busy: set[str] = set()
         self._resting: dict[str, float] = {}
-        """Root id → end of the pause after its last orchestration, by time.monotonic."""
+        """Until when trees rest, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
         self._called = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrations", daemon=True)
 
     def start(self) -> None:
-        """Start polling."""
+        """Begin to look."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Poll now (from any thread)."""
+        """Look at once (from any thread)."""
         self._called.set()
 
     def stop(self) -> None:
-        """Start nothing more, and wait for running calls to agents."""
+        """Begin nothing more, and wait for the calls to agents that are under way."""
         self._stopping.set()
         self._called.set()
         self._thread.join()
@@ -120,7 +123,7 @@ class Orchestrator:
             except (Fenced, DatabaseUnavailable):
                 raise
             except Exception:
-                # An internal error must not recur without a pause.
+                # A fault of ours: it must not be met again and again without a pause.
                 log.exception("the nodes of stack %s cannot be looked after", root_id)
                 turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
         except Fenced:

@@ -32,19 +32,19 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 MAX_ARGS = 256 * 1024
-"""Maximum size of arguments in bytes of JSON, as agents accept it."""
+"""Bytes of JSON; an agent takes no more."""
 MAX_OPEN = 1000
-"""Maximum of unfinished node actions per node."""
+"""Node actions on one node that have not ended."""
 MAX_NAMED = 10
-"""Maximum of nodes listed in an error about an ambiguous or unknown name."""
+"""Nodes that are listed where a name means several, or none."""
 
 APPROVE = "node_actions:approve"
-"""Policy rule for the approval."""
+"""The rule of the access policy that says who may approve."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """A requested node action."""
+    """One piece of work that a caller wants done on a node."""
 
     node: str
     """Name or id."""
@@ -57,7 +57,7 @@ class NodeRequest:
 
 
 class NodeRequests:
-    """Creates, approves, rejects and cancels node actions."""
+    """Takes requests for node actions."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: Ledger) -> None:
         self._store = store
@@ -66,11 +66,13 @@ class NodeRequests:
         self._ledger = ledger
 
     def create(self, context: Context, stack: StackRecord, request: NodeRequest) -> tuple[NodeActionRecord, bool]:
-        """Create a node action on a node of the stack's tree.
+        """Put one node action on a node of the stack, or of one nested in it.
 
-        Returns it, and False if the caller's id exists already: then the existing action is returned unchanged. Raises
-        HTTPBadRequest, MultipleChoices, EntityNotFound, NodeActionExists, RequestLimitExceeded, StackNotFound, and
-        Forbidden if it is `granted` by a caller who may not approve.
+        And whether it is new.
+
+        What was put with the caller's id before is given back as it stands now. Raises HTTPBadRequest, MultipleChoices,
+        EntityNotFound, Forbidden where it is `granted` by whom may not approve, NodeActionExists, RequestLimitExceeded,
+        StackNotFound.
         """
         if request.granted:
             self._check_grant(context)
@@ -85,7 +87,7 @@ class NodeRequests:
                 node = self._node(held, request.node)
                 known = None if request.id is None else self._known(request.id, request, node)
                 action = known or self._put(context, node, request)
-        except Duplicate as error:  # created meanwhile in another tree
+        except Duplicate as error:  # meanwhile in another tree
             raise NodeActionExists(id=request.id) from error
         if known is None:
             audit.info("node action %s: %s on %s asked for by=%s", action.id, action.kind, node.id, context.user)
@@ -138,7 +140,10 @@ class NodeRequests:
         return found
 
     def _node(self, stack: StackRecord, reference: str) -> NodeRecord:
-        """Return a node of the stack's tree. Raises EntityNotFound, MultipleChoices."""
+        """A node of the stack or of one nested in it.
+
+        Raises EntityNotFound, MultipleChoices.
+        """
         stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         nodes = self._store.nodes.of_stacks(stacks)
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
@@ -153,7 +158,9 @@ class NodeRequests:
         )
 
     def approve(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
-        """Approve a node action. `digest`: the version that the caller has read.
+        """Let a node action be sent.
+
+        `digest`: what the caller has read; nothing else is approved.
 
         Raises InvalidNodeActionState, Forbidden, NodeActionChanged.
         """
@@ -161,7 +168,7 @@ class NodeRequests:
             self._check_unapproved(found, "approved")
             if self._settings.node_approval_by_another and found.requested_by == context.user:
                 raise Forbidden(
-                    "You have requested the node action yourself: another user must approve it"
+                    "You have asked for the node action yourself: somebody else has to approve it"
                     " (node_approval_by_another)."
                 )
             _check_digest(found, digest)
@@ -185,7 +192,9 @@ class NodeRequests:
         return found
 
     def cancel(self, context: Context, action: NodeActionRecord) -> NodeActionRecord:
-        """Cancel a node action: end it, or ask its agent to end it. Idempotent.
+        """Cancel a node action: end it if no agent has it, else ask the agent to end it.
+
+        Idempotent.
 
         Raises InvalidNodeActionState if it has ended.
         """
@@ -212,10 +221,7 @@ class NodeRequests:
 
     @contextmanager
     def _taken(self, action: NodeActionRecord) -> Iterator[NodeActionRecord]:
-        """Lock the node action's tree and return the action as it is now.
-
-        Call in a transaction.
-        """
+        """The node action as it is now, in a transaction that holds its tree."""
         with self._store.transaction():
             self._store.stacks.lock(action.stack_id)
             found = self._store.node_actions.lock(action.id)
@@ -228,7 +234,7 @@ class NodeRequests:
             raise Forbidden(action=APPROVE)
         if self._settings.node_approval_by_another:
             raise Forbidden(
-                'Another user must approve the node action (node_approval_by_another): leave out "approval".'
+                'Somebody else has to approve the node action (node_approval_by_another): leave out "approval".'
             )
 
     @staticmethod

@@ -77,7 +77,7 @@ class SoftwareDeployment(Protocol):
 
     @property
     def status_reason(self) -> str:
-        """Reason of the status."""
+        """Why it has that status."""
 
     @property
     def output_values(self) -> Mapping[str, Json]:
@@ -274,7 +274,7 @@ class Nested(Protocol):
         """The names of its outputs."""
 
     def output(self, name: str) -> Json:
-        """Return an output's value; null if it is missing. Raises TemplateOutputError."""
+        """Return an output's value; null if it is missing. Raises TemplateOutputError if it cannot be evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

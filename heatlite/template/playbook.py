@@ -1,6 +1,6 @@
 """Playbooks for nodes: text → stages.
 
-Reports all problems at once, with their places.
+What is wrong with one is told with its place, all of it at once.
 """
 
 from collections.abc import Iterator

@@ -74,6 +74,8 @@ class Retention:
             with store.transaction():
                 store.node_actions.remove(work)
             return True
+        if self._purge_incidents(now - settings.incident_days * DAY):
+            return True
         stacks = store.stacks.deleted_before(deleted, STACK_BATCH)
         if stacks:
             with store.transaction():
@@ -87,6 +89,16 @@ class Retention:
                 for service_id in silent:
                     store.services.remove(service_id)
         return bool(silent)
+
+    def _purge_incidents(self, before: float) -> bool:
+        """Remove one batch of closed incidents, or of ended observations."""
+        for rows in (self._store.incidents, self._store.observations):
+            found = rows.older_than(before, ROW_BATCH)
+            if found:
+                with self._store.transaction():
+                    rows.remove(found)
+                return True
+        return False
 
     def _purge_templates(self, now: float) -> bool:
         """Mark one batch of newly unused templates, or delete those unused for long."""

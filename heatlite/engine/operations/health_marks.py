@@ -1,4 +1,4 @@
-"""Health marks: resources reported as unhealthy (docs/reference/health.md)."""
+"""Health marks: resources that monitoring reports as unhealthy (docs/reference/health.md)."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import resource_event, row_with_state
 from heatlite.engine.state.values import current_rows
-from heatlite.store.records import HealthRecord, StackRecord
+from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 MARKED = "The resource was explicitly marked as {} through the API"
@@ -58,13 +58,17 @@ class HealthMarks:
             if row.verb is Verb.DELETE or not unhealthy and not is_marked:
                 return
             text = reason or MARKED.format("unhealthy" if unhealthy else "healthy")
-            # The check of a nested stack with unknown health is CHECK_FAILED, too, without an unhealthy member.
-            is_unknown = row.health is not None and row.health.since is not None
-            row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)
-            before = None if unhealthy else row.before_check
-            if before is not None:
-                row = row_with_state(row, before.verb, before.status, before.status_reason, now)
-            else:
-                row = row_with_state(row, Verb.CHECK, Status.FAILED if unhealthy else Status.COMPLETE, text, now)
+            row = row_with_mark(row, unhealthy, text, now)
             self._store.resources.save_many([row])
             self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
+
+
+def row_with_mark(row: ResourceRecord, unhealthy: bool, text: str, now: float) -> ResourceRecord:
+    """Return a row with a mark, or without one in the state before it."""
+    # The check of a nested stack with unknown health is CHECK_FAILED, too, without an unhealthy member.
+    is_unknown = row.health is not None and row.health.since is not None
+    row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)
+    before = None if unhealthy else row.before_check
+    if before is not None:
+        return row_with_state(row, before.verb, before.status, before.status_reason, now)
+    return row_with_state(row, Verb.CHECK, Status.FAILED if unhealthy else Status.COMPLETE, text, now)

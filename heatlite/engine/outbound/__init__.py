@@ -1,1 +1,1 @@
-"""Outbound connections: template downloads, webhooks, other regions."""
+"""Connections that the server opens itself: template downloads, webhooks, other regions."""

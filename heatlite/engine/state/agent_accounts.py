@@ -1,4 +1,4 @@
-"""Accounts of agents in Keystone's stack domain (docs/decisions/0014)."""
+"""Accounts of agents in Keystone's stack domain (docs/decisions/0014-delegation.md)."""
 
 import logging
 import secrets

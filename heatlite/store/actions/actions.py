@@ -95,6 +95,19 @@ class Actions:
         found = self._actions.select(rest, (stack_id, verb))
         return found[0] if found else None
 
+    def last_release(self, stack_ids: Sequence[str]) -> float:
+        """Return the time of the last lock, unlock, suspend or resume of any of the stacks; 0.0: there was none."""
+        verbs = (Verb.LOCK, Verb.UNLOCK, Verb.SUSPEND, Verb.RESUME)
+        last = 0.0
+        for some in chunks(stack_ids):
+            sql = (
+                "SELECT MAX(COALESCE(finished_at, created_at)) FROM action"
+                f" WHERE stack_id IN ({marks(some)}) AND verb IN ({marks(verbs)})"
+            )
+            ((found,),) = self._database.read(sql, (*some, *map(str, verbs)))
+            last = max(last, found or 0.0)
+        return last
+
     def history(self, action_id: str) -> list[TransitionRecord]:
         """Return the moves of an action, oldest first."""
         return [

@@ -21,7 +21,7 @@ class Inconsistency:
     """The rule."""
     entity: str
     """action, node action, node, stack, template, resource, snapshot, credential, account, account_project,
-    stack_size or dependency."""
+    stack_size, dependency, incident or repair."""
     id: str
     detail: str
 
@@ -40,6 +40,23 @@ _NODE_ACTION_PENDING = f"state IN ({', '.join(repr(str(one)) for one in sorted(n
 _NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(nodes.ENDED))})"
 
 RULES = (
+    _Rule(
+        "an open incident has a time to look at it, and one under repair its action",
+        "incident",
+        "SELECT id, state FROM incident WHERE state <> 'CLOSED' AND (due IS NULL OR open_key IS NULL)"
+        " OR state = 'REPAIRING' AND action_id IS NULL",
+    ),
+    _Rule(
+        "a closed incident is looked at no more",
+        "incident",
+        "SELECT id, state FROM incident WHERE state = 'CLOSED' AND (due IS NOT NULL OR open_key IS NOT NULL)",
+    ),
+    _Rule(
+        "a repair that has not ended belongs to an incident under repair",
+        "repair",
+        "SELECT id, incident_id FROM repair WHERE ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM incident"
+        " WHERE incident.id = repair.incident_id AND incident.state = 'REPAIRING')",
+    ),
     _Rule(
         "an ended action holds no exclusive key",
         "action",

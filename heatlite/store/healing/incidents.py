@@ -136,6 +136,11 @@ class Incidents:
         ((number,),) = self._database.read(sql, (project, source, since))
         return int(number)
 
+    def roots_of_source(self, project: str, source: str) -> list[str]:
+        """Return the roots of the trees in which a source has open incidents."""
+        sql = "SELECT DISTINCT root_id FROM incident WHERE project = ? AND source = ? AND state <> ?"
+        return [root_id for (root_id,) in self._database.read(sql, (project, source, _CLOSED))]
+
     def count_by_state(self) -> dict[str, int]:
         """Return the number of open incidents by state."""
         sql = "SELECT state, COUNT(*) FROM incident WHERE due IS NOT NULL GROUP BY state"

@@ -134,6 +134,11 @@ class Repairs:
         query = Repair.select(*_REPAIR).where((Repair.root_id == root_id) & recent)
         return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
 
+    def of_action(self, action_id: str) -> list[RepairRecord]:
+        """Return the repairs that an action carries out."""
+        query = Repair.select(*_REPAIR).where(Repair.action_id == action_id)
+        return [_repair(row) for row in self._database.select(query.order_by(Repair.id))]
+
     def of_incidents(self, incident_ids: Sequence[str]) -> list[RepairRecord]:
         """Return the repairs of incidents, earliest first."""
         query = Repair.select(*_REPAIR).where(Repair.incident_id.in_(incident_ids))

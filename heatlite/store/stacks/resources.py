@@ -56,6 +56,22 @@ class Resources:
         """Return the rows of a stack, oldest first."""
         return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY id", (stack_id,))]
 
+    def of_tree(self, root_id: str) -> list[ResourceRecord]:
+        """Return the rows of a live tree, oldest first."""
+        rest = f"WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id"
+        return [_record(row) for row in self._table.select(rest, (root_id, root_id))]
+
+    def count_of_types(self, project: str, source: str, since: float) -> int:
+        """Return the number of live resources in a project that have a type of the slots of recent incidents."""
+        sql = (
+            "SELECT COUNT(*) FROM resource JOIN stack ON stack.id = resource.stack_id"
+            " WHERE stack.project = ? AND stack.deleted_at IS NULL AND resource.mapped_type IN (SELECT mapped_type"
+            " FROM resource WHERE id IN (SELECT resource_id FROM incident"
+            " WHERE project = ? AND source = ? AND created_at >= ?))"
+        )
+        ((number,),) = self._database.read(sql, (project, project, source, since))
+        return int(number)
+
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of a stack with one of the names, oldest first."""
         out: list[ResourceRecord] = []

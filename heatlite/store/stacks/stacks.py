@@ -22,6 +22,7 @@ from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project,
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
 from heatlite.store.tables.actions import Action, Dependency, Transition
+from heatlite.store.tables.healing import HealingPolicy, HealingScope, Repair
 from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
 from heatlite.store.tables.stacks import Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 
@@ -231,6 +232,8 @@ class Stacks:
         self._database.change(Dependency.delete().where(Dependency.dependent.in_(actions)))
         for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize):
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
+        for of_root in (HealingPolicy, HealingScope, Repair):
+            self._database.change(of_root.delete().where(of_root.root_id.in_(stack_ids)))
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
     def expired_locks(self, now: float) -> list[StackRecord]:

@@ -1,0 +1,191 @@
+"""Begin repairs: choose the step of each member, plan it, and enqueue one update of the root for all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    ActionConflict,
+    ActionInProgress,
+    Forbidden,
+    HeatliteError,
+    RepairSpreads,
+    ResourceIsLocked,
+    StackLocked,
+)
+from heatlite.core.healing import Brake, IncidentState
+from heatlite.core.ids import random_id
+from heatlite.core.repairs import RepairStep, Selection
+from heatlite.core.status import Status, Verb
+from heatlite.engine.operations.repairs import RepairPlan, Repairs
+from heatlite.healing.brakes import Held, repair_brakes
+from heatlite.healing.incident import Event, Wants, held_by, look, move, pending, proposed
+from heatlite.healing.scene import Scene
+from heatlite.store.healing.records import IncidentRecord, RepairRecord
+from heatlite.store.store import Store
+
+HEALER = "healing"
+"""The requester of actions that the loop begins."""
+
+REPAIR_LOOK = 2.0
+"""Seconds between two looks at a repair that runs."""
+
+HOLDS: tuple[tuple[type[HeatliteError], Brake], ...] = (
+    (StackLocked, Brake.LOCKED),
+    (ActionConflict, Brake.BUSY),
+    (ResourceIsLocked, Brake.BUSY),
+    (ActionInProgress, Brake.BUSY),
+    (RepairSpreads, Brake.SPREADS),
+    (Forbidden, Brake.NO_CREDENTIAL),
+)
+"""Brakes for the errors with which a repair is refused; all others are restrictions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A member that is to be repaired."""
+
+    incidents: tuple[IncidentRecord, ...]
+    steps: dict[str, RepairStep]
+    """By path."""
+    position: int
+    plan: RepairPlan
+
+    @property
+    def member(self) -> str:
+        """Path of the member."""
+        return self.incidents[0].member
+
+    @property
+    def scope(self) -> str:
+        """Scope of the member."""
+        return self.incidents[0].scope
+
+
+class Repairing:
+    """Begins repairs of trees."""
+
+    def __init__(self, store: Store, repairs: Repairs) -> None:
+        self._store = store
+        self._repairs = repairs
+
+    def any_time(self, scene: Scene, incident: IncidentRecord) -> bool:
+        """Return True if the next step of an incident needs no window."""
+        return scene.tree.policy.at(incident.path).step_at(incident.step).any_time
+
+    def begin(self, scene: Scene, wanting: Sequence[str]) -> None:
+        """Begin the repairs of incidents, up to the parallel ones of each scope, in one update. Call within the
+        transaction that read the scene. Asks all brakes again. Raises what refuses the update."""
+        chosen: list[Chosen] = []
+        taken: dict[str, int] = {}
+        members = dict.fromkeys(one.member for one in scene.tree.incidents if one.id in wanting)
+        for member in members:
+            free = [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
+            if not free:
+                continue
+            scope = free[0].scope
+            if taken.get(scope, 0) >= self._room(scene, scope):
+                self._hold(free, [Held(Brake.PARALLEL)], scene.now)
+                continue
+            one = self._choose(scene, member, tuple(free))
+            if one is not None:
+                chosen.append(one)
+                taken[scope] = taken.get(scope, 0) + 1
+        if chosen:
+            self._enqueue(scene, chosen)
+
+    def _room(self, scene: Scene, scope: str) -> int:
+        """Return the number of members of a scope whose repair may begin now."""
+        settings, facts = scene.tree.policy.of_scope(scope), scene.tree.scope_facts(scope, scene.now)
+        recent = [begun for begun in facts.begun if begun > scene.now - settings.repairs_per]
+        parallel = max(1, settings.parallel.of(facts.members)) - facts.under_repair
+        return min(parallel, settings.max_repairs - len(recent))
+
+    def _is_free(self, scene: Scene, incident: IncidentRecord) -> bool:
+        """Return True if nothing but an approval holds the repair of an incident."""
+        place = scene.place(incident)
+        if place is None or incident.state not in (IncidentState.MARKED, IncidentState.PROPOSED):
+            return False
+        if pending(incident, scene.situation(incident), scene.now) is not None:
+            return False
+        held = repair_brakes(scene.facts(incident, place, self.any_time(scene, incident)))
+        return look(incident, held, scene.now)[1] in (Wants.REPAIR, Wants.PROPOSAL)
+
+    def _choose(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> Chosen | None:
+        """Return the step and the plan of a member; None if that showed a brake, which is written then."""
+        paths = {one.path for one in incidents} | _marked_below(scene, member)
+        paths = {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
+        settings = scene.tree.policy.at(incidents[0].path)
+        position = min(max(one.step for one in incidents), len(settings.ladder) - 1)
+        for at in range(position, len(settings.ladder)):
+            steps = dict.fromkeys(sorted(paths), RepairStep(settings.ladder[at].step))
+            plan = self._repairs.plan(scene.tree.root, Selection(steps))
+            if not plan.unable:
+                break
+        else:
+            self._hold(incidents, [Held(Brake.NO_STEP)], scene.now)
+            return None
+        if plan.refused or plan.protected:
+            self._hold(incidents, [Held(Brake.RESTRICTED)], scene.now)
+            return None
+        place = scene.place(incidents[0])
+        assert place is not None
+        facts = replace(scene.facts(incidents[0], place, settings.ladder[at].any_time), spreads=bool(plan.spreads))
+        held = repair_brakes(facts)
+        if held:
+            self._propose(incidents, plan.shown.digest, held, scene.now)
+            return None
+        return Chosen(incidents, steps, at, plan)
+
+    def _propose(self, incidents: Sequence[IncidentRecord], digest: str, held: Sequence[Held], now: float) -> None:
+        for incident in incidents:
+            if incident.plan_digest not in (None, digest):
+                result = move(incident, Event.PLAN_CHANGED, now)
+                assert result is not None
+                self._store.incidents.move(result.incident)
+            else:
+                self._store.incidents.move(proposed(incident, digest, held, now))
+
+    def _hold(self, incidents: Sequence[IncidentRecord], held: Sequence[Held], now: float) -> None:
+        for incident in incidents:
+            self._store.incidents.move(held_by(incident, held[0].brake, now))
+
+    def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
+        """Insert the action, the rows of the repairs and the moves of the incidents, all in one transaction."""
+        root, now = scene.tree.root, scene.now
+        steps = {path: step for one in chosen for path, step in one.steps.items()}
+        incidents = tuple(incident.id for one in chosen for incident in one.incidents)
+        context = Context(root.project, user=HEALER, roles=frozenset({"member"}))
+        action = self._repairs.begin(context, root, Selection(steps, incidents), plan_digest=digest)
+        for one in chosen:
+            for incident in one.incidents:
+                result = move(incident, Event.BY_HAND, now, "repair begun")
+                assert result is not None
+                after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
+                if not self._store.incidents.move(after):
+                    raise ActionConflict("A report came while its repair was planned.")
+                self._store.repairs.insert(
+                    RepairRecord(
+                        random_id(), incident.id, root.id, one.scope, one.member, incident.path,
+                        one.steps.get(incident.path, RepairStep.REPLACE), one.position, action.id, now,
+                    )
+                )  # fmt: skip
+
+    def hold(self, wanting: Sequence[str], error: HeatliteError, now: float) -> None:
+        """Hold incidents whose repair was refused with an error."""
+        brake = next((brake for kind, brake in HOLDS if isinstance(error, kind)), Brake.RESTRICTED)
+        for incident_id in wanting:
+            incident = self._store.incidents.get(incident_id)
+            if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
+                self._hold([incident], [Held(brake)], now)
+
+
+def _marked_below(scene: Scene, member: str) -> set[str]:
+    """Return the paths of the marked rows of a member that make no nested stack."""
+    return {
+        path
+        for path, place in scene.tree.places.items()
+        if place.slot.member == member
+        and place.nested is None
+        and (place.row.verb, place.row.status) == (Verb.CHECK, Status.FAILED)
+    }

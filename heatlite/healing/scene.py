@@ -1,0 +1,152 @@
+"""Facts of incidents, collected from a tree for the state machine and the brakes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from heatlite.core.healing import IncidentState, Word
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
+from heatlite.healing.brakes import Facts
+from heatlite.healing.incident import Event, Situation
+from heatlite.healing.tree import Place, Tree
+from heatlite.healing.windows import next_start, opened_at
+from heatlite.store.healing.records import IncidentRecord, ObservationRecord
+from heatlite.store.records import ActionRecord, ResourceRecord
+from heatlite.store.store import Store
+
+MADE = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
+"""Verbs that make or change an object."""
+
+CANNOT_MARK = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A tree and its reports at one moment."""
+
+    store: Store
+    tree: Tree
+    now: float
+    observations: Mapping[str, Sequence[ObservationRecord]]
+    """Episodes by incident."""
+    blind: Callable[[str], Sequence[ObservationRecord]]
+    """Return the episodes in which a source cannot see."""
+    storms: frozenset[str]
+    """Sources with a storm."""
+    has_credential: bool = True
+
+    @cached_property
+    def busy_stacks(self) -> frozenset[str]:
+        """Ids of stacks that an action holds."""
+        return frozenset(action.stack_id for action in self.tree.actions)
+
+    def place(self, incident: IncidentRecord) -> Place | None:
+        """Return the place of an incident; None: it is gone."""
+        return self.tree.places.get(incident.path)
+
+    def situation(self, incident: IncidentRecord) -> Situation:
+        """Return what has become of an incident."""
+        place = self.place(incident)
+        repair = self._repair(incident)
+        works = incident.state is IncidentState.REPAIRING
+        if place is None or self.tree.is_going:
+            return Situation(is_gone=not works or repair is not None or self.tree.is_going)
+        episodes = self.observations.get(incident.id, ())
+        row, is_busy = place.row, self.is_busy(place)
+        return Situation(
+            is_replaced=not is_busy and _is_replaced(incident, row),
+            is_standing=not episodes or any(one.is_open and one.word is Word.FIRING for one in episodes),
+            lost_mark=incident.is_marked and _has_lost_mark(row),
+            repair=repair,
+            clock_stands=self.is_locked(place) or self.is_suspended(place),
+            is_busy=is_busy,
+        )
+
+    def _repair(self, incident: IncidentRecord) -> Event | None:
+        """Return the end of the repair of an incident; None while it runs."""
+        if incident.state is not IncidentState.REPAIRING:
+            return None
+        action = None if incident.action_id is None else self.store.actions.get(incident.action_id)
+        if action is None:
+            return Event.FAILED
+        if action.status not in ENDED_ACTIONS:
+            return None
+        ends = {ActionStatus.SUCCEEDED: Event.SUCCEEDED, ActionStatus.CANCELLED: Event.CANCELLED}
+        return ends.get(action.status, Event.FAILED)
+
+    def facts(self, incident: IncidentRecord, place: Place, any_time: bool = False) -> Facts:
+        """Return the facts that the brakes of an incident are asked with."""
+        tree, now = self.tree, self.now
+        settings = tree.policy.at(incident.path)
+        open_since = opened_at(settings.windows, now)
+        return Facts(
+            now=now,
+            source=incident.source,
+            settings=settings,
+            scope_settings=tree.policy.of_scope(incident.scope),
+            scope=tree.scope_facts(incident.scope, now),
+            is_locked=self.is_locked(place),
+            is_suspended=self.is_suspended(place),
+            stack_failed=tree.stack_failed,
+            is_blind=any(
+                not one.path or (one.root_id, one.path) == (tree.root.id, incident.path)
+                for one in self.blind(incident.source)
+            ),
+            has_storm=incident.source in self.storms,
+            is_busy=self.is_busy(place),
+            has_credential=self.has_credential,
+            object_since=self.object_since(place),
+            evidence_since=incident.evidence_since,
+            evidence_after=incident.evidence_after,
+            reports=incident.reports,
+            needs_resolved=incident.needs_resolved,
+            step_any_time=any_time,
+            window_open=open_since is not None,
+            next_window=next_start(settings.windows, now) if settings.windows and open_since is None else None,
+        )
+
+    def is_locked(self, place: Place) -> bool:
+        """Return True if a stack on the path, or the nested stack of the row, is locked."""
+        stacks = place.stacks if place.nested is None else (*place.stacks, place.nested)
+        return any(one.locked for one in stacks)
+
+    def is_suspended(self, place: Place) -> bool:
+        """Return True if a stack on the path or the resource is suspended."""
+        verbs = [one.state_without_lock[0] for one in place.stacks]
+        return Verb.SUSPEND in verbs or place.row.state_without_lock.verb is Verb.SUSPEND
+
+    def is_busy(self, place: Place) -> bool:
+        """Return True if an action holds the tree, or the row is in progress."""
+        stacks_busy = any(one.status is Status.IN_PROGRESS for one in place.stacks)
+        return bool(self.busy_stacks) or stacks_busy or place.row.status is Status.IN_PROGRESS
+
+    def object_since(self, place: Place) -> float:
+        """Return the time at which an object was made, changed, unlocked or resumed last."""
+        row = place.row
+        state = row.state_without_lock
+        changed = state.updated_at if state.verb in MADE else None
+        return max(row.created_at, changed or 0.0, self.tree.released_at)
+
+
+def can_mark(row: ResourceRecord) -> bool:
+    """Return True if a row can be marked now."""
+    return row.physical_id is not None and row.status is not Status.IN_PROGRESS and row.verb not in CANNOT_MARK
+
+
+def action_of(store: Store, incident: IncidentRecord) -> ActionRecord | None:
+    """Return the action that repairs an incident, or has repaired it."""
+    return None if incident.action_id is None else store.actions.get(incident.action_id)
+
+
+def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:
+    """Return True if another operation has replaced the object of an incident, or made it again in place."""
+    if row.id != incident.resource_id or (row.physical_id or "") != incident.physical_id:
+        return True
+    state = row.state_without_lock
+    return incident.is_marked and state.verb in MADE and state.status is Status.COMPLETE
+
+
+def _has_lost_mark(row: ResourceRecord) -> bool:
+    """Return True if a marked row is no longer CHECK_FAILED, though its object is the same."""
+    state = row.state_without_lock
+    return (state.verb, state.status) != (Verb.CHECK, Status.FAILED) and can_mark(row) and not row.is_locked

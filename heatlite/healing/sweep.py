@@ -1,0 +1,263 @@
+"""The loop: once a second each engine looks at the incidents that are due.
+
+One tree is one transaction, which holds the root's row and moves incidents by id and version. All that decides is in
+rows. So a crash between two writes repeats or loses no decision, and several engines may sweep at once.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, Settings
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError
+from heatlite.core.healing import IncidentState, RepairResult
+from heatlite.engine.operations.health_marks import row_with_mark
+from heatlite.engine.operations.repairs import Repairs
+from heatlite.engine.state.unit_of_work import resource_event
+from heatlite.healing.brakes import mark_brakes, repair_brakes
+from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
+from heatlite.healing.policy import DEFAULT, Policy, read_policy
+from heatlite.healing.repairing import REPAIR_LOOK, Repairing
+from heatlite.healing.scene import Scene, can_mark
+from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
+from heatlite.healing.storms import storms
+from heatlite.healing.tree import Place, Tree, read_tree
+from heatlite.store.healing.records import IncidentRecord, ObservationRecord
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+MOST_DUE = 100
+"""Incidents that one sweep looks at."""
+
+GAP = 600.0
+"""Seconds without a sweep of any engine after which new evidence comes first."""
+
+NOTES = 30.0
+"""Seconds between two notes that an engine sweeps."""
+
+LONGEST_SUMMARY = 200
+"""Characters of the alert in the reason of a mark."""
+
+RESULTS = {
+    Event.SUCCEEDED: RepairResult.SUCCEEDED,
+    Event.RECOVERED: RepairResult.SUCCEEDED,
+    Event.CANCELLED: RepairResult.CANCELLED,
+    Event.GONE: RepairResult.CANCELLED,
+    Event.FAILED: RepairResult.FAILED,
+}
+EARLIEST_PERIOD = 2 * 86400.0
+"""Seconds to look back for repairs, at least."""
+
+
+class HealingLoop:
+    """Moves the incidents that are due."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, repairs: Repairs) -> None:
+        self._store = store
+        self._clock = clock
+        self._with_keystone = settings.auth is Auth.KEYSTONE
+        self._repairing = Repairing(store, repairs)
+        self._noted = 0.0
+
+    def sweep(self) -> None:
+        """Look at the incidents that are due. Raises DatabaseUnavailable."""
+        now = self._clock.now()
+        if not 0 <= now - self._noted < NOTES:
+            self._note_sweep(now)
+        for root_id in self._store.incidents.due_roots(now, MOST_DUE):
+            try:
+                self._see_to(root_id)
+            except DatabaseUnavailable:
+                raise
+            except Exception:
+                # One tree must not keep the others from their repairs.
+                log.exception("cannot look at the incidents of stack %s", root_id)
+
+    def _note_sweep(self, now: float) -> None:
+        """Note that an engine sweeps. After a gap all incidents need new evidence."""
+        with self._store.transaction():
+            last = self._store.healing_sweeps.last()
+            if self._store.healing_sweeps.swept(now, last) and last is not None and now - last > GAP:
+                self._store.incidents.demand_evidence(now)
+        self._noted = now
+
+    # -- one tree ------------------------------------------------------------------------------------
+
+    def _see_to(self, root_id: str) -> None:
+        """Move the due incidents of a tree, then begin the repairs that nothing holds."""
+        now = self._clock.now()
+        with self._store.transaction():
+            root = self._store.stacks.lock(root_id)
+            scene = None if root is None or root.deleted_at is not None else self._scene(root, now)
+            if scene is None:
+                for incident in self._store.incidents.open_of_root(root_id):
+                    self._apply(None, incident, Event.GONE, now)
+                return
+            wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
+            wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
+            self._wake_after_closing(scene, now)
+        if wanting:
+            self._begin_repairs(root_id, wanting)
+
+    def _begin_repairs(self, root_id: str, wanting: Sequence[str]) -> None:
+        now = self._clock.now()
+        try:
+            with self._store.transaction():
+                root = self._store.stacks.lock(root_id)
+                if root is not None and root.deleted_at is None:
+                    self._repairing.begin(self._scene(root, now), wanting)
+        except DatabaseUnavailable:
+            raise
+        except HeatliteError as error:
+            log.warning("a repair of stack %s cannot begin: %s", root_id, error)
+            with self._store.transaction():
+                self._store.stacks.lock(root_id)
+                self._repairing.hold(wanting, error, now)
+
+    def _scene(self, root: StackRecord, now: float) -> Scene:
+        """Read a tree. Storms and breakers are judged first, since they may demand evidence."""
+        policy = self.policy(root.id)
+        tree = self._read(root, policy, now)
+        sources = sorted({one.source for one in tree.incidents if one.due is not None and one.due <= now})
+        stormy = storms(self._store, root.project, sources, now)
+        if refresh_breakers(self._store, tree, now) or stormy.have_ended:
+            tree = self._read(root, policy, now)
+        blind: dict[str, Sequence[ObservationRecord]] = {}
+
+        def blind_of(source: str) -> Sequence[ObservationRecord]:
+            if source not in blind:
+                blind[source] = self._store.observations.blind(root.project, source)
+            return blind[source]
+
+        episodes: dict[str, list[ObservationRecord]] = {}
+        for one in self._store.observations.of_incidents([incident.id for incident in tree.incidents]):
+            episodes.setdefault(one.incident_id or "", []).append(one)
+        has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
+        return Scene(self._store, tree, now, episodes, blind_of, stormy.sources, has_credential)
+
+    def _read(self, root: StackRecord, policy: Policy, now: float) -> Tree:
+        period = max(EARLIEST_PERIOD, float(policy.top.repairs_per), float(policy.top.min_healthy))
+        return read_tree(self._store, root, policy, now, period)
+
+    def policy(self, root_id: str) -> Policy:
+        """Return the policy of a tree."""
+        stored = self._store.healing_policies.get(root_id)
+        return DEFAULT if stored is None else read_policy(stored.document)
+
+    # -- one incident --------------------------------------------------------------------------------
+
+    def _step(self, scene: Scene, incident_id: str) -> bool:
+        """Move one incident. Returns True if nothing holds its repair or its proposal."""
+        incident, now = next(one for one in scene.tree.incidents if one.id == incident_id), scene.now
+        event = pending(incident, scene.situation(incident), now)
+        if event is not None:
+            self._apply(scene, incident, event, now)
+            return False
+        place = scene.place(incident)
+        if place is None or incident.state not in BEFORE_REPAIR:
+            later = now + REPAIR_LOOK if incident.state is IncidentState.REPAIRING else incident.settles_until
+            self._store.incidents.move(replace(incident, due=later or now + REPAIR_LOOK))
+            return False
+        incident = judge_new(self._store, scene.tree, incident, now)
+        if _was_released(incident, scene.tree.released_at) and not scene.is_locked(place):
+            self._apply(scene, incident, Event.RELEASED, now)
+            return False
+        facts = scene.facts(incident, place, self._repairing.any_time(scene, incident))
+        before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
+        result, wants = look(incident, mark_brakes(facts) if before_mark else repair_brakes(facts), now)
+        if result is not None:
+            self._store.incidents.move(result.incident)
+        if wants is Wants.MARK:
+            self._mark(incident, place, now)
+        return wants in (Wants.REPAIR, Wants.PROPOSAL)
+
+    def _mark(self, incident: IncidentRecord, place: Place, now: float) -> None:
+        """Write the mark with its incident."""
+        if not can_mark(place.row):
+            self._store.incidents.move(replace(incident, due=now + REPAIR_LOOK))
+        elif self._store.incidents.move(marked(incident, now)):
+            self._write_mark(incident, place, True, now)
+
+    def _write_mark(self, incident: IncidentRecord, place: Place, unhealthy: bool, now: float) -> None:
+        text = f"{incident.source}: {incident.summary}"[:LONGEST_SUMMARY] + f" (incident {incident.id})"
+        if not unhealthy:
+            text = f"{incident.source}: no longer reported (incident {incident.id})"
+        row = row_with_mark(place.row, unhealthy, text, now)
+        self._store.resources.save_many([row])
+        self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
+
+    def _apply(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
+        """Write a move with all that belongs to it."""
+        result = move(incident, event, now)
+        if result is None:
+            return
+        place = None if scene is None else scene.place(incident)
+        after = result.incident
+        if Effect.END_REPAIR in result.effects and place is not None and scene is not None:
+            after = self._after_repair(scene, after, event, place)
+        if not self._store.incidents.move(after):
+            return  # a report came meanwhile: the next sweep decides
+        if Effect.END_REPAIR in result.effects:
+            self._end_repair(scene, after, event, now)
+        if place is not None and scene is not None:
+            self._write_effects(scene, incident, place, result, now)
+
+    def _write_effects(self, scene: Scene, incident: IncidentRecord, place: Place, result: Move, now: float) -> None:
+        if Effect.MARK in result.effects and can_mark(place.row):
+            self._write_mark(incident, place, True, now)
+        others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
+        is_ours = place.row.id == incident.resource_id and not any(one.is_marked for one in others)
+        if Effect.UNMARK in result.effects and is_ours and not _is_unmarked(place):
+            self._write_mark(incident, place, False, now)
+        if Effect.MUTE in result.effects:
+            self.mute(incident)
+
+    def mute(self, incident: IncidentRecord) -> None:
+        """Mute the keys of an incident for its object, until they have resolved once."""
+        episodes = [one for one in self._store.observations.of_incidents([incident.id]) if one.is_open]
+        self._store.observations.save_many([replace(one, muted_for=incident.physical_id) for one in episodes])
+
+    def _after_repair(self, scene: Scene, after: IncidentRecord, event: Event, place: Place) -> IncidentRecord:
+        """Return the incident with the object that the repair has left."""
+        row = place.row
+        is_marked = after.is_marked and row.id == after.resource_id and not _is_unmarked(place)
+        after = replace(after, resource_id=row.id, physical_id=row.physical_id or "", is_marked=is_marked)
+        if event is not Event.SUCCEEDED:
+            return after
+        settings = scene.tree.policy.at(after.path)
+        until = scene.now + settings.settle(settings.step_at(after.step))
+        return replace(after, settles_until=until, due=until)
+
+    def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
+        for repair in self._store.repairs.of_incidents([incident.id]):
+            if repair.ended_at is None:
+                failed = event is Event.FAILED
+                ended = replace(repair, ended_at=now, result=RESULTS[event], settles_until=incident.settles_until)
+                self._store.repairs.save(replace(ended, is_failure=failed))
+                if failed and scene is not None:
+                    count_failure(self._store, scene.tree, ended, now)
+
+    def _wake_after_closing(self, scene: Scene, now: float) -> None:
+        """Have the breakers of a tree judged again soon after incidents were closed."""
+        left = self._store.incidents.open_of_root(scene.tree.root.id)
+        if len(left) == len(scene.tree.incidents):
+            return
+        if left:
+            self._store.incidents.wake([left[0].id], now)
+        else:
+            refresh_breakers(self._store, replace(scene.tree, incidents=()), now)
+
+
+def _was_released(incident: IncidentRecord, released_at: float) -> bool:
+    """Return True if a lock or a suspension ended after the last report that counts as evidence."""
+    if released_at <= max(incident.evidence_after, incident.created_at):
+        return False
+    return incident.evidence_since is None or incident.evidence_since <= released_at
+
+
+def _is_unmarked(place: Place) -> bool:
+    state = place.row.state_without_lock
+    return f"{state.verb}_{state.status}" != "CHECK_FAILED"

@@ -1,0 +1,155 @@
+"""A stack tree as the loop sees it: places, members, and what is unhealthy."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from heatlite.core.healing import IncidentState
+from heatlite.core.status import Status, Verb
+from heatlite.engine.state.values import current_rows
+from heatlite.healing.brakes import ScopeFacts
+from heatlite.healing.policy import Policy
+from heatlite.healing.slots import Slot, slot_at
+from heatlite.store.healing.records import HealingScopeRecord, IncidentRecord, RepairRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+CHANGES = frozenset({
+    Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE, Verb.SUSPEND, Verb.RESUME,
+})  # fmt: skip
+"""Verbs of a stack whose failure an operator has to look at before anything is repaired."""
+
+WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot with the row that fills it now, and the stacks on the way to it, the root first."""
+
+    slot: Slot
+    row: ResourceRecord
+    stacks: tuple[StackRecord, ...]
+    nested: StackRecord | None = None
+    """The nested stack of the row."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A live tree with its incidents and repairs, read in one transaction that holds the root's row."""
+
+    root: StackRecord
+    places: Mapping[str, Place]
+    """By path."""
+    incidents: Sequence[IncidentRecord]
+    """Open ones, oldest first."""
+    scopes: Mapping[str, HealingScopeRecord]
+    repairs: Sequence[RepairRecord]
+    actions: Sequence[ActionRecord]
+    """Those that hold a stack of the tree."""
+    released_at: float
+    """Time of the last lock, unlock, suspend or resume in the tree."""
+    stack_failed: bool
+    policy: Policy
+
+    @cached_property
+    def members(self) -> Mapping[str, frozenset[str]]:
+        """Members by scope."""
+        return _grouped((place.slot.scope, place.slot.member) for place in self.places.values())
+
+    @cached_property
+    def unhealthy(self) -> Mapping[str, frozenset[str]]:
+        """Members by scope that have an open incident or a failed row."""
+        failed = [
+            (place.slot.scope, place.slot.member)
+            for place in self.places.values()
+            if place.row.state_without_lock.status is Status.FAILED
+        ]
+        return _grouped([*failed, *((one.scope, one.member) for one in self.incidents)])
+
+    @cached_property
+    def under_repair(self) -> Mapping[str, frozenset[str]]:
+        """Members by scope that a repair works on, or whose repair settles."""
+        return _grouped((one.scope, one.member) for one in self.incidents if one.state in WORKED_ON)
+
+    def scope_facts(self, scope: str, now: float) -> ScopeFacts:
+        """Return the facts of a scope."""
+        repairs = [one for one in self.repairs if one.scope == scope]
+        record = self.scopes.get(scope, HealingScopeRecord(self.root.id, scope))
+        ends = [one.ended_at for one in repairs if one.ended_at is not None]
+        return ScopeFacts(
+            members=max(1, len(self.members.get(scope, ()))),
+            unhealthy=len(self.unhealthy.get(scope, ())),
+            under_repair=len(self.under_repair.get(scope, ())),
+            is_suspended=record.is_suspended,
+            failures=self.failures(scope, now),
+            last_repair_end=max(ends, default=None),
+            begun=tuple(sorted({(one.begun_at, one.action_id, one.member): one.begun_at for one in repairs}.values())),
+        )
+
+    def failures(self, scope: str, now: float) -> int:
+        """Return the failed repairs in a row of a scope. A quiet time after the last repair ends the row."""
+        record = self.scopes.get(scope)
+        if record is None or record.failures == 0:
+            return 0
+        ends = [one.ended_at for one in self.repairs if one.scope == scope and one.ended_at is not None]
+        quiet = max(ends, default=0.0) + self.policy.of_scope(scope).min_healthy < now
+        return 0 if quiet and not record.is_suspended else record.failures
+
+    @property
+    def is_going(self) -> bool:
+        """True if the tree is deleted, or about to be."""
+        return self.root.deleted_at is not None or self.root.verb is Verb.DELETE
+
+
+def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, period: float) -> Tree:
+    """Read a live tree. `period`: seconds to look back for repairs."""
+    stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
+    rows: dict[str, list[ResourceRecord]] = {}
+    for row in store.resources.of_tree(root.id):
+        rows.setdefault(row.stack_id, []).append(row)
+    places: dict[str, Place] = {}
+    _add_places(places, (root,), (), stacks, rows)
+    return Tree(
+        root=root,
+        places=places,
+        incidents=store.incidents.open_of_root(root.id),
+        scopes=store.healing_scopes.of_root(root.id),
+        repairs=store.repairs.of_root(root.id, now - period),
+        actions=store.actions.live_of_root(root.id),
+        released_at=store.actions.last_release([*stacks]),
+        stack_failed=_has_failed(store, root),
+        policy=policy,
+    )
+
+
+def _add_places(
+    places: dict[str, Place],
+    above: tuple[StackRecord, ...],
+    chain: tuple[tuple[str, str], ...],
+    stacks: Mapping[str, StackRecord],
+    rows: Mapping[str, Sequence[ResourceRecord]],
+) -> None:
+    for row in current_rows(rows.get(above[-1].id, ())):
+        to_row = (*chain, (row.name, row.mapped_type))
+        nested = stacks.get(row.physical_id or "")
+        nested = nested if nested is not None and nested.parent_id == above[-1].id else None
+        slot = slot_at(to_row)
+        places[slot.path] = Place(slot, row, above, nested)
+        if nested is not None:
+            _add_places(places, (*above, nested), to_row, stacks, rows)
+
+
+def _has_failed(store: Store, root: StackRecord) -> bool:
+    """Return True if the last change of a root stack failed and was no repair."""
+    verb, status = root.state_without_lock
+    if status is not Status.FAILED or verb not in CHANGES:
+        return False
+    last = store.actions.last(root.id, verb)
+    return last is None or last.inputs.heal is None
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for scope, member in pairs:
+        found.setdefault(scope, set()).add(member)
+    return {scope: frozenset(members) for scope, members in found.items()}

@@ -1,0 +1,404 @@
+"""The healing loop on a whole engine: from reports in the database to repairs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from heatlite.core.healing import Brake, IncidentState, RepairResult, Word
+from heatlite.core.ids import random_id
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.healing.policy import DEFAULT, VERSION
+from heatlite.healing.tree import read_tree
+from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import START, Engine, template, thing
+from tests.engine.test_groups import group, nested
+
+OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
+AUTO: JsonMap = {"mode": "auto", "cooldown": 0, "max_repairs": {"count": 100, "per": 3600}}
+
+
+class Healing:
+    """A stack, its alerts, and the loop that looks at them when the test says so."""
+
+    def __init__(self, engine: Engine, stack: StackRecord) -> None:
+        self.engine = engine
+        self.store = engine.store
+        self.stack = stack
+        self.loop = engine.components.healing
+        self.ttl = 21600
+
+    @property
+    def now(self) -> float:
+        return self.engine.clock.now()
+
+    def policy(self, **fields: object) -> None:
+        document: JsonMap = {"healing_policy": VERSION, **fields}  # type: ignore[dict-item]
+        with self.store.transaction():
+            self.store.healing_policies.put(HealingPolicyRecord(self.stack.id, document, 1, "mia", self.now))
+
+    def fire(self, path: str, source: str = "alertmanager", key: str = "") -> str:
+        """Take a firing report as the intake does. Returns the id of the incident."""
+        with self.store.transaction():
+            found = self.store.incidents.open_of_slots([(self.stack.id, path, source)])
+            if found:
+                self.store.incidents.note_reports([found[0].id], self.now)
+                return found[0].id
+            tree = read_tree(self.store, self.engine.get(self.stack), DEFAULT, self.now, 0.0)
+            place = tree.places[path]
+            incident = IncidentRecord(
+                random_id(), "demo", source, self.stack.id, place.row.stack_id, path, place.slot.member,
+                place.slot.scope, place.row.id, place.row.physical_id or "", OBSERVED, self.now, self.now,
+                evidence_since=self.now, ttl=self.ttl, due=self.now, summary="ServerDown: no answer",
+            )  # fmt: skip
+            self.store.incidents.insert_many([incident])
+            episode = ObservationRecord(
+                random_id(), "demo", source, key or f"{self.stack.name} {path}", self.now, self.now, self.now,
+                incident_id=incident.id, root_id=self.stack.id, path=path,
+            )  # fmt: skip
+            self.store.observations.insert_many([episode])
+        return incident.id
+
+    def resolve(self, incident_id: str) -> None:
+        """Take a resolved report as the intake does."""
+        with self.store.transaction():
+            episodes = self.store.observations.of_incidents([incident_id])
+            ended = [replace(one, word=Word.RESOLVED, is_open=False, ended_at=self.now) for one in episodes]
+            self.store.observations.save_many(ended)
+            self.store.incidents.wake([incident_id], self.now)
+
+    def sweep(self, times: int = 4) -> None:
+        """Have the loop look, and let what it begins end."""
+        for _ in range(times):
+            self.loop.sweep()
+            self.engine.wait_for(lambda: not self.store.actions.live_of_root(self.stack.id))
+            self.engine.clock.pass_(1.0)
+
+    def pass_(self, seconds: float) -> None:
+        """Let time go on in small steps, each with a sweep."""
+        until = self.now + seconds
+        step = 30.0 if seconds < 4000 else 300.0
+        while self.now < until:
+            self.engine.clock.pass_(min(step, until - self.now))
+            self.sweep(1)
+        self.sweep()
+
+    def incident(self, incident_id: str) -> IncidentRecord:
+        found = self.store.incidents.get(incident_id)
+        assert found is not None
+        return found
+
+    def told(self, incident_id: str) -> tuple[str, str | None]:
+        found = self.incident(incident_id)
+        why = found.closed_as if found.state is CLOSED else found.reason
+        return found.state.value, None if why is None else why.value
+
+    @property
+    def group(self) -> StackRecord:
+        return nested(self.engine, self.stack)
+
+    def ids(self) -> dict[str, str]:
+        """Ids of the members' rows."""
+        return self.engine.ids(self.group)
+
+    def states(self) -> dict[str, str]:
+        return self.engine.states(self.group)
+
+    def updates(self) -> int:
+        """The number of updates of the root that were repairs."""
+        return len({one.action_id for one in self.store.repairs.of_root(self.stack.id, 0.0)})
+
+
+@pytest.fixture
+def healing(engine: Engine) -> Iterator[Healing]:
+    """Six members in a group, old enough to be trusted."""
+    stack = engine.create(template(g=group(6, thing()), other=thing()))
+    with engine.clock.held():
+        subject = Healing(engine, stack)
+        subject.pass_(700)
+        yield subject
+
+
+def test_one_of_six_is_marked_replaced_and_closed(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    before = healing.ids()
+    incident = healing.fire("g/2")
+    healing.sweep()
+    assert healing.told(incident) == ("OBSERVED", "confirming")
+    assert healing.ids() == before
+    healing.pass_(60)
+    assert healing.told(incident)[0] == "SETTLING"
+    after = healing.ids()
+    assert {name for name in before if before[name] != after[name]} == {"2"}
+    assert set(healing.states().values()) == {"CREATE_COMPLETE"}
+    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (repair.member, repair.scope, repair.result) == ("g/2", "g", RepairResult.SUCCEEDED)
+    action = healing.store.actions.get(repair.action_id)
+    assert action is not None and action.inputs.heal is not None
+    assert (action.verb, action.status, action.requested_by) == (Verb.UPDATE, ActionStatus.SUCCEEDED, "healing")
+    healing.resolve(incident)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "healed")
+    moves = [line.after for line in healing.incident(incident).history]
+    assert moves == ["CONFIRMED", "MARKED", "REPAIRING", "SETTLING", "CLOSED"]
+
+
+def test_the_mark_has_its_reason_and_one_event(healing: Healing) -> None:
+    begin = healing.engine.now_on(healing.group)
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    row = next(row for row in healing.engine.rows(healing.group) if row.name == "2")
+    assert row.status_reason == f"alertmanager: ServerDown: no answer (incident {incident})"
+    assert healing.engine.told(healing.group, begin) == ["2 CHECK_FAILED"]
+    assert healing.told(incident) == ("MARKED", "mode_off")
+
+
+@pytest.mark.parametrize("mode", ["off", "propose"])
+def test_nothing_is_replaced_without_leave(healing: Healing, mode: str) -> None:
+    healing.policy(**{**AUTO, "mode": mode})
+    before = healing.ids()
+    incident = healing.fire("g/2")
+    healing.pass_(300)
+    assert healing.ids() == before
+    expected = {"off": ("MARKED", "mode_off"), "propose": ("PROPOSED", "awaiting_approval")}
+    assert healing.told(incident) == expected[mode]
+    assert (healing.incident(incident).plan_digest is not None) == (mode == "propose")
+
+
+def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    begin = healing.engine.now_on(healing.stack)
+    incidents = [healing.fire(f"g/{number}") for number in range(6)]
+    healing.pass_(600)
+    before = healing.ids()
+    assert {healing.told(one) for one in incidents} == {("CONFIRMED", "storm")}
+    assert Brake.BREAKER_OPEN in healing.incident(incidents[0]).also
+    assert set(healing.states().values()) == {"CREATE_COMPLETE"}
+    told = healing.engine.told(healing.stack, begin)
+    assert [line for line in told if "BREAKER" in line] == ["g HEALING_BREAKER_OPEN"]
+    assert [line for line in told if "STORM" in line] == ["s HEALING_STORM_BEGUN"]
+    healing.engine.patch(healing.stack)
+    assert healing.ids() == before
+
+
+def test_after_an_outage_nothing_happens_without_a_new_report(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    incidents = [healing.fire(f"g/{number}") for number in range(3)]
+    healing.pass_(120)
+    assert {healing.told(one) for one in incidents} == {("CONFIRMED", "breaker_open")}
+    healing.resolve(incidents[0])
+    healing.resolve(incidents[1])
+    healing.pass_(3600)
+    assert healing.told(incidents[2]) == ("OBSERVED", "confirming")
+    told = healing.engine.told(healing.stack)
+    assert [line for line in told if "BREAKER" in line] == ["g HEALING_BREAKER_OPEN", "g HEALING_BREAKER_CLOSED"]
+    healing.fire("g/2")
+    healing.pass_(30)
+    assert healing.told(incidents[2]) == ("OBSERVED", "confirming")
+    healing.pass_(60)
+    assert healing.told(incidents[2])[0] == "SETTLING"
+
+
+def test_resolved_before_the_hold_leaves_no_trace(healing: Healing) -> None:
+    begin, rows = healing.engine.now_on(healing.group), healing.engine.rows(healing.group)
+    incident = healing.fire("g/2")
+    healing.pass_(30)
+    healing.resolve(incident)
+    healing.pass_(120)
+    assert healing.told(incident) == ("CLOSED", "resolved")
+    assert healing.engine.rows(healing.group) == rows
+    assert healing.engine.told(healing.group, begin) == []
+
+
+def test_resolved_after_the_mark_takes_it_back(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    assert healing.states()["2"] == "CHECK_FAILED"
+    healing.resolve(incident)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "resolved")
+    assert healing.states()["2"] == "CHECK_COMPLETE"
+
+
+def test_a_mark_by_hand_is_not_taken_back(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(30)
+    healing.engine.mark(healing.group, "2")
+    healing.resolve(incident)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "resolved")
+    assert healing.states()["2"] == "CHECK_FAILED"
+
+
+def test_a_mark_expires_without_reports(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    with healing.store.transaction():
+        assert healing.store.incidents.move(replace(healing.incident(incident), ttl=600))
+    healing.pass_(700)
+    assert healing.told(incident) == ("CLOSED", "expired")
+    assert healing.states()["2"] == "CHECK_COMPLETE"
+
+
+@pytest.mark.parametrize(("operation", "after"), [("lock", 30), ("lock", 90), ("suspend", 30)])
+def test_a_lock_or_suspension_is_followed_by_nothing_without_a_new_report(
+    healing: Healing, operation: str, after: float
+) -> None:
+    """`after`: observed, or marked and held."""
+    incident = healing.fire("g/2")
+    healing.pass_(after)
+    engine, before = healing.engine, healing.ids()
+    engine.lock(healing.stack) if operation == "lock" else engine.suspend(healing.stack)
+    healing.policy(**AUTO)
+    healing.pass_(120)
+    assert healing.told(incident)[1] in ("locked", "stack_suspended")
+    engine.unlock(healing.stack) if operation == "lock" else engine.resume(healing.stack)
+    healing.pass_(1800)
+    assert healing.ids() == before
+    if after == 90:
+        assert healing.told(incident) == ("MARKED", "stale_evidence")
+        assert healing.states()["2"] == "CHECK_FAILED"
+    healing.fire("g/2")
+    healing.pass_(30)
+    assert healing.ids() == before
+    healing.pass_(90)
+    assert healing.told(incident)[0] == "SETTLING"
+    assert healing.updates() == 1
+
+
+def test_a_lock_that_no_sweep_has_seen_demands_a_new_report(healing: Healing) -> None:
+    healing.policy(**AUTO, **{"grace": 0})
+    incident = healing.fire("g/2")
+    healing.engine.clock.pass_(50)
+    healing.engine.lock(healing.stack)
+    healing.engine.unlock(healing.stack)
+    healing.pass_(900)
+    assert healing.told(incident) == ("OBSERVED", "confirming")
+
+
+def test_a_user_update_closes_the_incident(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    healing.engine.patch(healing.stack)
+    healing.sweep()
+    healing.pass_(60)
+    assert healing.told(incident) == ("CLOSED", "replaced_by_update")
+    assert set(healing.states().values()) == {"CREATE_COMPLETE"}
+
+
+def test_deletion_closes_all(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.engine.delete(healing.stack)
+    healing.pass_(60)
+    assert healing.told(incident) == ("CLOSED", "gone")
+
+
+def test_scale_in_closes_the_incident_of_the_member_that_goes(healing: Healing) -> None:
+    incident = healing.fire("g/5")
+    healing.engine.put(healing.stack, template(g=group(5, thing()), other=thing()))
+    healing.pass_(60)
+    assert healing.told(incident) == ("CLOSED", "gone")
+
+
+def test_a_window_opens_once(healing: Healing) -> None:
+    opening = START - START % 86400 + 86400 + 7200
+    healing.ttl = 200_000
+    healing.policy(**AUTO, windows=[{"cron": "0 2 * * *", "duration": 3600}])
+    incident = healing.fire("g/2")
+    healing.pass_(120)
+    assert healing.told(incident) == ("MARKED", "window_closed")
+    assert healing.incident(incident).due == opening
+    healing.pass_(opening - healing.now - 60)
+    assert healing.updates() == 0
+    healing.pass_(120)
+    assert healing.told(incident)[0] == "SETTLING"
+    healing.pass_(3600)
+    assert healing.updates() == 1
+
+
+def test_after_an_hour_without_engines_a_new_report_comes_first(healing: Healing) -> None:
+    opening = START - START % 86400 + 86400 + 7200
+    healing.ttl = 200_000
+    healing.policy(**AUTO, windows=[{"cron": "0 2 * * *", "duration": 3600}])
+    incident = healing.fire("g/2")
+    healing.pass_(opening - healing.now - 1800)
+    healing.engine.clock.pass_(2400)  # no engine sweeps
+    healing.pass_(600)
+    assert healing.told(incident) == ("MARKED", "stale_evidence")
+    healing.fire("g/2")
+    healing.pass_(120)
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing) -> None:
+    healing.policy(**AUTO, ladder=[{"step": "replace", "settle": 60}, {"step": "replace", "settle": 60}])
+    first = healing.fire("g/2")
+    healing.pass_(90)
+    assert healing.told(first)[0] == "SETTLING"
+    healing.fire("g/2")  # within the settle: no effect
+    healing.pass_(120)
+    assert healing.told(first) == ("CLOSED", "quiet")
+    assert healing.updates() == 1
+    with healing.store.transaction():  # the episode still stands, so the key is free only once it has ended
+        episodes = healing.store.observations.of_incidents([first])
+        healing.store.observations.save_many([replace(one, is_open=False) for one in episodes])
+    second = healing.fire("g/2", key="again")
+    healing.sweep()
+    assert healing.incident(second).step == 1
+    assert healing.store.healing_scopes.of_root(healing.stack.id)["g"].failures == 1
+
+
+def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> None:
+    healing.policy(**AUTO, max_unhealthy=3)
+    one = healing.fire("g/1")
+    healing.engine.clock.pass_(1)
+    two = healing.fire("g/2")
+    before = healing.ids()
+    healing.pass_(60)
+    assert healing.told(one)[0] == "SETTLING"
+    assert healing.told(two) == ("MARKED", "parallel")
+    after = healing.ids()
+    assert {name for name in before if before[name] != after[name]} == {"1"}
+    healing.engine.patch(healing.stack)
+    healing.pass_(90)
+    assert healing.told(two) == ("CLOSED", "replaced_by_update")
+    assert healing.updates() == 1
+
+
+def test_two_at_a_time_share_one_update(healing: Healing) -> None:
+    healing.policy(**AUTO, max_unhealthy=3, parallel=2)
+    incidents = [healing.fire(f"g/{number}") for number in range(3)]
+    healing.pass_(90)
+    assert sorted(healing.told(one)[0] for one in incidents) == ["MARKED", "SETTLING", "SETTLING"]
+    assert healing.updates() == 1
+
+
+def test_a_busy_stack_is_marked_when_it_is_free(healing: Healing) -> None:
+    stack = healing.engine.put_stack(healing.stack, Verb.UPDATE, Status.IN_PROGRESS)
+    incident = healing.fire("g/2")
+    healing.pass_(300)
+    assert healing.told(incident) == ("CONFIRMED", "busy")
+    healing.engine.put_stack(stack, Verb.UPDATE, Status.COMPLETE)
+    healing.pass_(60)
+    assert healing.told(incident) == ("MARKED", "mode_off")
+
+
+def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
+    stacks = [engine.create(template(a=thing()), name=f"s{number}") for number in range(12)]
+    with engine.clock.held():
+        subjects = [Healing(engine, stack) for stack in stacks]
+        subjects[0].pass_(700)
+        incidents = [subject.fire("a") for subject in subjects]
+        subjects[0].pass_(600)
+        assert {subjects[0].told(one) for one in incidents} == {("CONFIRMED", "storm")}
+        source = engine.store.health_sources.get("demo", "alertmanager")
+        assert source is not None and source.storm_since is not None
+        for one in incidents[:9]:
+            subjects[0].resolve(one)
+        subjects[0].pass_(600)
+        source = engine.store.health_sources.get("demo", "alertmanager")
+        assert source is not None and source.storm_since is None
+        assert {subjects[0].told(one) for one in incidents[9:]} == {("OBSERVED", "confirming")}
+        assert not any("CHECK" in state for one in subjects for state in engine.states(one.stack).values())
