@@ -1,6 +1,6 @@
 """The route table: every URL with its handler and the rule for each method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import falcon
@@ -64,7 +64,7 @@ def create_app(components: Components, settings: Settings, meter: Meter) -> App:
     faults.install(app)
     routes = Routes(app, middleware)
     _add_server(routes, components, meter if settings.metrics else None)
-    _add_stacks(routes, components)
+    _add_stacks(routes, components, settings.hidden_stack_tags)
     _add_stack_parts(routes, components)
     _add_nodes(routes, components)
     _add_templates_and_software(routes, components)
@@ -105,10 +105,10 @@ def _add_server(routes: Routes, components: Components, meter: Meter | None) -> 
     routes.add(P + "/services", Engines(components.store, components.clock), GET="service:index")
 
 
-def _add_stacks(routes: Routes, components: Components) -> None:
+def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[str]) -> None:
     store, finder = components.store, StackFinder(components.store)
 
-    stacks = Stacks(components.stacks, store, components.accounts)
+    stacks = Stacks(components.stacks, store, components.accounts, hidden_tags)
     routes.add(P + "/stacks", stacks, GET="stacks:index", POST="stacks:create")
     routes.add(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
     routes.add(P + "/stacks/preview", stacks, "preview", POST="stacks:preview")

@@ -208,6 +208,8 @@ class Settings:
     environment_dir: str = "/etc/heatlite/environment.d"
     """Folder of the installation's environment files.
     They map types for all stacks."""
+    hidden_stack_tags: tuple[str, ...] = ("data-processing-cluster",)
+    """Tags of stacks that lists leave out, unless `show_hidden` asks for them. A list as `template_hosts`."""
     template_hosts: tuple[str, ...] = ()
     """Hosts that the server may fetch templates from; none: it fetches nothing.
 

@@ -516,6 +516,21 @@ def test_empty_values_of_a_list_are_passed_over(heat: Heat) -> None:
     heat.call("GET", "/stacks?global_tenant=", code=400)
 
 
+def test_stacks_with_a_hidden_tag_are_listed_on_request(heat: Heat) -> None:
+    for name, tags in (("plain", None), ("other", "a,b"), ("hidden", "a,data-processing-cluster")):
+        heat.create(template(a=value()), name, tags=tags)
+
+    def listed(path: str) -> set[str]:
+        return {stack["stack_name"] for stack in heat.get(path)["stacks"]}
+
+    assert listed("/stacks") == listed("/stacks?show_hidden=false") == listed("/stacks/detail") == {"plain", "other"}
+    assert listed("/stacks?show_hidden=true") == {"plain", "other", "hidden"}
+    assert listed("/stacks?tags=a") == {"other"}
+    assert listed("/stacks?tags=a&show_hidden=true&not_tags_any=b") == {"hidden"}
+    assert heat.get("/stacks?with_count=true")["count"] == 2
+    assert heat.get("/stacks?with_count=true&show_hidden=true")["count"] == 3
+
+
 def test_show_hidden_has_to_be_a_boolean(heat: Heat) -> None:
     heat.get("/stacks?show_hidden=True")
     assert "show_hidden" in heat.fault("GET", "/stacks?show_hidden=yes")[1]

@@ -35,18 +35,15 @@ ARN = (
 """Look-up by ARN. Its slashes prevent an ordinary route."""
 
 
-def list_query(req: Request) -> StackQuery:
-    """Read the query of a list.
-
-    `show_hidden` has no effect, but is checked as in Heat.
-    """
-    query.flag(req, "show_hidden", blank=True)
+def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
+    """Read the query of a list. Without `show_hidden` stacks with one of the hidden tags are left out."""
+    hidden = () if query.flag(req, "show_hidden", blank=True) else hidden_tags
     return StackQuery(
         filters=query.filters(req, FILTERS),
         tags=query.words(req, "tags"),
         tags_any=query.words(req, "tags_any"),
         not_tags=query.words(req, "not_tags"),
-        not_tags_any=query.words(req, "not_tags_any"),
+        not_tags_any=(*query.words(req, "not_tags_any"), *hidden),
         show_deleted=query.flag(req, "show_deleted", blank=True),
         show_nested=query.flag(req, "show_nested", blank=True),
         sort_keys=query.values(req, "sort_keys"),
@@ -72,10 +69,13 @@ def mask_of(reader: StackReader, req: Request, stack: StackRecord) -> Mask:
 class Stacks:
     """P/stacks: the stacks of a project."""
 
-    def __init__(self, stacks: StackOperations, store: Store, accounts: Accounts | None) -> None:
+    def __init__(
+        self, stacks: StackOperations, store: Store, accounts: Accounts | None, hidden_tags: Sequence[str]
+    ) -> None:
         self._stacks = stacks
         self._store = store
         self._accounts = accounts
+        self._hidden_tags = hidden_tags
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List stacks, filtered, sorted and in pages."""
@@ -83,7 +83,7 @@ class Stacks:
         if every_project:
             req.require("stacks:global_index")
         project = None if every_project else req.caller.project
-        asked = list_query(req)
+        asked = list_query(req, self._hidden_tags)
         found = self._store.stacks.list(project, asked)
         projects = user_projects(self._accounts, found)
         listed: JsonMap = {"stacks": [views.summary(req.base, stack, projects, every_project) for stack in found]}
@@ -94,8 +94,8 @@ class Stacks:
         resp.media = listed
 
     def on_get_detail(self, req: Request, resp: Response) -> None:
-        """List all live root stacks, without filters and pages."""
-        found = self._store.stacks.list(req.caller.project, StackQuery())
+        """List all live root stacks that are not hidden, without filters and pages."""
+        found = self._store.stacks.list(req.caller.project, StackQuery(not_tags_any=self._hidden_tags))
         projects = user_projects(self._accounts, found)
         resp.media = {"stacks": [views.summary(req.base, stack, projects) for stack in found]}
 
