@@ -8,11 +8,12 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import traceback
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import moto, report
+from benchmarks import guard, moto, report
 from benchmarks.actions import fleet, latency, refused, waiting
 from benchmarks.actions_list import actions_list
 from benchmarks.cases import CASES, Bench
@@ -69,6 +70,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run what is asked for; returns the exit code."""
+    if sys.argv[1:2] == ["guard"]:
+        return guard.main(sys.argv[2:])
     arguments = _arguments()
     command = moto.find(arguments.moto)
     if command is None:
@@ -81,17 +84,23 @@ def main() -> int:
     machine = _machine()
     folder = Path(tempfile.mkdtemp(prefix="heatlite-benchmarks-", dir=arguments.folder))
     bench = Bench(folder, command, 1 if arguments.quick else arguments.repeat, 1.0 if arguments.quick else 4.0)
-    try:
-        for name in names:
+    failed = []
+    for name in names:
+        try:
             CASES[name](bench)
-    finally:
-        shutil.rmtree(folder)
+        except Exception:  # noqa: BLE001
+            # The samples of the other cases are worth their minutes.
+            traceback.print_exc()
+            failed.append(name)
+    shutil.rmtree(folder)
     machine["load_after"] = _load()
     target = arguments.json or Path(__file__).parent / "results.json"
     target.write_text(json.dumps({"machine": machine, "samples": bench.samples, "counts": bench.counts}, indent=1))
     print("\n".join(f"- {name}: {value}" for name, value in machine.items()), end="\n\n")
     print(report.markdown(bench))
-    return 0
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

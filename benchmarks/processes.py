@@ -92,6 +92,11 @@ class Process:
         """The most megabytes of resident memory that the largest of the processes has had."""
         return max(_number(Path(f"/proc/{pid}/status"), "VmHWM:") for pid in self.pids) * 1024 / 1e6
 
+    def processor_time(self) -> float:
+        """Return the seconds of processor time of the living threads so far, from the scheduler's nanoseconds."""
+        tasks = (task for pid in self.pids for task in Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
     def processor(self) -> float:
         """Seconds of processor time used so far."""
         ticks = 0
