@@ -57,7 +57,7 @@ class Metrics(Meter):
         )
         self._attempts = Histogram(
             "heatlite_attempt_duration_seconds",
-            "From the moment at which a worker took an action until it let go of it.",
+            "Duration from a worker's claim of an action to its release.",
             ("verb",),
             buckets=LONG,
             registry=registry,

@@ -43,8 +43,8 @@ from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.file_containers import Folders
 from heatlite.engine.outbound.regions import Regions, endpoints
-from heatlite.engine.outbound.self_auth import Ourselves
-from heatlite.engine.outbound.webhooks import Sinks
+from heatlite.engine.outbound.self_auth import SelfAuth
+from heatlite.engine.outbound.webhooks import WebhookDelivery
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
@@ -94,7 +94,7 @@ class Embedded:
     meter: Meter
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
-    sinks: Sinks | None = None
+    sinks: WebhookDelivery | None = None
     orchestrator: Orchestrator | None = None
     lock: EngineLock | None = None
 
@@ -149,7 +149,7 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     meter = metering(settings, store, clock)
     components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    store.listen(_listeners(components, meter, dispatcher, orchestration_due=ignore))
+    store.listen(_listeners(components, meter, dispatcher, ignore, ignore))
     return Embedded(cache(partial(create_app, components, settings, meter)), components, meter, dispatcher)
 
 
@@ -184,10 +184,10 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         meter,
         dispatcher.claim_filter,
     )
-    sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
+    sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
     deployments = Deployments(store, clock, components.ledger, components.signals)
     orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
-    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake))
+    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
     worker.start()
     sinks.start()
     orchestrator.start()
@@ -197,7 +197,11 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def _listeners(
-    components: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
+    components: Components,
+    meter: Meter,
+    dispatcher: Dispatcher,
+    orchestration_due: Callable[[], None],
+    message_stored: Callable[[str], None],
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
@@ -210,6 +214,7 @@ def _listeners(
         action_moved=report_moves(meter),
         run_moved=components.ledger.run_moved,
         orchestration_due=orchestration_due,
+        message_stored=message_stored,
         committed=committed,
         database_unavailable=meter.database_unavailable,
     )
@@ -261,12 +266,12 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.encryption.cipher
-    ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
+    self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
     services = Services(
-        StoredMailbox(store),
+        StoredMailbox(store, clock),
         public_url,
         software,
-        Regions(endpoints(settings), public_url, ourselves),
+        Regions(endpoints(settings), public_url, self_auth),
         settings.max_resources_per_stack,
         settings.default_action_timeout,
         settings.client_retry_limit,
@@ -326,7 +331,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         types=types,
         engine_services=engine_services,
         streams=streams,
-        ourselves=ourselves,
+        self_auth=self_auth,
         accounts=accounts,
         clock=clock,
     )

@@ -1,4 +1,4 @@
-"""Commands, each run by a supervisor process that outlives the agent (supervise.py)."""
+"""Commands, each run by a supervisor process that outlives the agent."""
 
 import contextlib
 import fcntl
@@ -91,7 +91,7 @@ class Command:
         return file
 
     def output_path(self) -> str:
-        """Return the path prefix of output files, to be followed by a dot and the output's name."""
+        """Return the path prefix of output files; a dot and the output's name follow."""
         return str(self.folder / supervise.OUTPUT)
 
     def is_alive(self) -> bool:

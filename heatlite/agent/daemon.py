@@ -153,9 +153,10 @@ def _locked(folder: Path) -> int:
 
 
 def _secret(folder: Path) -> str:
-    """Return the secret of the folder; draw a new one if it, or the database, is missing.
+    """Return the secret of the folder. Draw a new one if it is missing.
 
-    A lost database needs a new secret: an agent with an empty queue would otherwise accept old signed requests again.
+    A lost database needs a new secret, too: an agent with an empty queue would otherwise accept old signed requests
+    again.
     """
     file, database = folder / _SECRET, folder / _DATABASE
     try:

@@ -1,6 +1,7 @@
-"""Kinds of actions. The runner calls the step of a kind repeatedly until the action has ended.
+"""Kinds of actions.
 
-A step keeps its state in the action's progress and folder only, so that another process of the agent can continue.
+The runner calls the step of a kind repeatedly until the action has ended. A step keeps its state in the action's
+progress and folder only, so that another process of the agent can continue.
 """
 
 from collections.abc import Mapping
@@ -280,7 +281,7 @@ def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _age(action: Action) -> float:
-    """Return the seconds since the start, by the wall clock: the machine may have gone down meanwhile."""
+    """Return the seconds since the start, by the wall clock, which includes reboots."""
     assert action.started_at is not None
     return (datetime.now(UTC) - form.as_time(action.started_at)).total_seconds()
 

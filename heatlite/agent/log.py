@@ -1,4 +1,7 @@
-"""Log of the agent: JSON lines on stderr, never with args or outputs, which hold secrets."""
+"""Log of the agent: JSON lines on stderr, without args and outputs.
+
+These may hold secrets.
+"""
 
 import contextlib
 import json

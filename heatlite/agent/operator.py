@@ -1,4 +1,4 @@
-"""Operator access to the agent of this machine: the HTTP API, with the folder's secret."""
+"""Operator access to the agent of this machine by the folder's secret."""
 
 import json
 import urllib.error
@@ -16,7 +16,10 @@ class Refused(Exception):
 
 
 def ask(folder: Path, method: str, path: str, body: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """Send a signed request and return the answer. Raises Refused; BadSettings if no agent runs."""
+    """Send a signed request and return the answer.
+
+    Raises Refused; BadSettings if no agent runs.
+    """
     agent = door(folder)
     data = b"" if body is None else json.dumps(body).encode()
     nonce = signature.new_nonce()

@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, summary: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=summary, description=summary)
         one.add_argument("--config", type=Path, metavar="FILE", help=f"settings (default: {FILE} if it is there)")
-        one.add_argument("--folder", type=Path, metavar="DIR", help="where queue and secret are")
+        one.add_argument("--folder", type=Path, metavar="DIR", help="folder of the queue and the secret")
         return one
 
     one = add("run", "be the agent, until SIGTERM")

@@ -24,12 +24,15 @@ _LOOK = 2.0
 
 
 class Reporter:
-    """Registers the agent and posts events; one event covers all changes since the last."""
+    """Registers the agent and posts events, each for all changes since the last."""
 
     def __init__(
         self, settings: Settings, url: str, secret: str, instance: str, version: str, kinds: Sequence[str]
     ) -> None:
-        """Prepare the registration. Raises BadSettings if the authority's file cannot be used."""
+        """Prepare the registration.
+
+        Raises BadSettings if the authority's file cannot be used.
+        """
         self._settings = settings
         self._body = json.dumps(
             {
@@ -112,7 +115,7 @@ class Reporter:
         return url
 
     def _ask(self, url: str, method: str, body: bytes) -> str | None:
-        """Send a request. Returns the error, or None; never with the URL, which is a secret."""
+        """Send a request. Returns None or the error, without the URL, which is a secret."""
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method=method)
         try:
             with self._opener.open(request, timeout=_SECONDS) as answer:

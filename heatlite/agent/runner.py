@@ -1,4 +1,4 @@
-"""Runner: executes actions one after another, in the order of arrival, step by step."""
+"""Runner: executes actions step by step, in the order of arrival."""
 
 import errno
 import shutil
@@ -28,9 +28,9 @@ class Runner:
     def __init__(
         self, actions: Actions, kinds: Mapping[str, Kind], folder: Path, changed: Callable[[], object]
     ) -> None:
-        """Create a runner. `folder` holds the folders of actions; `changed` is called after each state change.
+        """Create a runner. `folder` holds the folders of actions.
 
-        Raises sqlite3.Error.
+        `changed` is called after each state change. Raises sqlite3.Error.
         """
         self._actions = actions
         self._kinds = kinds
@@ -109,7 +109,10 @@ class Runner:
             return Step(form.FAILED, error=f"a fault of the agent: {type(error).__name__}; its log tells where")
 
     def _tidy(self) -> None:
-        """Remove the folders of ended actions, which a killed agent has left. Call it when the queue is empty."""
+        """Remove the folders of ended actions that a killed agent has left.
+
+        Call it when the queue is empty.
+        """
         for folder in _folders(self._folder):
             _forget(folder)
         for folder in self._strangers():
@@ -117,7 +120,7 @@ class Runner:
                 _forget(folder)
 
     def _strangers(self) -> list[Path]:
-        """Return the folders of actions of other databases, which no database knows any more."""
+        """Return the folders of actions of lost databases."""
         databases = (database for database in _folders(self._all) if database != self._folder)
         return [folder for database in databases for folder in _folders(database)]
 

@@ -39,7 +39,7 @@ Answer = tuple[int, Mapping[str, object]]
 
 
 class Api:
-    """Routes of the API. Raises Fault, and sqlite3.Error if the database cannot be used."""
+    """Routes of the API. Raises Fault, and sqlite3.Error without a usable database."""
 
     def __init__(
         self, version: str, actions: Actions, kinds: Mapping[str, Kind], changed: Callable[[], object]
@@ -132,7 +132,10 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, secret: str, api: Api, tls: Tls | None) -> None:
-        """Bind the server. Raises OSError (also ssl.SSLError) for an unusable address or certificate."""
+        """Bind the server.
+
+        Raises OSError (also ssl.SSLError) for an unusable address or certificate.
+        """
         self.secret = secret
         self.api = api
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificate and key of the agent, and the authority that signs client certificates."""
+    """Certificate and key of the agent, and the authority of client certificates."""
 
     certificate: Path
     key: Path
@@ -55,7 +55,10 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Operator-defined kind of action: two commands that get the action's record as JSON on stdin."""
+    """Operator-defined kind of action: two commands.
+
+    They get the action's record as JSON on stdin.
+    """
 
     kind: str
     description: str
@@ -127,7 +130,10 @@ def check(settings: Settings) -> Settings:
 
 
 def listening(text: str) -> tuple[str, int]:
-    """Parse an address: "127.0.0.1:8780" or "[::1]:8780". Returns host and port; raises BadSettings."""
+    """Parse an address: "127.0.0.1:8780" or "[::1]:8780".
+
+    Returns host and port; raises BadSettings.
+    """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
@@ -155,7 +161,10 @@ def web_address(name: str, text: str) -> str:
 
 
 def register_address(name: str, text: str) -> str:
-    """Return the URL if the agent's secret may be sent there: https or loopback. Raises BadSettings."""
+    """Return the URL if the agent's secret may be sent there.
+
+    It must be https or loopback. Raises BadSettings.
+    """
     parts = urlsplit(web_address(name, text))
     host = parts.hostname or ""
     if parts.scheme == "http" and host != "localhost" and not (_is_address(host) and is_loopback(host)):
@@ -177,7 +186,10 @@ def is_loopback(host: str) -> bool:
 
 
 class _Table:
-    """Table of the TOML file. Each method removes one setting; done() rejects the rest."""
+    """Table of the TOML file.
+
+    Each method removes one setting; done() rejects the rest.
+    """
 
     def __init__(self, given: Mapping[str, object], path: str) -> None:
         self._left = dict(given)

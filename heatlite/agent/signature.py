@@ -21,7 +21,7 @@ def new_nonce() -> str:
 
 
 def of_request(secret: str, method: str, path: str, nonce: str, body: bytes) -> str:
-    """Return the hex signature of a request. `path` is as in the request line, with its query."""
+    """Return the hex signature of a request. `path` includes the query."""
     return _sign(secret, method, path, nonce, body)
 
 

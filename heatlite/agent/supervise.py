@@ -268,7 +268,7 @@ class _Supervisor:
             pause = min(1.0, 2 * pause)
 
     def _descendants(self) -> set[int]:
-        """Return the living processes of the command; a negative number is a process group."""
+        """Return the living processes of the command; negative numbers are process groups."""
         self._reap()
         if not self._reaps:
             group = self._child.pid
@@ -348,9 +348,9 @@ class _Supervisor:
 
 
 def kill(living: Callable[[], set[int]]) -> bool:
-    """Send KILL to all processes that `living` finds, and to those that they fork meanwhile.
+    """Send KILL to all processes that `living` finds, until it finds no more.
 
-    Returns True if there were any; they may take time to die.
+    So processes forked meanwhile are found, too. Returns True if there were any; they may take time to die.
     """
     # Stopped processes cannot fork: once no new process is found, all are caught.
     stopped: set[int] = set()
@@ -364,9 +364,10 @@ def kill(living: Callable[[], set[int]]) -> bool:
 
 
 def marked(folder: Path) -> set[int]:
-    """Return the living processes that carry the mark of a folder, even if their parent has died.
+    """Return the living processes that carry the mark of a folder.
 
-    Misses processes that have replaced their environment; returns an empty set without /proc.
+    Their parent may have died. Misses processes that have replaced their environment; returns an empty set without
+    /proc.
     """
     mark = os.fsencode(f"{MARK}={folder}")
     found = set()
@@ -396,7 +397,7 @@ def _decode(data: bytes) -> str:
 
 
 def _read(file: Path, limit: int) -> str | None:
-    """Return the beginning and the end of a file; None if it is missing or not a regular file."""
+    """Return the beginning and the end of a file; None without a regular file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

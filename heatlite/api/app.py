@@ -56,7 +56,7 @@ INSTANT = frozenset({"/", "/versions", "/v1", "/healthcheck"})
 
 def create_app(components: Components, settings: Settings, meter: Meter) -> App:
     """Create the WSGI application. Raises BadSetting, MissingLibrary."""
-    access = create_access_control(settings, components.clock, components.ourselves, components.accounts)
+    access = create_access_control(settings, components.clock, components.self_auth, components.accounts)
     middleware = RequestMiddleware(settings.public_url, settings.max_json_body_size, meter, access)
     app: App = falcon.App(request_type=Request, middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True

@@ -16,7 +16,7 @@ from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.snapshots import Snapshots
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
@@ -59,6 +59,6 @@ class Components:
     types: Registry
     engine_services: EngineServices
     streams: Streams
-    ourselves: Ourselves | None
+    self_auth: SelfAuth | None
     accounts: Accounts | None
     clock: Clock

@@ -10,7 +10,7 @@ class CommandError(Exception):
 
 
 class Misuse(CommandError):
-    """The command line is wrong: an argument, a setting, or a question that cannot be asked."""
+    """Error in the command line: an argument, a setting, or an impossible question."""
 
     exit_code = 2
 

@@ -1,11 +1,8 @@
 """Collects the local files of a template into the body of a request.
 
-The server never reads local files. Files that a template or environment names by path are sent in `files` under their
-absolute ``file://`` address, and the address replaces the path, as in Heat's clients. Templates are sent as JSON,
-`get_file` contents as they are (base64 unless UTF-8). Other addresses (``https://…``) stay for the server.
-
-A template from another author could name any file of its user. Files outside of the folders of the template and the
-environments on the command line are therefore listed in `Bundle.outside`, and sent with consent only.
+The server never reads local files. Files named by a template or environment are sent in `files` under their absolute
+``file://`` address. The address replaces the path, as in Heat's clients. Templates are sent as JSON, `get_file`
+contents as they are (base64 unless UTF-8). Other addresses (``https://…``) stay for the server.
 """
 
 import base64

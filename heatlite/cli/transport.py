@@ -86,7 +86,7 @@ class Transport(ABC):
 def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
     text = payload.decode("utf-8", "replace")
     data: Json = text
-    if payload and "application/json" in headers.get("content-type", ""):  # what has nothing to say is no JSON either
+    if payload and "application/json" in headers.get("content-type", ""):  # an empty body is not JSON
         try:
             data = json.loads(text)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Cloud of a project's resources, and the rights with which they are created (decision 0014)."""
+"""Cloud of a project's resources, and the rights to create them (decision 0014)."""
 
 import logging
 import threading
@@ -28,9 +28,9 @@ class Delegation(Protocol):
         """
 
     def delegate(self, context: Context) -> JsonMap:
-        """Create a credential with the caller's rights in the project, to store with a stack.
+        """Create a credential with the caller's rights in the project.
 
-        Raises CloudError.
+        It is stored with a stack. Raises CloudError.
         """
 
     def by_credential(self, project: str, credential: JsonMap) -> Cloud:
@@ -104,7 +104,7 @@ class Clouds:
         return self._connect(project)
 
     def delegates(self, context: Context) -> bool:
-        """True if a new stack uses its caller's rights, in the caller's own project of the cloud."""
+        """True if a new stack uses its caller's rights in the caller's own project."""
         return self._delegation is not None and "token" in context.secrets
 
     def asked_by(self, context: Context) -> Finders:

@@ -1,4 +1,4 @@
-"""Resolution of names in a cloud to ids, and checks that objects exist (custom constraints).
+"""Resolution of names in a cloud to ids, and custom constraints.
 
 The table of constraints is Heat's: their names, and the kind of object that each looks up.
 """
@@ -45,15 +45,19 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "keystone.service": Finder("identity.find_service", "KeystoneService"),
     "keystone.user": Finder("identity.find_user", "KeystoneUser"),
     "neutron.address_scope": Finder("network.find_address_scope", "AddressScope"),
+    "neutron.flow_classifier": Finder("network.find_sfc_flow_classifier", "FlowClassifier"),
     "neutron.floatingip": Finder("network.find_ip", "FloatingIP"),
     "neutron.network": Finder("network.find_network", "Network"),
     "neutron.port": Finder("network.find_port", "Port"),
+    "neutron.port_pair": Finder("network.find_sfc_port_pair", "PortPair"),
+    "neutron.port_pair_group": Finder("network.find_sfc_port_pair_group", "PortPairGroup"),
     "neutron.qos_policy": Finder("network.find_qos_policy", "QoSPolicy"),
     "neutron.router": Finder("network.find_router", "Router"),
     "neutron.security_group": Finder("network.find_security_group", "SecurityGroup"),
     "neutron.segment": Finder("network.find_segment", "Segment"),
     "neutron.subnet": Finder("network.find_subnet", "Subnet"),
     "neutron.subnetpool": Finder("network.find_subnet_pool", "SubnetPool"),
+    "neutron.taas.tap_service": Finder("network.find_tap_service", "TapService"),
     "nova.flavor": Finder("compute.find_flavor", "Flavor ID"),
     "nova.host": Finder("compute.find_hypervisor", "Host"),
     "nova.keypair": Finder("compute.find_keypair", "KeyPair"),

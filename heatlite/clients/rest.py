@@ -1,4 +1,4 @@
-"""Verbs of services that the SDK does not cover, or only in part, as plain REST requests.
+"""Verbs of services without sufficient SDK support, as plain REST requests.
 
 Two tables describe them: `KINDS` has objects with the regular verbs, `CALLS` single requests. Both use the SDK's
 connection, which brings authentication, catalog, timeouts and errors.
@@ -56,10 +56,6 @@ class Kind:
     """True if requests contain the object without its key `one`."""
 
 
-def _mine(noun: str, many: str = "", root: str = "") -> Kind:
-    return Kind(f"{root}/{many or f'{noun}s'}", noun, many or f"{noun}s")
-
-
 KINDS: Final[Mapping[str, Kind]] = {
     "alarming.alarm": Kind("/alarms", key="alarm_id"),
     # The SDK gives objects without an id, and sends quotas by old names.
@@ -67,6 +63,19 @@ KINDS: Final[Mapping[str, Kind]] = {
         "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"
     ),
     "load_balancer.quota": Kind("/lbaas/quotas", "quota", "quotas", key="project_id"),
+    "network.fwaas_firewall": Kind("/fw/firewalls", "firewall", "firewalls"),
+    "network.fwaas_policy": Kind(
+        "/fw/firewall_policies", "firewall_policy", "firewall_policies", plural="fwaas_policies"
+    ),
+    "network.fwaas_rule": Kind("/fw/firewall_rules", "firewall_rule", "firewall_rules"),
+    "network.l2_gateway": Kind("/l2-gateways", "l2_gateway", "l2_gateways"),
+    "network.l2_gateway_connection": Kind(
+        "/l2-gateway-connections", "l2_gateway_connection", "l2_gateway_connections"
+    ),
+    "network.metering_label_rule": Kind(  # the SDK warns of remote_ip_prefix
+        "/metering/metering-label-rules", "metering_label_rule", "metering_label_rules"
+    ),
+    "network.network_gateway": Kind("/network-gateways", "network_gateway", "network_gateways"),
 }
 
 
@@ -79,13 +88,19 @@ class Call:
     """Path; ``{}`` stands for each argument."""
 
 
-CALLS: Final[Mapping[str, Call]] = {}
+CALLS: Final[Mapping[str, Call]] = {
+    "network.connect_network_gateway": Call("PUT", "/network-gateways/{}/connect_network"),
+    "network.disconnect_network_gateway": Call("PUT", "/network-gateways/{}/disconnect_network"),
+}
 
 
 def request(
     connection: "Connection", service: str, method: str, path: str, body: Json = None, **query: Json
 ) -> JsonMap | list[JsonMap]:
-    """Send a request and return the answer, empty if it has no body. Raises the SDK's errors."""
+    """Send a request and return the answer, empty without a body.
+
+    Raises the SDK's errors.
+    """
     from openstack.exceptions import raise_from_response
 
     known = SERVICES[service]

@@ -1,4 +1,4 @@
-"""Network verbs that the SDK does not offer as JSON in and out, or only without unknown attributes."""
+"""Network verbs that the SDK does not offer as plain JSON with unknown attributes."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

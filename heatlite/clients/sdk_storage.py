@@ -12,7 +12,10 @@ PATCH: Final = {"Content-Type": "application/openstack-images-v2.1-json-patch", 
 
 
 def _create_image(connection: "Connection", **attributes: Json) -> object:
-    """Create an image without the SDK's verb, which adds properties and looks for a file of that name."""
+    """Create an image without the SDK's verb.
+
+    That verb adds properties and looks for a file of that name.
+    """
     from openstack.image.v2.image import Image
 
     return Image.new(**attributes).create(connection.image)

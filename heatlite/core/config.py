@@ -64,9 +64,9 @@ def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, 
 class Settings:
     """Settings of an installation. Times are in seconds, sizes in bytes.
 
-    The size limits are higher than Heat's (512 KiB, 1 MiB, 1000 resources per stack): a template with 10 000 resources
-    has about 1.2 MB of JSON, and the engine creates such a stack in seconds. They still stop a body that would fill the
-    memory.
+    The size limits are higher than Heat's (512 KiB, 1 MiB, 1000 resources per stack). A template with 10 000 resources
+    has about 1.2 MB of JSON, and the engine creates such a stack in seconds. The limits still stop a body that would
+    fill the memory.
     """
 
     database: str

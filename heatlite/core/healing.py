@@ -1,4 +1,4 @@
-"""Words of the healing loop: states of incidents, results of reports, brakes, steps."""
+"""Terms of the healing loop: incident states, report results, brakes, steps."""
 
 from enum import StrEnum
 
@@ -67,7 +67,7 @@ class ReportResult(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a policy lets the loop do."""
+    """Permission that a policy gives the loop."""
 
     OFF = "off"
     """It marks only."""

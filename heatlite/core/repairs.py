@@ -1,4 +1,4 @@
-"""Repairs by a restricted update: the selected members of a tree, and the step for each."""
+"""Repairs by a restricted update: the selected members, and the step for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class RepairStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The resources that a restricted update repairs. All other resources keep their objects.
+    """The resources that a restricted update repairs. All others keep their objects.
 
     A path has the names of resources from the stack on, with ``/`` between them: ``web/2/server``.
     """

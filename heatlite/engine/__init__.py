@@ -1,4 +1,4 @@
-"""Plan, then do.
+"""The engine: plans operations, then carries the plans out.
 
-The rows in the store are the truth; the plan is made anew whenever it is needed.
+The rows in the store are the truth. A plan is computed from them whenever it is needed, and never stored.
 """

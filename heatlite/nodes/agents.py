@@ -1,6 +1,6 @@
-"""Requests to agents: signed in both directions, bounded in time and size (docs/decisions/0015-node-actions.md).
+"""Requests to agents: signed in both directions, bounded in time and size.
 
-An agent's answer is untrusted input: an invalid one is a fault of that node only.
+An agent's answer is untrusted input: an invalid one is a fault of that node only (docs/decisions/0015-node-actions.md).
 """
 
 import http.client
@@ -25,20 +25,20 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
-from heatlite.engine.outbound.egress import Hosts, Refused, connection, path_of
+from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of
 from heatlite.nodes.sync import Answer, Step, Told
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 SECONDS = 10.0
-"""Longest connection to an agent, in seconds."""
+"""Time limit of a connection to an agent, in seconds."""
 REACH = 3.0
-"""Seconds to connect. A machine that is down delays the other nodes of its orchestration by that much."""
+"""Connect timeout in seconds: a machine that is down delays the other nodes of its orchestration."""
 MAX_BYTES = 4 * 2**20
-"""Of one answer."""
+"""Maximum size of an answer."""
 MAX_PAGES = 4
-"""Answers to one pull; the rest is pulled the next time."""
+"""Maximum of pages per poll; the next poll continues."""
 MAX_REASON = 500
-"""Characters of what is kept of a fault."""
+"""Maximum length of a stored fault, in characters."""
 LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1/128")
 
 ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$"
@@ -119,12 +119,12 @@ class NodeFault(Exception):
 
     @property
     def brief(self) -> str:
-        """The same without the agent's own words, which may repeat what must not be shown."""
+        """The fault without the agent's own words, which may contain secrets."""
         return str(self)
 
 
 class Declined(NodeFault):
-    """The agent has answered, and will not do it."""
+    """The agent has refused the request."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"the agent answers {status} {code}: {message}")
@@ -133,7 +133,7 @@ class Declined(NodeFault):
 
     @property
     def is_final(self) -> bool:
-        """True if the fault is in the action itself, so that sending it again would fail again."""
+        """True if the fault is in the action itself, so that a retry would fail again."""
         return self.code in ("InvalidRequest", "UnknownKind", "TooLarge")
 
     @property
@@ -187,7 +187,7 @@ class Line:
                 raise
 
     def cancel(self, action_id: str) -> bool:
-        """Have the agent end an action; False if it does not know it.
+        """Have the agent end an action; False if the agent does not know it.
 
         Raises NodeFault, Declined.
         """
@@ -229,12 +229,12 @@ class Line:
 
 
 class Agents:
-    """The way to the agents. Any thread may use it."""
+    """Opens connections to agents. Any thread may use it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         at_home = LOOPBACK if settings.auth is Auth.NONE else ()
-        self._hosts = Hosts("node_hosts", (*at_home, *settings.node_hosts))
+        self._hosts = EgressHosts("node_hosts", (*at_home, *settings.node_hosts))
 
     def check(self) -> None:
         """Raise BadSetting if the server's key or the trusted authority cannot be read."""
@@ -252,9 +252,9 @@ class Agents:
         except (Refused, ValueError) as error:
             raise HTTPBadRequest(f"url: the server does not connect to {origin(url)}: {error}.") from None
         except TimeoutError:
-            raise HTTPBadRequest(f"url: nobody can say in time where {origin(url)} is.") from None
+            raise HTTPBadRequest(f"url: the host name of {origin(url)} could not be resolved in time.") from None
         if parts.query or parts.fragment:
-            raise HTTPBadRequest("url: has to be where the agent listens, without a query and a fragment.")
+            raise HTTPBadRequest("url: must be the agent's address, without a query and a fragment.")
         return url.rstrip("/")
 
     @contextmanager
@@ -291,11 +291,11 @@ class Agents:
 
 
 def _read(said: bytes) -> JsonMap:
-    """The answer as JSON that may be stored. Raises NodeFault."""
+    """Return the answer as storable JSON. Raises NodeFault."""
     try:
-        # Databases keep no NUL, and what a script has written may have some.
+        # Databases cannot store NUL, and the output of scripts may have some.
         value = json.loads(said.decode().replace("\\u0000", "\\ufffd"), parse_constant=_refuse)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate, a number like 1e999
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate, or a number like 1e999
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Software deployments that a node's agent carries out: each becomes a node action, whose end is the answer.
+"""Software deployments that a node's agent executes, each as a node action.
 
-The node action is the only record. Its id is derived from the deployment and its contents, so each orchestration
-finds the missing ones, and nothing runs twice after a crash.
+The node action is the only record; its end is the deployment's answer. Its id is derived from the deployment and its
+contents, so each orchestration finds the missing ones, and nothing runs twice after a crash.
 """
 
 import logging
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 SPACE: Final = UUID("b1f1a1f6-3f6c-4d0e-9a58-0d2c54b3b0a4")
 SCRIPT: Final = "script"
-"""The group of configs that agents know, and the kind of action that it is to them."""
+"""Config group for agents, and the kind of their node actions."""
 TOLD: Final = frozenset({"deploy_server_id", "deploy_action", "deploy_stack_id", "deploy_resource_name"})
 """Deployment inputs for the agent itself. They are not passed to scripts, because they may contain secrets."""
 USER: Final = "software deployment"
-WITHDRAWN = "Nobody waits for this deployment any more"
+WITHDRAWN = "The deployment was cancelled or removed"
 STATUS_CODE, STDERR = "deploy_status_code", "deploy_stderr"
 NO_STATUS = -1
-"""In place of the exit status of what was not carried out to its end."""
+"""Stands for the exit status of an action that did not run to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class Waiting:
 
     deployment: SoftwareDeploymentRecord
     resource: ResourceRecord
-    """The one that deploys."""
+    """The resource of the deployment."""
     node: NodeRecord
     args: JsonMap
 
     @property
     def action_id(self) -> str:
-        """The id of its node action."""
+        """Return the id of its node action."""
         return str(uuid5(SPACE, f"{self.deployment.id}/{self.deployment.config_id}"))
 
 
 class Deployments:
-    """Changes that an orchestration makes for deployments."""
+    """Creates, ends and answers the node actions of deployments in an orchestration."""
 
     def __init__(self, store: Store, clock: Clock, ledger: Ledger, signals: Signals) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Deployments:
         self._signals = signals
 
     def look(self, nodes: Sequence[NodeRecord]) -> list[Waiting]:
-        """All that wait for one of the nodes."""
+        """Return the deployments that wait for one of the nodes."""
         carrying = [node for node in nodes if node.deployments]
         return list(self._waiting(carrying)) if carrying else []
 

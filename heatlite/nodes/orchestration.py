@@ -1,7 +1,7 @@
-"""One orchestration of a tree's nodes: pull, commit, cancel, mark, push, commit (docs/decisions/0015-node-actions.md).
+"""One orchestration of a tree's nodes: pull, commit, cancel, mark, push, commit.
 
 Each decision about node actions is a transaction that holds the tree's root and checks the fence. So it stays true for
-later transactions, and an engine that has lost the tree writes nothing.
+later transactions, and an engine that has lost the tree writes nothing (docs/decisions/0015-node-actions.md).
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ NEVER_HAD = "Cancelled before the agent had it"
 
 
 class Orchestration:
-    """One that this engine has claimed. `run` it once."""
+    """An orchestration that this engine has claimed. Call `run` once."""
 
     def __init__(self, turn: Turn, deployments: Deployments) -> None:
         self._turn = turn
         self._deployments = deployments
 
     def run(self) -> None:
-        """Do it all. Raises Fenced, Interrupted, DatabaseUnavailable."""
+        """Run it. Raises Fenced, Interrupted, DatabaseUnavailable."""
         turn = self._turn
         nodes = self._living(turn.store.nodes.of_root(turn.root_id))
         if not nodes and self._ends():
@@ -83,7 +83,7 @@ class Orchestration:
     # -- pull ----------------------------------------------------------------------------------------
 
     def _pull(self, nodes: Sequence[NodeRecord]) -> dict[str, NodeRecord]:
-        """Ask all; those that have answered, by id."""
+        """Poll all agents. Returns the answers by node id."""
         up: dict[str, NodeRecord] = {}
         batch: list[tuple[NodeRecord, Answer | NodeFault]] = []
         for node, answer in self._turn.each(nodes, self._changes):
@@ -107,7 +107,7 @@ class Orchestration:
             return line.changes(node.instance, node.revision)
 
     def _learn(self, batch: Sequence[tuple[NodeRecord, Answer | NodeFault]], up: dict[str, NodeRecord]) -> None:
-        """Write what agents have told, or that they have not."""
+        """Write the answers of agents, and their failures to answer."""
         turn = self._turn
         now, store = turn.clock.now(), turn.store
         ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
@@ -130,7 +130,7 @@ class Orchestration:
             told: dict[str, Sequence[NodeTransitionRecord]] = {}
             for node, answer in batch:
                 if not _is_same(node, now_known.get(node.id)):
-                    up.pop(node.id, None)  # registered again meanwhile, which has made the tree due
+                    up.pop(node.id, None)  # registered again meanwhile, which has made the tree due again
                     continue
                 if isinstance(answer, NodeFault):
                     nodes.append(replace(node, state=NodeState.UNREACHABLE, reason=answer.brief))
@@ -145,7 +145,7 @@ class Orchestration:
                 if changes.node != node:
                     nodes.append(changes.node)
                 adopted += changes.adopted
-                by_id.update((record.id, record) for record in changes.adopted)  # the first of two agents has it
+                by_id.update((record.id, record) for record in changes.adopted)  # another agent has the action
                 changed += changes.changed
                 lines += changes.lines
                 told.update(changes.told)
@@ -170,7 +170,7 @@ class Orchestration:
     # -- software deployments --------------------------------------------------------------------------
 
     def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
-        """Answer finished deployments, create missing node actions, withdraw obsolete ones."""
+        """Answer ended deployments, create missing node actions, withdraw obsolete ones."""
         waiting = self._deployments.look([node for node in nodes if node.id in up])
         asked = self._turn.store.node_actions.existing([one.action_id for one in waiting])
         known = {action.id: action for action in asked}
@@ -189,7 +189,7 @@ class Orchestration:
     # -- cancel --------------------------------------------------------------------------------------
 
     def _cancel(self, up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]) -> None:
-        """Pass on what is to be ended at agents."""
+        """Send the cancel requests to the agents."""
         asked = [action for action in actions if action.cancel_asked and action.node_id in up and _may_be_there(action)]
         never: list[NodeActionRecord] = []
         for (node, _), heard in self._turn.each(by_node(up, asked), self._cancel_all):
@@ -215,7 +215,10 @@ class Orchestration:
             return [action for action in actions if not line.cancel(action.id)]
 
 def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:
-    """Return names of the nodes for a report, by id: nested stacks may use the same resource names."""
+    """Return names of the nodes for a report, by id.
+
+    Nested stacks may use the same resource names.
+    """
     count = Counter(node.name for node in nodes)
     return {node.id: node.name if count[node.name] == 1 else f"{node.name} ({node.id})" for node in nodes}
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOK = 1.0
 """Seconds between two polls for trees that other processes made due."""
 TREES = 4
-"""Trees that are looked after at once."""
+"""Maximum of trees orchestrated at once."""
 MAX_REST = 1.0
 """Longest pause after an orchestration, in seconds.
 
@@ -35,10 +35,7 @@ The pause equals the duration of the last orchestration: a thousand busy nodes a
 
 
 class Orchestrator:
-    """Begins what is due.
-
-    `start` it once; `stop` lets others go on with what is under way.
-    """
+    """Starts due orchestrations. Call `start` once; `stop` leaves the rest to others."""
 
     def __init__(
         self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
@@ -52,22 +49,22 @@ class Orchestrator:
         self._owner = new_id()
         self._busy: set[str] = set()
         self._resting: dict[str, float] = {}
-        """Until when trees rest, by time.monotonic."""
+        """Root id → end of the pause after its last orchestration, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
         self._called = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrations", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start polling."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at once (from any thread)."""
+        """Poll now (from any thread)."""
         self._called.set()
 
     def stop(self) -> None:
-        """Begin nothing more, and wait for the calls to agents that are under way."""
+        """Start nothing more, and wait for running calls to agents."""
         self._stopping.set()
         self._called.set()
         self._thread.join()
@@ -123,7 +120,7 @@ class Orchestrator:
             except (Fenced, DatabaseUnavailable):
                 raise
             except Exception:
-                # A fault of ours: it must not be met again and again without a pause.
+                # An internal error must not recur without a pause.
                 log.exception("the nodes of stack %s cannot be looked after", root_id)
                 turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
         except Fenced:

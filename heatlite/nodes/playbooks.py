@@ -1,4 +1,4 @@
-"""Playbooks: stored per project, run on the nodes of a tree of stacks after approval.
+"""Playbooks: stored per project, run on the nodes of a tree after approval.
 
 A run is an action on the root of a tree. Until approval it holds nothing; approval passes admission, which a
 maintenance lock permits. `runs` continues from there.
@@ -41,12 +41,12 @@ from heatlite.template.expression import select
 from heatlite.template.playbook import Attribute, Playbook, Stage, read_playbook
 
 MAX_NODE_ACTIONS = 10_000
-"""Of one run."""
+"""Maximum of node actions per run."""
 APPROVE = "node_playbooks:approve"
-"""The rule of the access policy that says who may approve a run."""
+"""Policy rule for the approval of a run."""
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 METADATA = "metadata"
-"""In place of an attribute's name: the metadata that the template gives a resource."""
+"""Name that stands for a resource's metadata instead of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class RunRequest:
     """A requested run."""
 
     name: str | None = None
-    """Of a playbook that is kept; or its `document` comes along."""
+    """Name of a stored playbook; None: `document` has it."""
     document: Json = None
     granted: bool = False
     """True if the request approves the run, too."""
     timeout: int = 0
-    """Seconds from the approval on; 0: what the stack says, else the installation."""
+    """Seconds from the approval; 0: the stack's timeout, else that of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """A stage, and on which nodes it would be done, in that order."""
+    """A stage with its nodes in order."""
 
     stage: Stage
     nodes: tuple[NodeRecord, ...]
@@ -76,11 +76,11 @@ class Plan:
 
     stages: tuple[PlannedStage, ...]
     digest: str
-    """Of what is done where, and of how many at once: equal for equal plans."""
+    """Digest of the actions, their nodes and limits: equal for equal plans."""
 
 
 class Playbooks:
-    """The use cases of playbooks."""
+    """Stores and runs playbooks."""
 
     def __init__(
         self, store: Store, clock: Clock, settings: Settings, admission: Admission, reader: StackReader, ledger: Ledger
@@ -110,17 +110,17 @@ class Playbooks:
                 record = NodePlaybookRecord(context.project, name, document, context.user, now, now)
                 return self._store.playbooks.put(record)
         except Duplicate as error:
-            raise Conflict(f"Somebody else has just put a playbook {name}. Look at it, and try again.") from error
+            raise Conflict(f"Another request has just stored a playbook {name}. Check it, then try again.") from error
 
     def get(self, project: str, name: str) -> NodePlaybookRecord:
-        """A playbook of a project. Raises EntityNotFound."""
+        """Return a playbook of a project. Raises EntityNotFound."""
         found = self._store.playbooks.get(project, name)
         if found is None:
             raise EntityNotFound(f"The Playbook ({name}) could not be found.")
         return found
 
     def delete(self, project: str, name: str) -> None:
-        """Forget a playbook; its runs go on. Raises EntityNotFound."""
+        """Delete a playbook; its runs continue. Raises EntityNotFound."""
         with self._store.transaction():
             if not self._store.playbooks.delete(project, name):
                 raise EntityNotFound(f"The Playbook ({name}) could not be found.")
@@ -143,11 +143,10 @@ class Playbooks:
         return Plan(stages, self._digest(stages))
 
     def run(self, context: Context, stack: StackRecord, request: RunRequest) -> str:
-        """Put a run on a stack, to be approved; the id of its action.
+        """Enqueue a run for approval. Returns the id of its action.
 
-        With `granted` it is approved at once.
-
-        Raises as `plan`, and as `approve` where it is granted; StackNotFound, RequestLimitExceeded.
+        With `granted` it is approved at once. Raises as `plan`, and as `approve` if granted; StackNotFound,
+        RequestLimitExceeded.
         """
         if request.granted and not context.may(APPROVE):
             raise Forbidden(action=APPROVE)
@@ -180,10 +179,10 @@ class Playbooks:
         return run.id
 
     def approve(self, context: Context, run: ActionRecord, digest: str | None = None) -> ActionRecord:
-        """Let a run in at the gate, and have it begin; the run as it is then.
+        """Approve and start a run. Returns it as stored.
 
-        Raises what the gate does where the stack is held; InvalidActionState where it has been approved, rejected or
-        cancelled before; PlaybookChanged where it is not what `digest` says; Forbidden.
+        Raises the refusal of admission; InvalidActionState if it was approved, rejected or cancelled before;
+        PlaybookChanged if it differs from `digest`; Forbidden.
         """
         with self._store.transaction():
             self._approve(context, run, digest)
@@ -196,7 +195,7 @@ class Playbooks:
         with self._admission.admitted(self._admission.precheck_action(context, Operation.PLAYBOOK, stack)) as stack:
             if self._settings.node_approval_by_another and run.requested_by == context.user:
                 raise Forbidden(
-                    "You have asked for the run yourself: somebody else has to approve it (node_approval_by_another)."
+                    "You have requested the run yourself: another user must approve it (node_approval_by_another)."
                 )
             assert run.inputs.playbook is not None
             if digest is not None and digest != run.inputs.playbook.digest:
@@ -321,13 +320,13 @@ class Playbooks:
 
 
 def _by_name(node: NodeRecord) -> tuple[str, list[tuple[int, str]], str]:
-    """Stack by stack by name, where the 10th member comes after the 9th."""
+    """Sort by stack and by name, with the 10th member after the 9th."""
     parts = [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", node.name)]
     return node.stack_id, parts, node.id
 
 
 def _named(stage: Stage, name: str, nodes: Sequence[NodeRecord]) -> NodeRecord:
-    """The node with a name, or with that id. Raises HTTPBadRequest."""
+    """Return the node with a name or an id. Raises HTTPBadRequest."""
     found = [node for node in nodes if name in (node.name, node.id)]
     if len(found) == 1:
         return found[0]

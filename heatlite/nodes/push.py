@@ -1,4 +1,4 @@
-"""The second half of an orchestration: what is to be done goes to the agents (decision 0015)."""
+"""Second half of an orchestration: sends node actions to agents (decision 0015)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +13,13 @@ from heatlite.store.records import ActionRecord
 
 
 class Push:
-    """Gives agents what is theirs to do."""
+    """Sends node actions to agents."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
 
     def push(self, up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]) -> None:
-        """Give agents what is theirs to do, in the order of its creation."""
+        """Send the node actions that are due, in the order of their creation."""
         ready = [action for action in actions if _is_ready(action) and action.node_id in up]
         if not ready:
             return
@@ -44,9 +44,10 @@ class Push:
             self._note_faults(faults)
 
     def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
-        """Clear the sent mark of actions that their agents do not have, as a poll since has shown.
+        """Clear the sent mark of actions that their agents do not have.
 
-        Stack actions that wait for them go on, for example to replace the machine.
+        A poll since the send has shown that. Stack actions that wait for them continue, for example to replace the
+        machine.
         """
         for some in batches(actions):
             with self._turn.writing():
@@ -58,9 +59,9 @@ class Push:
                     self._turn.store.dependencies.node_unreachable(action.id, now)
 
     def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
-        """End actions with too many send errors, after a poll has shown that the agent does not have them.
+        """End actions with too many send errors that their agents do not have.
 
-        An error may follow a send that succeeded.
+        A poll since the send has shown that: an error may follow a send that succeeded.
         """
         for some in batches(actions):
             with self._turn.writing():
@@ -78,7 +79,10 @@ class Push:
                 self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
 
     def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
-        """Return the actions to send, after marking them as sent: stack actions admitted from now on see that."""
+        """Mark actions as sent, and return those to send.
+
+        Stack actions admitted from now on see the mark.
+        """
         with self._turn.writing():
             now = self._turn.clock.now()
             holders = self._turn.store.actions.live_of_root(self._turn.root_id)
@@ -120,7 +124,7 @@ class Push:
         return sent, failed
 
     def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
-        """Count the attempts, and end what was refused."""
+        """Count the send attempts, and end the refused actions."""
         # A busy agent says nothing about the action.
         counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
         if not counted:

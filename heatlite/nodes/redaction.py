@@ -1,4 +1,4 @@
-"""Redaction of node actions: values of hidden parameters, and fields with secret names."""
+"""Redaction of node actions: hidden parameters, and fields with secret names."""
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask, named_secrets, without_named
@@ -6,20 +6,17 @@ from heatlite.store.nodes.records import NodeActionRecord
 
 
 class NodeVeil:
-    """Shows a node action.
-
-    What is secret is not shown where it stands, nor wherever else it turns up.
-    """
+    """Redacts a node action: masks secrets in their fields and in all other texts."""
 
     def __init__(self, action: NodeActionRecord, hidden: Mask) -> None:
-        """`hidden` is the mask of its stack (`StackReader.mask`)."""
+        """Create it. `hidden` is the mask of the stack (`StackReader.mask`)."""
         self._hidden = hidden
         self._named = Mask(lambda: named_secrets([action.args, action.outputs]))
 
     def text(self, text: str) -> str:
-        """A text as it may be shown."""
+        """Return a text with secrets masked."""
         return self._named.text(self._hidden.text(text))
 
     def json(self, value: JsonMap) -> Json:
-        """Arguments, outputs or progress as they may be shown."""
+        """Return arguments, outputs or progress with secrets masked."""
         return self._named.json(self._hidden.json(without_named(value)))

@@ -1,4 +1,4 @@
-"""Nodes: how their agents make themselves known, and what there is to see of them."""
+"""Nodes: registration of agents, and the view of a stack's nodes."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from heatlite.store.store import Store
 log = logging.getLogger(__name__)
 
 EVENT, ANOTHER = "NODE", "REPLACED"
-"""The event ``NODE_REPLACED``; it has the node's id where others have an object's."""
+"""The event ``NODE_REPLACED``, with the node's id as physical id."""
 EVENT_TYPE = "OS::Heat::Node"
 
 
@@ -37,12 +37,12 @@ class Seen:
     """Nodes of a stack and its nested stacks, as the API shows them."""
 
     nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]
-    """Each with how many of its actions are in which state, as far as they have not ended."""
+    """Each node with the number of its unfinished actions by state."""
     orchestration: OrchestrationRecord | None
 
 
 class Nodes:
-    """The use cases."""
+    """Registers agents and lists nodes."""
 
     def __init__(self, store: Store, clock: Clock, agents: Agents) -> None:
         self._store = store
@@ -92,7 +92,7 @@ class Nodes:
         return node
 
     def _tell(self, before: NodeRecord, node: NodeRecord) -> None:
-        """Record that another agent has registered: the machine was rebuilt, or its URL has a new owner."""
+        """Record a replaced agent: the machine was rebuilt, or its URL has a new owner."""
         reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
         log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
         event = EventRecord(
@@ -101,24 +101,21 @@ class Nodes:
         self._store.events.append_many([event])
 
     def changed(self, stack: StackRecord, row: ResourceRecord) -> None:
-        """An agent says that something has changed.
+        """Note a change that an agent reports.
 
-        Raises EntityNotFound where none has registered.
+        Raises EntityNotFound without a registration.
         """
         if self._store.nodes.get(row.id) is None:
             raise EntityNotFound(entity="Node", name=row.name)
         self.orchestrate(stack)
 
     def orchestrate(self, stack: StackRecord) -> bool:
-        """Have the nodes of the stack's tree looked after as soon as possible.
-
-        False if it has none.
-        """
+        """Have the nodes of the stack's tree orchestrated soon. False if it has none."""
         with self._store.transaction():
             return self._store.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
 
     def seen(self, stack: StackRecord) -> Seen:
-        """The nodes of a stack and of those nested in it, by the names of their stacks and by their own."""
+        """Return the nodes of a stack and its nested stacks, by stack name and own name."""
         names = {one.id: one.name for one in (stack, *self._store.stacks.descendants(stack))}
         found = self._store.nodes
         nodes = found.of_root(stack.id) if stack.parent_id is None else found.of_stacks([*names])

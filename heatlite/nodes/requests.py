@@ -32,19 +32,19 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 MAX_ARGS = 256 * 1024
-"""Bytes of JSON; an agent takes no more."""
+"""Maximum size of arguments in bytes of JSON, as agents accept it."""
 MAX_OPEN = 1000
-"""Node actions on one node that have not ended."""
+"""Maximum of unfinished node actions per node."""
 MAX_NAMED = 10
-"""Nodes that are listed where a name means several, or none."""
+"""Maximum of nodes listed in an error about an ambiguous or unknown name."""
 
 APPROVE = "node_actions:approve"
-"""The rule of the access policy that says who may approve."""
+"""Policy rule for the approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """One piece of work that a caller wants done on a node."""
+    """A requested node action."""
 
     node: str
     """Name or id."""
@@ -57,7 +57,7 @@ class NodeRequest:
 
 
 class NodeRequests:
-    """Takes requests for node actions."""
+    """Creates, approves, rejects and cancels node actions."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: Ledger) -> None:
         self._store = store
@@ -66,13 +66,11 @@ class NodeRequests:
         self._ledger = ledger
 
     def create(self, context: Context, stack: StackRecord, request: NodeRequest) -> tuple[NodeActionRecord, bool]:
-        """Put one node action on a node of the stack, or of one nested in it.
+        """Create a node action on a node of the stack's tree.
 
-        And whether it is new.
-
-        What was put with the caller's id before is given back as it stands now. Raises HTTPBadRequest, MultipleChoices,
-        EntityNotFound, Forbidden where it is `granted` by whom may not approve, NodeActionExists, RequestLimitExceeded,
-        StackNotFound.
+        Returns it, and False if the caller's id exists already: then the existing action is returned unchanged. Raises
+        HTTPBadRequest, MultipleChoices, EntityNotFound, NodeActionExists, RequestLimitExceeded, StackNotFound, and
+        Forbidden if it is `granted` by a caller who may not approve.
         """
         if request.granted:
             self._check_grant(context)
@@ -87,7 +85,7 @@ class NodeRequests:
                 node = self._node(held, request.node)
                 known = None if request.id is None else self._known(request.id, request, node)
                 action = known or self._put(context, node, request)
-        except Duplicate as error:  # meanwhile in another tree
+        except Duplicate as error:  # created meanwhile in another tree
             raise NodeActionExists(id=request.id) from error
         if known is None:
             audit.info("node action %s: %s on %s asked for by=%s", action.id, action.kind, node.id, context.user)
@@ -140,10 +138,7 @@ class NodeRequests:
         return found
 
     def _node(self, stack: StackRecord, reference: str) -> NodeRecord:
-        """A node of the stack or of one nested in it.
-
-        Raises EntityNotFound, MultipleChoices.
-        """
+        """Return a node of the stack's tree. Raises EntityNotFound, MultipleChoices."""
         stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         nodes = self._store.nodes.of_stacks(stacks)
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
@@ -158,9 +153,7 @@ class NodeRequests:
         )
 
     def approve(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
-        """Let a node action be sent.
-
-        `digest`: what the caller has read; nothing else is approved.
+        """Approve a node action. `digest`: the version that the caller has read.
 
         Raises InvalidNodeActionState, Forbidden, NodeActionChanged.
         """
@@ -168,7 +161,7 @@ class NodeRequests:
             self._check_unapproved(found, "approved")
             if self._settings.node_approval_by_another and found.requested_by == context.user:
                 raise Forbidden(
-                    "You have asked for the node action yourself: somebody else has to approve it"
+                    "You have requested the node action yourself: another user must approve it"
                     " (node_approval_by_another)."
                 )
             _check_digest(found, digest)
@@ -192,9 +185,7 @@ class NodeRequests:
         return found
 
     def cancel(self, context: Context, action: NodeActionRecord) -> NodeActionRecord:
-        """Cancel a node action: end it if no agent has it, else ask the agent to end it.
-
-        Idempotent.
+        """Cancel a node action: end it, or ask its agent to end it. Idempotent.
 
         Raises InvalidNodeActionState if it has ended.
         """
@@ -221,7 +212,10 @@ class NodeRequests:
 
     @contextmanager
     def _taken(self, action: NodeActionRecord) -> Iterator[NodeActionRecord]:
-        """The node action as it is now, in a transaction that holds its tree."""
+        """Lock the node action's tree and return the action as it is now.
+
+        Call in a transaction.
+        """
         with self._store.transaction():
             self._store.stacks.lock(action.stack_id)
             found = self._store.node_actions.lock(action.id)
@@ -234,7 +228,7 @@ class NodeRequests:
             raise Forbidden(action=APPROVE)
         if self._settings.node_approval_by_another:
             raise Forbidden(
-                'Somebody else has to approve the node action (node_approval_by_another): leave out "approval".'
+                'Another user must approve the node action (node_approval_by_another): leave out "approval".'
             )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Playbook runs: each advances when one of its node actions, or the run itself, changes state.
+"""Playbook runs: each advances when the run or one of its node actions changes.
 
 No worker holds a run. It is WAITING until its last node action ends, and ends in the same transaction. A run that ends
 otherwise (CANCEL, timeout, deletion of the stack) ends its remaining node actions with it.
@@ -23,16 +23,16 @@ Record: TypeAlias = Callable[[Sequence[NodeActionRecord], Sequence[NodeTransitio
 
 
 class Runs:
-    """Advances runs, always in the caller's transaction, which holds the root of the run's tree."""
+    """Advances runs. Call in a transaction that holds the root of the run's tree."""
 
     def __init__(self, store: Store, clock: Clock, record: Record) -> None:
-        """`record` writes node actions, with lines of history."""
+        """Create it. `record` writes node actions, with history lines."""
         self._store = store
         self._clock = clock
         self._record = record
 
     def moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
-        """The run has made a move."""
+        """Advance a run whose status has changed."""
         if run.status is ActionStatus.INIT and after is ActionStatus.WAITING:
             self._tell(run, Status.IN_PROGRESS, f"{title(run)} started")
         elif run.status is not ActionStatus.INIT and after in ENDED_ACTIONS:
@@ -41,9 +41,9 @@ class Runs:
         self.advance(run.id)
 
     def advance(self, run_id: str) -> None:
-        """Do what follows from how the run and its node actions stand.
+        """Start or end node actions according to their states, and end the run.
 
-        Nothing where that has been done.
+        Idempotent.
         """
         run = self._store.actions.lock(run_id)
         if run is None:
@@ -66,9 +66,9 @@ class Runs:
     def _change(
         self, steps: Sequence[RunStep], how: Callable[[NodeActionRecord], NodeActionRecord], reason: str = ""
     ) -> None:
-        """Write node actions, with a line of history where there is a reason, and wake the orchestrator.
+        """Write node actions and wake the orchestrator.
 
-        The write calls `advance` again, which finds this done.
+        A reason becomes a line of history. The write calls `advance` again, which finds nothing left to do.
         """
         if not steps:
             return
@@ -94,7 +94,7 @@ class Runs:
         self._store.moves.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
     def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
-        """An event of the stack, whose state stays as it is."""
+        """Write an event of the stack, whose state stays as it is."""
         stack = self._store.stacks.get(run.stack_id)
         if stack is not None:
             event = stack_event(stack, self._clock.now())
@@ -110,7 +110,7 @@ def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
 
 
 def title(run: ActionRecord) -> str:
-    """``Playbook restart``."""
+    """Return the run's title: ``Playbook restart``."""
     playbook = run.inputs.playbook
     return "Playbook" if playbook is None or playbook.name is None else f"Playbook {playbook.name}"
 

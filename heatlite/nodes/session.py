@@ -19,11 +19,11 @@ from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTrans
 from heatlite.store.store import Store
 
 BATCH = 100
-"""Nodes that one transaction writes about."""
+"""Maximum of nodes written per transaction."""
 LOOK = 0.5
-"""Seconds between two looks whether the engine stops."""
+"""Seconds between two checks of the engine's stop flag."""
 MAX_REPORTED = 100
-"""Errors in a report."""
+"""Maximum of errors in a report."""
 
 Given = TypeVar("Given")
 Got = TypeVar("Got")
@@ -42,12 +42,12 @@ class Report:
     sent: int = 0
     cancelled: int = 0
     errors: dict[str, str] = field(default_factory=dict)
-    """By node."""
+    """Errors by node."""
     held_by: tuple[str, ...] = ()
-    """The stack actions because of which something was not sent."""
+    """Stack actions that held back node actions."""
 
     def json(self) -> JsonMap:
-        """As it is kept."""
+        """Return the stored form."""
         return {
             "nodes": self.nodes,
             "up": self.up,
@@ -88,7 +88,7 @@ class Turn:
 
     @contextmanager
     def asking(self, most: int) -> Iterator[None]:
-        """Inside, `each` asks at most so many agents at once."""
+        """Context in which `each` calls at most that many agents at once."""
         with ThreadPoolExecutor(max(1, most), "agents") as pool:
             self._pool = pool
             try:
@@ -103,10 +103,7 @@ class Turn:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction that has the tree, as long as this is who looks after it.
-
-        Raises Fenced.
-        """
+        """Open a transaction that holds the tree. Raises Fenced without the lease."""
         with self.store.transaction():
             self.store.stacks.lock(self._claimed.root_id)
             self._hold()
@@ -119,7 +116,7 @@ class Turn:
     def each(
         self, given: Sequence[Given], call: Callable[[Given], Got]
     ) -> Iterator[tuple[Given, Got | NodeFault]]:
-        """Call a function for several agents at once, and yield results in the order of the answers.
+        """Call a function for several agents at once, and yield results as they arrive.
 
         Renews the lease meanwhile. Raises Interrupted.
         """
@@ -152,19 +149,19 @@ class Turn:
 
 
 def line_of(action: NodeActionRecord, now: float, reason: str) -> NodeTransitionRecord:
-    """The server's line of history about an action as it is now."""
+    """Return the server's history line about an action as it is now."""
     return NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, reason=reason)
 
 
 def batches(things: Sequence[Given]) -> list[Sequence[Given]]:
-    """As many at once as one transaction writes about."""
+    """Yield batches of the size for one transaction."""
     return [things[start : start + BATCH] for start in range(0, len(things), BATCH)]
 
 
 def by_node(
     up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]
 ) -> list[tuple[NodeRecord, Sequence[NodeActionRecord]]]:
-    """Each node with its actions, in their order."""
+    """Group actions by node, in their order."""
     found: dict[str, list[NodeActionRecord]] = {}
     for action in actions:
         found.setdefault(action.node_id, []).append(action)

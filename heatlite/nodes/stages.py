@@ -10,7 +10,7 @@ from heatlite.core.nodes import PENDING, NodeActionState
 from heatlite.store.nodes.records import NodeActionRecord, RunStep
 
 STOPPED = "Its run has stopped before it was sent."
-"""The error of what was cancelled for that."""
+"""Error of an unsent action of a stopped run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ ANOTHER_REASON = (
 )
 
 Digest = Callable[[str, JsonMap, str], str]
-"""Of what is done where: kind, args, node's id."""
+"""Function that returns the digest of kind, args and node id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line of an action's history as its agent tells it."""
+    """A history line as the agent reports it."""
 
     time: float
     state: NodeActionState
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An action as its agent tells it. Times are by the agent's clock."""
+    """An action as its agent reports it. Times are by the agent's clock."""
 
     id: str
     kind: str
@@ -58,7 +58,7 @@ class Answer:
     revision: int
     kinds: Sequence[str] = ()
     known: frozenset[str] | None = None
-    """The ids of all that it has; None: nothing has changed."""
+    """Ids of all actions of the agent; None: nothing has changed."""
     actions: Sequence[Told] = ()
     """Changed node actions."""
     more: bool = False
@@ -74,7 +74,7 @@ class Changes:
     """Node actions unknown to the server."""
     changed: list[NodeActionRecord] = field(default_factory=list)
     lines: list[NodeTransitionRecord] = field(default_factory=list)
-    """The server's own of their histories."""
+    """The server's own history lines."""
     told: dict[str, list[NodeTransitionRecord]] = field(default_factory=dict)
     """Histories from the agent, which replace earlier ones."""
     others: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def compare(
 
 
 def _seen(before: NodeRecord, node: NodeRecord, now: float) -> NodeRecord:
-    """An agent that tells nothing new costs no write."""
+    """Return the node after an answer; an unchanged one costs no write."""
     return before if node == before else replace(node, seen_at=now)
 
 
@@ -156,16 +156,16 @@ def _adopted(node: NodeRecord, told: Told, digest: Digest, now: float) -> NodeAc
 
 
 def _another(record: NodeActionRecord, merged: NodeActionRecord, now: float) -> NodeTransitionRecord:
-    """The line of the history that says that from now on it is about something else."""
+    """Return the history line of an action with changed contents."""
     now_is, was = (f"{one.kind} (digest {one.digest})" for one in (merged, record))
     reason = ANOTHER_REASON.format(now=now_is, was=was)
     return NodeTransitionRecord(record.id, now, merged.state, Origin.SERVER, reason=reason)
 
 
 def _overwritten(record: NodeActionRecord, told: Told, digest: Digest) -> NodeActionRecord:
-    """Return the record as the agent reports it, but never an earlier state: the agent's disk may be an older copy.
+    """Return the record as the agent reports it, but never an earlier state.
 
-    A report with other contents than the approved action drops the approval.
+    The agent's disk may be an older copy. A report with other contents than the approved action drops the approval.
     """
     is_other = (told.kind, told.args) != (record.kind, record.args)
     return replace(

@@ -1,4 +1,4 @@
-"""State changes of node actions, with history, events, dependants and playbook runs."""
+"""Transitions of node actions, with history, events, dependants and playbook runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,16 +14,13 @@ from heatlite.store.store import Store
 EVENT = "NODE_ACTION"
 """Prefix of node action states in stack events: ``NODE_ACTION_RUNNING``.
 
-Such an event has the node's name, and the node action's id in place of an object's.
+Such an event has the node's name, and the node action's id as physical id.
 """
 EVENT_TYPE = "OS::Heat::NodeAction"
 
 
 class Ledger:
-    """Writes node actions.
-
-    Always in the caller's transaction, which holds the root of the tree.
-    """
+    """Writes node actions. Call in a transaction that holds the root of the tree."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -33,10 +30,7 @@ class Ledger:
         """A listener, see `Listeners.run_moved`."""
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
-        """Add node actions, in the order in which they are to be done.
-
-        Raises Duplicate where an id is taken.
-        """
+        """Add node actions in the order of execution. Raises Duplicate for a known id."""
         self._store.node_actions.insert_many(new)
         self._store.node_actions.add_history(lines)
         self._tell(new)
@@ -70,7 +64,7 @@ class Ledger:
             self._runs.advance(run_id)
 
     def _tell(self, actions: Sequence[NodeActionRecord]) -> None:
-        """Have those who follow a stack hear of it."""
+        """Write an event of the stack."""
         now = self._clock.now()
         sealed = self._store.encryption.sealed_stacks({action.stack_id for action in actions})
         self._store.events.append_many([
@@ -89,7 +83,7 @@ class Ledger:
 
 
 def _reason(action: NodeActionRecord, is_sealed: bool) -> str:
-    """Return the event text: the operation, and its failure unless the stack hides something that it may contain."""
+    """Return the event text: the operation, and its failure unless secrets may show."""
     if not action.error or is_sealed:
         return action.kind
     return f"{action.kind}: {Mask(lambda: named_secrets([action.args, action.outputs])).text(action.error)}"

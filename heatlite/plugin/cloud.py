@@ -100,7 +100,7 @@ class CloudResource(Resource[P_co]):
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)
-        if not cls.schema.updatable and cls.handle_update is CloudResource.handle_update:
+        if not cls.schema.updatable and not cls.joins:
             cls._defined -= {"handle_update", "check_update_complete"}
 
     # -- the cloud ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """JSON Schema (draft-07) of HOT and the installed types, for editors.
 
-It takes what a creation takes, as far as a schema can tell: values may be given in every form that is coerced, a
-function may stand wherever a value may, and types of namespaces other than OS and AWS may come from an environment.
+It accepts what a create accepts, as far as a schema can tell. Values may be given in every form that is coerced. A
+function may stand wherever a value may. Types of namespaces other than OS and AWS may come from an environment.
 """
 
 import re
@@ -235,7 +235,7 @@ def _resource(names: list[str], classes: Mapping[str, ResourceType]) -> JsonMap:
             "update_policy": {"anyOf": [{"type": ["object", "null"]}, _CALL], "description": "How updates are made."},
             "deletion_policy": {
                 "anyOf": [{"enum": policies}, _CALL],
-                "description": "What becomes of it when the stack lets go of it.",
+                "description": "The treatment of the object when the resource is deleted.",
             },
             "description": {**_TEXT, "description": "What it is for."},
             "external_id": {

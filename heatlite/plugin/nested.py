@@ -59,8 +59,8 @@ class StackResource(Resource[P_co]):
     def goal(self) -> ChildStack:
         """Return the final definition of the nested stack. Raises its errors.
 
-        What it keeps in `data` is stored. During an update `nested` is the stack as it is. Asked in previews, too,
-        where properties may hold UNKNOWN.
+        Changes of `data` are stored. During an update `nested` is the stack as it is. Previews call it, too; then
+        properties may hold UNKNOWN.
         """
 
     def child(self, number: int) -> ChildStack | None:
@@ -74,8 +74,8 @@ class StackResource(Resource[P_co]):
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
         """Return the definition that a signal asks for (`Resize.wanted`).
 
-        Only asked while nothing else is under way; `nested` is the stack as it is. What it keeps in `data` is stored.
-        Raises NoActionNeeded.
+        Called while no other operation runs; `nested` is the stack as it is. Changes of `data` are stored. Raises
+        NoActionNeeded.
         """
         raise NoActionNeeded
 
@@ -90,13 +90,16 @@ class StackResource(Resource[P_co]):
 
 
 def steps_of(name: str, path: Sequence[object]) -> tuple[str, list[object]]:
-    """Split an attribute's name at its dots: ``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]."""
+    """Split an attribute's name at its dots.
+
+    ``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0].
+    """
     start, *rest = name.split(".", 2 if name.startswith("resource.") else 1)
     return start, [*rest, *path]
 
 
 def member_value(member: Member, steps: Sequence[object]) -> Json:
-    """Return the value at ``resource.<member>`` and the following steps: the reference, or an attribute."""
+    """Return the value at ``resource.<member>``: the reference, or an attribute."""
     if not steps:
         return member.reference()
     return member.attribute(str(steps[0]), cast(Sequence[Json], steps[1:]))

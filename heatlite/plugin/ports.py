@@ -77,7 +77,7 @@ class SoftwareDeployment(Protocol):
 
     @property
     def status_reason(self) -> str:
-        """Why it has that status."""
+        """Reason of the status."""
 
     @property
     def output_values(self) -> Mapping[str, Json]:
@@ -274,7 +274,7 @@ class Nested(Protocol):
         """The names of its outputs."""
 
     def output(self, name: str) -> Json:
-        """Return an output's value; null if it is missing. Raises TemplateOutputError if it cannot be evaluated."""
+        """Return an output's value; null if it is missing. Raises TemplateOutputError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ class Registry:
     ) -> list[str]:
         """Return the `resource_types` of GET /resource_types.
 
-        `name` is a regular expression that matches from the first character on; an invalid one, or one that takes too
+        `name` is a regular expression that matches from the first character on. An invalid one, or one that takes too
         much work, matches nothing, as in Heat. `version` is the one that the type's support status names. Hidden types
         are never listed. Raises Invalid for an unknown support status.
         """

@@ -70,7 +70,7 @@ VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot",
 class ServiceConflict(Exception):
     """The service refuses now and may accept later (409).
 
-    The engine tries again, after some seconds. What a create that failed has left is removed first, by the handlers of
+    The engine tries again after some seconds. It first removes the remains of a failed create, by the handlers of
     delete.
     """
 
@@ -283,6 +283,14 @@ class Resource(Generic[P_co]):
         Without it, the handler's return ends the work."""
         return f"check_{verb}_complete" in cls._defined
 
+    def awaited_address(self) -> str | None:
+        """Return the mailbox address whose next message ends the wait of a check.
+
+        It counts if the check has returned a number of seconds: the engine calls the check after them, or after the
+        message. None: no message ends the wait.
+        """
+        return None
+
     @classmethod
     def check_properties(cls, given: Mapping[str, object]) -> list[Fault]:
         """Every fault of the properties; values are resolved, or UNKNOWN."""
@@ -375,12 +383,10 @@ class Resource(Generic[P_co]):
         return self.metadata
 
     def wants_account(self) -> bool:
-        """Test whether an agent of the object needs an account.
+        """Return True if an agent of the object needs an account.
 
-        It gets an account before the object is made or changed, which opens the metadata and the signals of this
-        resource only, and goes after the object.
-
-        Must follow from the properties.
+        The account is created before the object is made or changed, and removed after the object. It opens the metadata
+        and the signals of this resource only. The answer must follow from the properties.
         """
         return False
 
@@ -420,11 +426,9 @@ class Resource(Generic[P_co]):
         for resources of nested stacks that use `gone`. May be called again. Must not write `data`."""
 
     def survey(self) -> bool:
-        """Note in `data` existing objects that `find` could take for the new one.
+        """Record in `data` existing objects that `find` could take for the new one.
 
-        Returns True if there is something new to note: it is stored before `handle_create` is called.
-
-        Whether there was something to note that is not there yet: then it is stored before `handle_create` is called.
+        Returns True if `data` has changed: it is stored before `handle_create` is called.
         """
         return False
 
@@ -459,11 +463,10 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_rebuild(self, change: Change) -> Json:
-        """Rebuild the object in place with the new properties.
+        """Rebuild the object in place with the new properties. It keeps its `physical_id`.
 
-        It keeps its `physical_id`. In place of a replacement, for any of its reasons (a change, a failure, an unhealthy
-        mark), where the template or the environment asks for ``replacement: {order: rebuild}``. A type without it is
-        never asked.
+        The template or the environment asks for it by ``replacement: {order: rebuild}``. It takes the place of each
+        replacement: after a change, a failure, or an unhealthy mark. A type without this handler is never asked.
         """
         return None
 
@@ -504,7 +507,9 @@ class Resource(Generic[P_co]):
 
     def handle_snapshot(self, name: str) -> Json:
         """Save the object under `name`, which is the same after a crash.
-        What finds it again belongs into `data`."""
+
+        Store in `data` whatever finds it again.
+        """
         return None
 
     def check_snapshot_complete(self, token: Json) -> bool | float:

@@ -1,8 +1,8 @@
 """Skeleton template of a resource type.
 
 It has one resource, its properties as parameters and its attributes as outputs: GET /resource_types/{type}/template.
-Unlike Heat's, it is always valid: a property of any type becomes a json parameter (Heat answers 500), and so does a
-list whose elements are no text.
+Unlike Heat's, it is always valid. A property of any type becomes a json parameter (Heat answers 500), and so does a
+list with elements other than text.
 """
 
 from heatlite.core.json import Json, JsonMap

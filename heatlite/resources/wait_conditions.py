@@ -325,7 +325,10 @@ class Condition(Resource[ConditionSchema]):
             reasons = ";".join(str(signal["reason"]) for signal in signals)
             text = f"{len(signals)} of {self.props.count} received"
             raise WaitConditionTimeout(f"{text} - {reasons}" if reasons else text)
-        return left if left < 1 else False
+        return left
+
+    def awaited_address(self) -> str | None:
+        return self._handle.physical_name
 
     def handle_create(self) -> Json:
         self.physical_id = self.physical_name

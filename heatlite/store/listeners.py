@@ -27,6 +27,8 @@ class Listeners:
     """In the transaction that moves a run of a playbook."""
     orchestration_due: Callable[[], None]
     """After a commit, for each tree in it whose nodes became due."""
+    message_stored: Callable[[str], None]
+    """After a commit, for the address of each message in it."""
     committed: Callable[[], None]
     """After each commit, before the calls above."""
     database_unavailable: Callable[[], None]
@@ -37,5 +39,5 @@ def ignore(*_: object) -> None:
     """Do nothing with a call."""
 
 
-NO_LISTENERS = Listeners(ignore, ignore, ignore, ignore, ignore, ignore)
+NO_LISTENERS = Listeners(ignore, ignore, ignore, ignore, ignore, ignore, ignore)
 """The listeners of a store that has been opened and not been given any: for tools and tests."""

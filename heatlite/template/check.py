@@ -173,7 +173,7 @@ class _Run:
         self.secret: dict[str, frozenset[str]] = {}
         """Type → its properties that are secrets."""
         self.told: set[tuple[object, ...]] = set()
-        """Faults of nested templates: each is told for the first resource that has it."""
+        """Faults of nested templates, each reported for the first resource that has it."""
         self.resources = 0
 
     def count(self, value: object) -> int:
@@ -272,9 +272,9 @@ class _Checker:
     def _tell(
         self, resource: ResourceDefinition, problem: Problem, phase: Phase, made: NestedTemplate | None = None
     ) -> None:
-        """Add a problem of a nested template, which a type names or makes.
+        """Add a problem of a nested template, which a type names or generates.
 
-        What was made has no text of its own: its problems lie where the definitions in it come from.
+        A generated template has no text of its own: its problems are reported at the source of its definitions.
         """
         if problem.source != "template":
             source, path = problem.source, problem.path

@@ -82,7 +82,7 @@ class Conditions:
                 self.problems.append(stated((self._section, name), "Conditions refer to each other too deeply"))
 
     def charge(self, work: int) -> None:
-        """As `Bindings` has it. What was taken too much has to be brought back first."""
+        """Charge work as `Bindings` does. Later calls must first make up for an overdraft."""
         in_debt = self._work_left < 0
         self._work_left = min(self._work_left + WORK_EACH, MAX_WORK) - work
         if in_debt or self._work_left < 0:

@@ -14,7 +14,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.conditions import Conditions
-from heatlite.template.definitions import OutputDefinition, ResourceDefinition, referring
+from heatlite.template.definitions import OutputDefinition, ResourceDefinition
 from heatlite.template.dialects import Dialect, dialect_of
 from heatlite.template.environment import Environment, TypeMapping
 from heatlite.template.expression import (
@@ -30,12 +30,24 @@ from heatlite.template.expression import (
     walk,
 )
 from heatlite.template.functions.references import GetAttrSelecting, GetResource
+from heatlite.template.implied import with_implied
 from heatlite.template.loader import Path
-from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
+from heatlite.template.parameter_groups import check_groups
+from heatlite.template.parameters import Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
-from heatlite.template.types import ResourceTypeView, TypeCatalog
+from heatlite.template.types import TypeCatalog
 
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
+_KINDS: Final[Mapping[str, str]] = {
+    "properties": "object",
+    "metadata": "object",
+    "depends_on": "list or string",
+    "update_policy": "object",
+    "deletion_policy": "string",
+    "description": "string",
+    "external_id": "string",
+}
+"""Key of a resource → the type of its value, in Heat's words."""
 
 
 class Template:
@@ -73,7 +85,7 @@ class Template:
             except Invalid as error:
                 for problem in error.problems:
                     self.findings.add(Phase.PARAMETER_SCHEMAS, problem)
-        self._check_groups()
+        check_groups(self.parameter_groups, self.declared, self.findings)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -129,40 +141,13 @@ class Template:
         section = self.document.get(written) or {}
         if isinstance(section, Mapping):
             return section
+        if name == "mappings":
+            # Heat reads them only where a function asks for one.
+            text = f'"{written}" is ignored: it must contain a map.'
+            self.findings.add(Phase.SECTIONS, replace(stated((written,), text), severity="warning"))
+            return {}
         self.findings.add(Phase.SECTIONS, stated((written,), f'"{written}" must contain a map.'))
         return {}
-
-    def _check_groups(self) -> None:
-        groups = self.parameter_groups
-        if not isinstance(groups, list):
-            self._group_fault(("parameter_groups",), "parameter_groups", "The parameter_groups should be a list.")
-            return
-        grouped: set[object] = set()
-        for i, group in enumerate(groups):
-            path: Path = ("parameter_groups", i)
-            label = group.get("label") if isinstance(group, Mapping) else None
-            where = f"parameter_groups.{label}" if label else dotted(path)
-            names = group.get("parameters") if isinstance(group, Mapping) else None
-            if names is None:
-                self._group_fault(path, where, "The parameters must be provided for each parameter group.")
-                continue
-            if not isinstance(names, list):
-                self._group_fault(path, where, "The parameters of parameter group should be a list.")
-                continue
-            for k, name in enumerate(names):
-                if not isinstance(name, str) or (name not in self.declared and name not in PSEUDO):
-                    text = f"The grouped parameter {name} does not reference a valid parameter."
-                    self._group_fault(
-                        (*path, "parameters", k), where, text, self.findings.nearest(str(name), self.declared)
-                    )
-                elif name in grouped:
-                    text = f"The {name} parameter must be assigned to one parameter group only."
-                    self._group_fault((*path, "parameters", k), where, text)
-                else:
-                    grouped.add(name)
-
-    def _group_fault(self, path: Path, where: str, text: str, hint: str = "") -> None:
-        self.findings.add(Phase.GROUPS, Problem(path, f"Parameter Groups error: {where}: {text}", hint=hint))
 
 
 class Definition:
@@ -201,6 +186,8 @@ class Definition:
         )
         for problem in self._conditions.problems:
             self.findings.add(Phase.CONDITIONS, problem)
+        if "conditions" in self.sections and not stored:
+            self._check_conditions_section()
         self._parser = Parser(dialect.functions, self._conditions)
         self.disabled: frozenset[str] = frozenset()
         self.resources: dict[str, ResourceDefinition] = {}
@@ -275,6 +262,14 @@ class Definition:
             self._found(Phase.PARAMETER_VALUES, path, text, source=source)
         return UNKNOWN if faults else typed
 
+    def _check_conditions_section(self) -> None:
+        """Refuse an empty conditions section that is no map; `Template` refuses others."""
+        key = self.sections["conditions"]
+        written = self.template.document.get(key, {})
+        if not written and not isinstance(written, Mapping):
+            text = "Conditions validation error: Condition definitions must be a map."
+            self._found(Phase.CONDITIONS, (key,), text)
+
     # -- resources ---------------------------------------------------------------------------------
 
     def _read_resources(self) -> None:
@@ -283,7 +278,7 @@ class Definition:
         type_key, condition_key = keys["type"], keys.get("condition", "")
         section = self.sections["resources"]
         enabled: list[tuple[str, Mapping[str, Json]]] = []
-        disabled = []
+        disabled: list[tuple[str, Mapping[str, Json]]] = []
         for name, written in template.resources.items():
             path: Path = (section, name)
             if not isinstance(written, Mapping):
@@ -293,8 +288,11 @@ class Definition:
             if not written.keys() <= allowed:
                 for key in written:
                     if key not in allowed:
-                        text = f'"{key}" is not a valid keyword inside a resource definition'
-                        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, allowed))
+                        self._foreign_key(path, key)
+            if None in written.values() and not self._stored:
+                for key in _KINDS:
+                    if keys.get(key) in written and written[keys[key]] is None:
+                        self._wrong_kind(name, key)
             kind = written.get(type_key)
             if kind is None:
                 self._found(Phase.SECTIONS, path, f"Each resource must contain a {type_key} key.")
@@ -306,61 +304,41 @@ class Definition:
                 self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
             conditional = condition_key and condition_key in written
             if conditional and not self._decided(written[condition_key], (*path, condition_key)):
-                disabled.append(name)
+                disabled.append((name, written))
             else:
                 enabled.append((name, written))
-        self.disabled = frozenset(disabled)
+        self.disabled = frozenset(name for name, _ in disabled)
         names = {name for name, _ in enabled}
         for name, written in enabled:
             self.resources[name] = self._resource(name, written, names)
-        self._add_implied()
+        for name, written in () if self._stored else disabled:
+            self._check_disabled(name, written)
+        self.resources = with_implied(self.resources, self.mapping.view)
 
-    def _add_implied(self) -> None:
-        """Add dependencies that types imply.
-        What the template itself says comes first: nothing is added that would close a circle."""
-        views = {name: self.mapping.view(resource.mapped_type) for name, resource in self.resources.items()}
-        firsts = {kind for view in views.values() if view is not None for kind in view.after}
-        if not firsts:
+    def _check_disabled(self, name: str, written: Mapping[str, Json]) -> None:
+        """Check the syntax of a resource that a condition disables, not its type and references."""
+        keys = self.keys
+        path: Path = (self.sections["resources"], name)
+        for section in ("properties", "metadata", "update_policy"):
+            self._map(written, section, path)
+        self._deletion_policy(written.get(keys["deletion_policy"]), (*path, keys["deletion_policy"]))
+        self._dependencies(written.get(keys["depends_on"]), name)
+
+    def _foreign_key(self, path: Path, key: str) -> None:
+        """Report a key that no resource has; CloudFormation has some that Heat ignores."""
+        if self.template.dialect.kind == "cfn":
+            text = f'"{key}" is ignored: it is not a valid keyword inside a resource definition'
+            near = [known for known in self.keys.values() if known.lower() == key.lower()]
+            hint = self.findings.nearest(key, near)
+            self.findings.add(Phase.DEFINITIONS, Problem((*path, key), text, hint, severity="warning"))
             return
-        by_kind: dict[str, list[str]] = {}
-        for name, resource in self.resources.items():
-            if resource.mapped_type in firsts:
-                by_kind.setdefault(resource.mapped_type, []).append(name)
-        seen: dict[str, Mapping[str, object]] = {}
-        for name, view in views.items():
-            if view is not None and not by_kind.keys().isdisjoint(view.after):
-                implied = self._implied(name, view, by_kind, seen)
-                if implied:
-                    resource = self.resources[name]
-                    self.resources[name] = replace(resource, requires=resource.requires | implied)
+        text = f'"{key}" is not a valid keyword inside a resource definition'
+        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, self.keys.values()))
 
-    def _implied(
-        self, name: str, view: ResourceTypeView, by_kind: Mapping[str, list[str]], seen: dict[str, Mapping[str, object]]
-    ) -> frozenset[str]:
-        found = set()
-        for kind in sorted(view.after):
-            for other in by_kind.get(kind, ()):
-                if other == name or other in self.resources[name].requires:
-                    continue
-                for one in (name, other):
-                    if one not in seen:
-                        seen[one] = referring(self.resources[one].properties)
-                if view.comes_after(seen[name], kind, seen[other]) and not self._needs(other, name):
-                    found.add(other)
-        return frozenset(found)
-
-    def _needs(self, name: str, wanted: str) -> bool:
-        """Test whether a resource requires another, directly or indirectly."""
-        known, todo = set(), [name]
-        while todo:
-            resource = self.resources.get(todo.pop())
-            for need in resource.requires if resource is not None else ():
-                if need == wanted:
-                    return True
-                if need not in known:
-                    known.add(need)
-                    todo.append(need)
-        return False
+    def _wrong_kind(self, name: str, key: str) -> None:
+        written = self.keys[key]
+        text = f"Resource {name} {written} type must be {_KINDS[key]}"
+        self._found(Phase.DEFINITIONS, (self.sections["resources"], name, written), text)
 
     def _resource(self, name: str, written: Mapping[str, Json], names: set[str]) -> ResourceDefinition:
         keys = self.keys
@@ -371,7 +349,7 @@ class Definition:
         metadata = self._map(written, "metadata", path)
         depends_on: tuple[str, ...] = ()
         if keys["depends_on"] in written:
-            depends_on = self._depends_on(written[keys["depends_on"]], (*path, keys["depends_on"]), names)
+            depends_on = self._depends_on(written[keys["depends_on"]], name, names)
         required = set(depends_on)
         for section, value in (("Properties", properties), ("Metadata", metadata)):
             if isinstance(value, Expression):
@@ -383,7 +361,7 @@ class Definition:
             policy = "Retain"  # adopted objects are not deleted
         description = written.get(keys["description"])
         if description is not None and not isinstance(description, str):
-            self._add(Phase.DEFINITIONS, stated((*path, keys["description"]), "The description must be a string"))
+            self._wrong_kind(name, "description")
         mapped = self.mapping.target(name, kind).name
         if isinstance(description, str):
             properties = self._described(properties, description, mapped)
@@ -427,10 +405,15 @@ class Definition:
         except Invalid as error:
             self._add(Phase.DEFINITIONS, stated(here, error.message))
             return None
-        if given is UNKNOWN or (isinstance(given, str) and given):
-            return given if isinstance(given, str) else None
-        self._add(Phase.DEFINITIONS, stated(here, "The external_id must be a string"))
-        return None
+        if given is UNKNOWN:
+            return None
+        if not isinstance(given, str):
+            self._wrong_kind(str(path[-1]), "external_id")
+            return None
+        if not given:
+            text = f"Resource {path[-1]} external_id is empty: it must be the id of an existing object"
+            self._found(Phase.DEFINITIONS, here, text)
+        return given or None
 
     def _map(self, written: Mapping[str, Json], section: str, path: Path) -> Mapping[str, object] | Expression:
         key = self.keys[section]
@@ -442,21 +425,24 @@ class Definition:
             return parsed
         if parsed is UNKNOWN:
             return UnknownMap()
-        self._add(Phase.DEFINITIONS, stated((*path, key), f"The {key} of a resource must be a map"))
+        self._wrong_kind(str(path[-1]), section)
         return {}
 
-    def _depends_on(self, value: Json, path: Path, names: set[str]) -> tuple[str, ...]:
+    def _dependencies(self, value: Json, resource: str) -> list[str]:
+        """Return the names in a depends_on, [] for anything else."""
         given = [value] if isinstance(value, str) else value or []
-        if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
-            text = "A resource must depend on a string or a list of strings"
-            self._add(Phase.DEFINITIONS, stated(path, text))
-            return ()
+        if isinstance(given, list) and all(isinstance(item, str) for item in given):
+            return [str(item) for item in given]
+        self._wrong_kind(resource, "depends_on")
+        return []
+
+    def _depends_on(self, value: Json, resource: str, names: set[str]) -> tuple[str, ...]:
         kept = []
-        for item in given:
+        for item in self._dependencies(value, resource):
             if item in names:
-                kept.append(str(item))
+                kept.append(item)
             elif item not in self.disabled:
-                self._bad_reference(str(item), str(path[1]), path)
+                self._bad_reference(item, resource, self.place(resource, "depends_on"))
         return tuple(dict.fromkeys(kept))
 
     def _references(self, value: Expression, name: str, section: str, names: set[str]) -> set[str]:
@@ -466,11 +452,9 @@ class Definition:
                 continue
             if expression.resource in names:
                 found.add(expression.resource)
-            elif isinstance(expression, GetResource) or expression.resource in self.disabled:
+            else:
                 key = dotted((name, section, *expression.path[3:-1]))
                 self._bad_reference(expression.resource, key, expression.path)
-            else:
-                self._add(Phase.RESOURCES, self.unknown_reference(expression.resource, expression.path))
         return found
 
     def _bad_reference(self, resource: str, key: str, path: Path) -> None:
@@ -503,11 +487,13 @@ class Definition:
             return "Delete"
         if policy is UNKNOWN or policy is None:
             return "Delete"
-        if isinstance(policy, str):
-            lower = self.template.dialect.lower_case_policies and policy == policy.lower()
-            named = policy.capitalize() if lower else policy
-            if named in DELETION_POLICIES:
-                return named
+        if not isinstance(policy, str):
+            self._wrong_kind(str(path[1]), "deletion_policy")
+            return "Delete"
+        lower = self.template.dialect.lower_case_policies and policy == policy.lower()
+        named = policy.capitalize() if lower else policy
+        if named in DELETION_POLICIES:
+            return named
         text = f'Invalid deletion policy "{policy}"'
         self._found(Phase.DEFINITIONS, path, text, hint=f"one of {', '.join(DELETION_POLICIES)}")
         return "Delete"

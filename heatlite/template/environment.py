@@ -202,8 +202,8 @@ class Environment:
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
         """Return the environment of the nested stack that a template makes.
 
-        Without the entry that led to the template, so that it may use the type that it stands for; of the blocks for
-        single resources, what is within those that match the resource's name.
+        It lacks the entry that led to the template, so that the template may use the type that it stands for. Of the
+        blocks for single resources it has the contents of those that match the resource's name.
         """
         registry: JsonMap = {
             key: value

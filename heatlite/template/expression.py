@@ -359,7 +359,7 @@ Failed = tuple[Function, Invalid]
 def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
     """Resolve, but add failing functions to `failed` and use UNKNOWN for them.
 
-    A function around it is not asked, so that each fault is told once.
+    A function around a failed one is not called, so that each fault is reported once.
     """
     if not isinstance(value, Expression):
         return value

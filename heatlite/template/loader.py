@@ -1,7 +1,7 @@
 """Text to data: JSON first, then YAML 1.1 as Heat reads it.
 
-Hostile text ends in `HTTPBadRequest` and nothing else: depth, alias expansion, special characters, tags and
-numbers that JSON cannot carry are bounded or refused here, so that no other room has to look at them again.
+Hostile text ends in `HTTPBadRequest` and nothing else. Depth, alias expansion, special characters, tags and numbers
+that JSON cannot carry are bounded or refused here. So no other package has to check them again.
 """
 
 import json
@@ -303,10 +303,10 @@ class _Frame:
 
 
 class _Builder:
-    """Data straight from parser events.
+    """Builds data from parser events.
 
-    The composer of the C library recurses on the machine's stack and ends the process on deep nesting; this
-    does not recurse, and sees every alias and every duplicate key on its way.
+    The composer of the C library recurses on the machine's stack, so deep nesting ends the process. This class does not
+    recurse, and sees each alias and each duplicate key.
     """
 
     def __init__(self, text: str) -> None:

@@ -545,9 +545,9 @@ class Parameters(Mapping[str, object]):
         return str(value) if schema is None or value is UNKNOWN else schema.as_text(value)
 
     def immutable_changes(self, before: Mapping[str, object]) -> list[str]:
-        """Names of immutable parameters that were there before with another value.
+        """Return the names of immutable parameters whose value has changed.
 
-        What is unknown may be the same.
+        An unknown value may be the same.
         """
         return [
             name

@@ -1,6 +1,6 @@
 """Playbooks for nodes: text → stages.
 
-What is wrong with one is told with its place, all of it at once.
+Reports all problems at once, with their places.
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import TooManyFailures
-from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
@@ -889,9 +889,9 @@ def test_a_rule_for_all_types_of_a_service(name: str) -> None:
 
 
 def test_this_server_knows_itself_for_five_minutes_in_one_project(town: Town, clock: SlowClock) -> None:
-    ourselves = town.server.components.ourselves
-    assert ourselves is not None
-    proof = ourselves.headers("other")
+    self_auth = town.server.components.self_auth
+    assert self_auth is not None
+    proof = self_auth.headers("other")
     Heat(town.server.app, "other", proof).create(template(a=value()))
     Heat(town.server.app, "other", proof).call("GET", "/services", code=403)
     Heat(town.server.app, "demo", proof).call("GET", "/stacks", code=401)
@@ -899,7 +899,7 @@ def test_this_server_knows_itself_for_five_minutes_in_one_project(town: Town, cl
     until, _, signature = claim.partition(":")
     for wrong in (claim[:-1], f"{int(until) + 1}:{signature}", until, f":{signature}", "\xe4:\xe4", f"{until}:\xe4"):
         Heat(town.server.app, "other", {"X-Heatlite-Self": wrong}).call("GET", "/stacks", code=401)
-    stranger = Ourselves(Cipher([new_key()], ""), clock)
+    stranger = SelfAuth(Cipher([new_key()], ""), clock)
     Heat(town.server.app, "other", stranger.headers("other")).call("GET", "/stacks", code=401)
     clock.ahead += 301
     Heat(town.server.app, "other", proof).call("GET", "/stacks", code=401)

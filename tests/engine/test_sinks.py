@@ -254,7 +254,7 @@ def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
     listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, same: str
 ) -> None:
     """However many stacks tell it something."""
-    for bound in ("ANSWER", "WHOLE"):
+    for bound in ("ANSWER_TIMEOUT", "BATCH_TIMEOUT"):
         monkeypatch.setattr(f"heatlite.engine.outbound.webhooks.{bound}", 60.0)
     with receiving() as silent:
         silent.go_on.clear()
@@ -275,7 +275,7 @@ def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
 def test_a_sink_that_does_not_answer_in_time_has_failed(
     listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heatlite.engine.outbound.webhooks.ANSWER", 0.1)
+    monkeypatch.setattr("heatlite.engine.outbound.webhooks.ANSWER_TIMEOUT", 0.1)
     receiver.go_on.clear()
     stack = listing.create(template(), **sinks(receiver.url, ttl=5))
     until(listing, lambda: len(listing.events(stack)) == 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded, StackValidationFailed
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.resources import wait_conditions
@@ -78,8 +78,9 @@ def created(engine: Engine, made: Any, *signals: JsonMap | None) -> StackRecord:
     with engine.clock.held():
         stack = engine.create(made, wait=False)
         waits(engine, stack)
-        for details in signals:
-            signal(engine, stack, details)
+        with engine.store.transaction():  # the condition sees all of them at once
+            for details in signals:
+                signal(engine, stack, details)
     return engine.settle(stack)
 
 
@@ -105,6 +106,39 @@ def test_it_waits_until_all_signals_are_there(engine: Engine) -> None:
     }
     reasons = [event.status_reason for event in engine.events(stack) if event.verb == "SIGNAL"]
     assert reasons[0] == "Signal: status:SUCCESS reason:Signal 1 received"
+
+
+def test_a_signal_ends_the_wait_at_once(engine: Engine) -> None:
+    with engine.clock.held():
+        stack = engine.create(waiting(), wait=False)
+        waits(engine, stack)
+        signal(engine, stack)
+        engine.wait_for(lambda: engine.states(stack)["wc"] == "CREATE_COMPLETE")  # and no time has passed
+    engine.settle(stack)
+
+
+def test_a_signal_to_another_process_is_found(engine: Engine) -> None:
+    listeners = engine.store.listeners
+    with engine.clock.held():
+        stack = engine.create(waiting(), wait=False)
+        waits(engine, stack)
+        engine.store.listen(replace(listeners, message_stored=lambda _address: None))
+        signal(engine, stack)
+        engine.wait_for(lambda: engine.states(stack)["wc"] == "CREATE_COMPLETE")
+    engine.settle(stack)
+
+
+def test_a_condition_is_not_polled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reads = Messages.read, []
+
+    def counted(messages: Messages, address: str) -> dict[str, Json]:
+        reads.append(address)
+        return read(messages, address)
+
+    monkeypatch.setattr(Messages, "read", counted)
+    stack = created(engine, waiting(timeout=3600))
+    assert state(stack.verb, stack.status) == "CREATE_FAILED"
+    assert len(reads) <= 5
 
 
 def test_a_failure_fails_it_with_all_reasons(engine: Engine) -> None:

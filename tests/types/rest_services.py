@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 from tests.clouds.serving import Serving, serving
 
+VERSIONS = {"network": "v2.0"}
+"""Versions of the services that the SDK asks for theirs."""
+
 
 class RestServices:
     """The services of one cloud, in memory."""
@@ -23,10 +26,15 @@ class RestServices:
         """Each request that may change something, as ``{"METHOD /path?query": body}``."""
         self.things: dict[str, dict[str, Any]] = {}
         self.made = 0
+        self.versions: dict[str, Any] = {}
+        """Service → what it says of its version."""
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         """HTTP status and body."""
         path = urlsplit(target).path
+        service, _, version = path.strip("/").partition("/")
+        if version in ("", VERSIONS.get(service)) and service in self.versions:
+            return 200, {"versions": [self.versions[service]]}
         if method != "GET":
             self.asked.append({f"{method} {target}": body})
         if f"{method} {path}" in self.answers:
@@ -74,4 +82,8 @@ def rest_services(services: RestServices) -> Iterator[str]:
             self.send(status, data, Content_Type="application/json")
 
     with serving(Handler, threading.Event()) as port:
-        yield f"http://127.0.0.1:{port}"
+        url = f"http://127.0.0.1:{port}"
+        for service, version in VERSIONS.items():
+            links = [{"rel": "self", "href": f"{url}/{service}/{version}"}]
+            services.versions[service] = {"id": version, "status": "CURRENT", "links": links}
+        yield url

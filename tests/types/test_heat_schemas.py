@@ -52,8 +52,10 @@ def flat(properties: dict[str, Any], prefix: str = "") -> dict[str, dict[str, An
 
 
 def default(prop: dict[str, Any]) -> Any:
-    """The default as it is used: Heat has some of booleans as text."""
+    """The default as it is used: Heat has some of booleans as text, and one of a list as an empty map."""
     given = prop.get("default")
+    if prop["type"].lower() == "list" and given == {}:
+        return []
     return given.lower() == "true" if prop["type"].lower() == "boolean" and isinstance(given, str) else given
 
 
@@ -73,9 +75,8 @@ def shown(field: Field) -> dict[str, Any]:
 
 REJOINED = {
     "AWS::EC2::VPCGatewayAttachment",
-    "OS::Neutron::RouterGateway",
+    "OS::Neutron::ExtraRoute",
     "OS::Neutron::RouterInterface",
-    "OS::Neutron::SecurityGroupRule",
 }
 """Updated where what they join is made anew; their properties cannot be changed, as in Heat."""
 

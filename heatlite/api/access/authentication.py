@@ -9,7 +9,7 @@ from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context, Replay
 from heatlite.core.errors import HTTPForbidden, Unauthorized
-from heatlite.engine.outbound.self_auth import HEADER, Ourselves
+from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.state.agent_accounts import Accounts
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
@@ -50,12 +50,12 @@ class AccessControl:
         self,
         authenticator: Authenticator | None,
         policy: Policy,
-        ourselves: Ourselves | None,
+        self_auth: SelfAuth | None,
         accounts: Accounts | None,
     ) -> None:
         self._authenticator = authenticator
         self._policy = policy
-        self._ourselves = ourselves
+        self._self_auth = self_auth
         self._accounts = accounts
 
     @property
@@ -87,7 +87,7 @@ class AccessControl:
             anonymous = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
             return self._ruled(anonymous)
         claim = req.get_header(HEADER)
-        if claim and self._ourselves and self._ourselves.sent(project, claim):
+        if claim and self._self_auth and self._self_auth.verify(project, claim):
             return self._ruled(self._internal(req, project, "heatlite", "member"))
         identity = self._authenticator.identify(req)
         if identity is None:

@@ -13,7 +13,7 @@ from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import Invalid
-from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.state.agent_accounts import Accounts
 
 
@@ -24,10 +24,10 @@ class MissingLibrary(Invalid):
 
 
 def create_access_control(
-    settings: Settings, clock: Clock, ourselves: Ourselves | None = None, accounts: Accounts | None = None
+    settings: Settings, clock: Clock, self_auth: SelfAuth | None = None, accounts: Accounts | None = None
 ) -> AccessControl:
     """Create the access control. Raises BadSetting, MissingLibrary."""
-    return AccessControl(_authenticator(settings, clock), _policy(settings), ourselves, accounts)
+    return AccessControl(_authenticator(settings, clock), _policy(settings), self_auth, accounts)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:

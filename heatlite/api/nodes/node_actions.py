@@ -91,7 +91,7 @@ class NodeActions:
         resp.media = self._shown(req, self._requests.reject(req.caller, found, _digest(req)))
 
     def on_post_cancel(self, req: Request, resp: Response, node_action_id: str) -> None:
-        """Cancel a node action. 202 if its agent has to be told first."""
+        """Cancel a node action. 202 if the agent must confirm it first."""
         found = self._find(req, node_action_id)
         bodies.checked_or_empty(req, NOTHING_ELSE)
         found = self._requests.cancel(req.caller, found)

@@ -21,7 +21,10 @@ def may_leave(arguments: argparse.Namespace, session: Session) -> None:
 def start(
     arguments: argparse.Namespace, session: Session, stack: Stack, request: Callable[[], object], again: str
 ) -> int:
-    """Make a request, and wait for the operation that it may start. Returns the exit code."""
+    """Make a request and wait for the operation that it starts.
+
+    Returns the exit code.
+    """
     may_leave(arguments, session)
     if arguments.no_wait:
         request()

@@ -183,7 +183,10 @@ def lock(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack) -> None:
-    """Ask before all resources of another user's stack are locked. Raises CommandError without consent."""
+    """Ask before locking all resources of another user's stack.
+
+    Raises CommandError without consent.
+    """
     owner = text(stack.fields.get("stack_owner"))
     user = text(an_object(session.client.request("GET", "/build_info")).get("user"))
     if owner and owner != user:

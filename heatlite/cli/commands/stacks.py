@@ -167,9 +167,9 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _ask_for_plan(arguments: argparse.Namespace, client: Client, stack: Stack | None, name: str, body: JsonMap) -> None:
-    """Show the plan, ask, and bind the request to the plan. A plan without changes needs no question.
+    """Show the plan, ask, and bind the request to the plan.
 
-    Raises CommandError without consent.
+    A plan without changes needs no question. Raises CommandError without consent.
     """
     found, digest = plans.fetch(client, stack, name, body)
     plans.draw(found)
@@ -299,7 +299,10 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> None:
-    """Show the objects that the deletion is about, and ask. Raises CommandError without consent."""
+    """Show the objects that the deletion is about, and ask.
+
+    Raises CommandError without consent.
+    """
     found = [item for item in client.resources(stack) if item.get("physical_resource_id")]
     for item in found[:MOST_SHOWN]:
         shown = f"- {text(item.get('resource_name'))}  ({text(item.get('resource_type'))})"

@@ -336,7 +336,7 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
 
 
 def report(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:
-    """Print an error as the last line of the format ``json`` of a command that follows an operation."""
+    """Print an error as the last line of a followed operation's JSON output."""
     if getattr(arguments, "format", None) == "json" and hasattr(arguments, "no_wait"):
         print(dump({"type": "error", "message": message, "http_status": status}), flush=True)
 
@@ -362,7 +362,7 @@ def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Map
 
 
 def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
-    """Print the failed stack, each cause once, and the command that goes on, to stderr."""
+    """Print the failed stack, its causes, and the next command, to stderr."""
     print(f"{stack.name}: {stack.status}" + ("" if failed else f"  {stack.status_reason}"), file=sys.stderr)
     causes: dict[tuple[str, str], list[str]] = {}
     for item in failed:

@@ -58,7 +58,10 @@ class Tally:
         course.physical_id = physical_id or course.physical_id
 
     def counts(self, total: int | None = None) -> dict[str, int]:
-        """Count the outcomes that occurred. `total` is the number of resources at the end; the rest was kept."""
+        """Count the outcomes that occurred.
+
+        `total` is the number of resources at the end; the rest was kept.
+        """
         found = Counter(course.outcome for course in self.courses.values() if course.outcome)
         if total is not None:
             there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))

@@ -1,1 +1,1 @@
-"""Admission of operations: conflict checks, preparation of templates, suppressed requests."""
+"""Admission of operations: conflict checks, preparation, suppressed requests."""

@@ -148,7 +148,10 @@ class Admission:
         return request
 
     def require_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
-        """Raise Forbidden if the caller lacks permission for a type of the stack that the operation needs."""
+        """Raise Forbidden if the caller lacks permission for a type of the stack.
+
+        Only operations that need permission are checked.
+        """
         if operation in CHECKS_TYPES:
             check_types(context, self._store.resources.types(stack.id))
 
@@ -187,7 +190,7 @@ class Admission:
             raise
 
     def consume_replay(self, context: Context) -> None:
-        """Remove the suppressed request that the caller replays, in the transaction that writes its effect.
+        """Remove the replayed request in the transaction that writes its effect.
 
         One entry therefore takes effect once, however many callers replay it. Raises NotFound if another replay has
         removed it.
@@ -248,9 +251,9 @@ class Admission:
     def start(
         self, request: OperationRequest, verb: Verb, lock: LockRecord | None = None, cause: Cause = Cause.REQUEST
     ) -> None:
-        """Move the stack to <verb>_IN_PROGRESS, store its new lock if given, and enqueue the action.
+        """Move the stack to <verb>_IN_PROGRESS and enqueue the action.
 
-        One transaction. Raises as `admitted`.
+        Stores its new lock, if given. One transaction. Raises as `admitted`.
         """
         with self.admitted(request) as stack:
             if lock is not None:
@@ -293,7 +296,7 @@ class Admission:
     def enqueue_action(
         self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()
     ) -> None:
-        """Enqueue an action, or schedule one that has a start time, within the caller's transaction."""
+        """Enqueue an action, or schedule one with a start time. Call in a transaction."""
         if action.not_before is None:
             needs = {**dict(self.running_node_actions(action)), **dict(depends_on)}
             self._store.queue.enqueue(action, [*needs.items()])

@@ -21,9 +21,10 @@ def context_to_json(context: Context) -> JsonMap:
 
 
 def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
-    """Rebuild the caller's context from an action row, with credentials while the action is live.
+    """Rebuild the caller's context from an action row.
 
-    Raises UnreadableSecret if the row has credentials and no key decrypts them.
+    It has the credentials while the action is live. Raises UnreadableSecret if the row has credentials and no key
+    decrypts them.
     """
     secrets = {}
     if action.secrets is not None:
@@ -34,7 +35,7 @@ def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
 
 
 def restore_author(entry: SuppressedRecord, project: str) -> Context:
-    """Rebuild the context of the author of a suppressed request, with the roles of that time."""
+    """Rebuild the context of a suppressed request's author, with the roles of then."""
     return _from_json(project, entry.requested_by, entry.author)
 
 

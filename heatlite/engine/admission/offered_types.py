@@ -1,4 +1,4 @@
-"""Resource types offered to a caller: permitted by policy, and with a service in the cloud's catalog."""
+"""Resource types offered to a caller by the policy and the cloud's catalog."""
 
 import logging
 from collections.abc import Iterable

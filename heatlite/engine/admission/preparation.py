@@ -1,4 +1,4 @@
-"""Preparation of requests: template, files and environment become a checked definition."""
+"""Preparation of requests: checked definitions of templates and environments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -120,9 +120,10 @@ class Preparation:
         return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
 
     def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
-        """Return the definition with its nested templates, checked without values (POST /validate).
+        """Return the definition, checked without values (POST /validate).
 
-        Raises its problems. With `without_services` a service that the cloud lacks is no problem.
+        Nested templates are included. Raises its problems. With `without_services` a service that the cloud lacks is no
+        problem.
         """
         request = self._complete(context.project, request)
         types = self._types if without_services else self._types.offering(self._offer.availability(context.project))

@@ -38,7 +38,10 @@ class Dispatcher(Protocol):
     """Limits of the worker of this process."""
 
     def announce(self, announcement: Announcement) -> None:
-        """WorkerPort after a commit, by the thread that made it. Returns at once and never raises."""
+        """Notify workers. Called after a commit, by the thread that made it.
+
+        Returns at once and never raises.
+        """
 
     def attach(self, worker: WorkerPort) -> None:
         """Register the worker of this process."""

@@ -1,1 +1,1 @@
-"""Actions from claim to end: worker loop, execution of one attempt, termination, retention."""
+"""Actions from claim to end: worker, execution, termination, retention."""

@@ -1,4 +1,4 @@
-"""Commits of one execution: each a fenced transaction that writes a tick, or releases the action."""
+"""Commits of one execution: fenced transactions that write a tick or the release."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -61,7 +61,7 @@ class Commits:
         """The size of the stack's rows as other walks of the tree know it."""
 
     def write_progress(self) -> None:
-        """Write the changes of a tick, if there are any, and the state that the next attempt needs."""
+        """Write the changes of a tick, if any, and the state for the next attempt."""
         stopped = self._stopping.record(self.action.suspended)
         tally = self._transitions.operations.tally
         data = replace(

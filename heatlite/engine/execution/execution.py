@@ -1,4 +1,4 @@
-"""Execute one claimed action: the walks of its operation, a rollback, and the end of the stack."""
+"""Execute one claimed action: its walks, a rollback, and the end of the stack."""
 
 import math
 import threading
@@ -154,7 +154,7 @@ class Execution:
         return self._stopping.control
 
     def notify(self) -> None:
-        """Have the control read again: it has changed, or the lease was lost (from any thread)."""
+        """Read the control again: it has changed, or the lease is lost (any thread)."""
         self._walker.notify()
 
     def drain(self) -> None:
@@ -167,6 +167,15 @@ class Execution:
         return self._walker.awaits_nested
 
     @property
+    def awaited_addresses(self) -> frozenset[str]:
+        """The addresses of mailboxes whose next message lets it continue."""
+        return self._walker.awaited_addresses
+
+    def deliver(self) -> None:
+        """Wake it: a message that it waits for has arrived (from any thread)."""
+        self._walker.deliver()
+
+    @property
     def nudged(self) -> bool:
         """True if a notification has arrived that it has not handled yet."""
         return self._walker.is_nudged
@@ -176,7 +185,7 @@ class Execution:
         self._walker.nudge()
 
     def resume(self, action: ActionRecord) -> None:
-        """Continue with the action, which was claimed again. Call before `execute` is advanced."""
+        """Continue with the reclaimed action. Call before `execute` is advanced."""
         self._stopping.extend(action.suspended - self.action.suspended)
         self._stopping.control = action.control
         self._resources.suspended = action.suspended

@@ -1,4 +1,4 @@
-"""The states of a stack at the end of an operation, and at the beginning of its rollback."""
+"""States of a stack at the end of an operation, and at the start of its rollback."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,10 @@ from heatlite.store.records import ResourceRecord, StackRecord
 def completed_stack(
     stack: StackRecord, rows: Sequence[ResourceRecord], resources: ResourceFactory, left: Sequence[str], now: float
 ) -> StackRecord:
-    """Return the stack after a success. `left`: the objects that a deletion leaves behind."""
+    """Return the stack after a success.
+
+    `left`: the objects that a deletion leaves behind.
+    """
     verb = stack.verb
     reason = f"Stack {verb} completed successfully"
     if verb is Verb.CHECK and any(not resources.type_of(row).has("check") for row in rows):

@@ -19,7 +19,10 @@ def drop_parts(snapshots: Sequence[SnapshotRecord], resources: ResourceFactory, 
 
 
 def write_snapshot(store: Store, stack: StackRecord, rows: list[ResourceRecord], snapshot_id: str) -> None:
-    """Write the contents of a new snapshot. A nested stack has none: its root's snapshot holds it."""
+    """Write the contents of a new snapshot.
+
+    A nested stack has none: its root's snapshot holds it.
+    """
     snapshot = store.snapshots.get(stack.id, snapshot_id)
     if snapshot is not None:
         record = stack_record(store, stack, rows)

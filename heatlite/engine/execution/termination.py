@@ -1,4 +1,4 @@
-"""Terminate actions that no worker completes: forced cancels, timeouts, internal errors.
+"""Termination of actions by forced cancel, timeout or internal error.
 
 The action, the stack's state and those of its resources end in one transaction. No row stays IN_PROGRESS without an
 action.

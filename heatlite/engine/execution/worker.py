@@ -7,7 +7,7 @@ import logging
 import math
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.core import logs
@@ -17,9 +17,10 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
 from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
-from heatlite.core.status import Result
+from heatlite.core.status import Control, Result
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.execution.action_log import about_action
+from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAttempts
 from heatlite.engine.execution.execution import Execution, Parts
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Termination
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 
 MAX_RETRY_DELAY = 60.0
 """Maximum of seconds until an action is tried again."""
+
+CLOCK_DIFFERENCE = 10.0
+"""Seconds by which the clocks of two processes may differ without a late delivery of messages."""
 
 HEARTBEAT_INTERVAL = 30.0
 """Seconds between two heartbeats of this engine."""
@@ -52,33 +56,6 @@ TAKEN_OVER = (
     "Taken over {} times without progress: each engine that carried it out ended or froze."
     " Fix the cause, then retry or delete the stack."
 )
-
-
-class AttemptEnded(Exception):
-    """The execution has ended with a result; None: another engine is to continue."""
-
-    def __init__(self, result: Result | None) -> None:
-        self.result = result
-
-
-class Attempt:
-    """A started execution. Hold `lock` while it advances."""
-
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-        self.lock = threading.Lock()
-        self._steps = execution.execute()
-
-    def advance(self) -> float | None:
-        """Run until the execution has to wait.
-
-        Returns the time (seconds since the epoch) to continue at the latest. None: continue when the action is claimed
-        again. Raises AttemptEnded at the end. After any other error the attempt cannot continue.
-        """
-        try:
-            return next(self._steps)
-        except StopIteration as end:
-            raise AttemptEnded(end.value) from None
 
 
 class Worker:
@@ -122,8 +99,12 @@ class Worker:
         """Action id → number of the attempt and its execution."""
         self._attempts: dict[str, Attempt] = {}
         """Action id → attempt that has not ended: it runs, or waits without a slot."""
-        self._waiting: dict[str, tuple[float, ActionRecord, Attempt]] = {}
-        """Action id → time to continue, action and attempt, without a slot until then."""
+        self._waiting = WaitingAttempts()
+        """Attempts without a slot."""
+        self._controlled: dict[str, Control] = {}
+        """Controls of running actions when they were read last."""
+        self._messages_since = clock.now()
+        """Time up to which messages were delivered."""
         self._retry_times: list[float] = []
         """Times at which requeued actions may be claimed again."""
         self._timer_changed = threading.Event()
@@ -302,7 +283,7 @@ class Worker:
     def _wait(self, action: ActionRecord, attempt: Attempt, until: float) -> None:
         """Free the slot until then. The lease is renewed meanwhile."""
         with self._lock:
-            self._waiting[action.id] = 0.0 if attempt.execution.nudged else until, action, attempt
+            self._waiting.add(action, attempt, 0.0 if attempt.execution.nudged else until)
             was_full = len(self._claimed) >= self._settings.engine_slots
             self._claimed.discard((action.id, action.attempt))
         self._timer_changed.set()
@@ -312,15 +293,39 @@ class Worker:
     def _recheck_nested(self) -> None:
         """Continue attempts that wait for nested stacks: other processes send no wake-up."""
         with self._lock:
-            waiting = [key for key, (_, _, attempt) in self._waiting.items() if attempt.execution.awaits_nested]
-        for action_id in waiting:
-            self._wake_attempt(action_id)
+            for action_id in tuple(self._waiting.awaiting_nested):
+                self._waiting.wake(action_id)
+        self._timer_changed.set()
+
+    def deliver(self, address: str) -> None:
+        """Continue the attempts that wait for a message at the address (from any thread)."""
+        with self._lock:
+            self._waiting.deliver((address,))
+        self._timer_changed.set()
+
+    def _deliver_messages(self, now: float) -> None:
+        """Continue the attempts for which another process has stored a message.
+
+        Each look goes back over the last one, since the clocks of processes differ.
+        """
+        with self._lock:
+            awaits = self._waiting.awaits_messages
+        since, self._messages_since = self._messages_since, now
+        if not awaits:
+            return
+        try:
+            addresses = self._store.messages.changed_since(since - CLOCK_DIFFERENCE)
+        except DatabaseUnavailable:
+            self._messages_since = since
+            raise
+        with self._lock:
+            self._waiting.deliver(addresses)
+        self._timer_changed.set()
 
     def _wake_attempt(self, action_id: str) -> None:
         """Continue a waiting action now."""
         with self._lock:
-            if action_id in self._waiting:
-                self._waiting[action_id] = 0.0, *self._waiting[action_id][1:]
+            self._waiting.wake(action_id)
         self._timer_changed.set()
 
     def _timer_loop(self) -> None:
@@ -328,18 +333,15 @@ class Worker:
             self._timer_changed.clear()
             now = self._clock.now()
             with self._lock:
-                due = [(action, attempt) for until, action, attempt in self._waiting.values() if until <= now]
-                for action, _ in due:
-                    del self._waiting[action.id]
-                    self._claimed.add((action.id, action.attempt))
+                due = self._waiting.take_due(now)
+                self._claimed.update((action.id, action.attempt) for action, _ in due)
                 if any(begins <= now for begins in self._retry_times):
                     self._retry_times = [begins for begins in self._retry_times if begins > now]
                     self._wake_up.set()
-                ends = (until for until, _, _ in self._waiting.values() if until < math.inf)
-                first = min((*ends, *self._retry_times), default=None)
+                first = min((self._waiting.next_time(), *self._retry_times))
             for action, attempt in due:
                 self._slots.submit(self._run, action, attempt)
-            if first is None:
+            if first == math.inf:
                 self._timer_changed.wait()
             else:
                 self._clock.wait(self._timer_changed, first - now)
@@ -398,20 +400,36 @@ class Worker:
     # -- looking after -----------------------------------------------------------------------------
 
     def _forward_controls(self) -> None:
+        """Notify the executions whose control has changed since the last look."""
         with self._lock:
-            running = dict(self._running)
-        if not running:
-            return
+            if not self._running:
+                return
         asked = self._store.claims.controls(self.owner)
-        for action_id, (_, execution) in running.items():
-            if asked.get(action_id) is not execution.control:
+        with self._lock:
+            changed = asked.keys() | self._controlled.keys()
+            executions = [self._running[action_id][1] for action_id in changed if action_id in self._running]
+            self._controlled = asked
+        self._notify_changed(executions, asked)
+
+    def _recheck_controls(self) -> None:
+        """Notify every execution that has another control than its row: an attempt may read one at any time."""
+        with self._lock:
+            executions = [execution for _, execution in self._running.values() if execution.control is not None]
+        if executions:
+            self._notify_changed(executions, self._store.claims.controls(self.owner))
+
+    def _notify_changed(self, executions: Iterable[Execution], asked: Mapping[str, Control]) -> None:
+        for execution in executions:
+            if asked.get(execution.action.id) is not execution.control:
                 execution.notify()
-                self._wake_attempt(action_id)
+                self._wake_attempt(execution.action.id)
 
     def _notify_lost(self) -> None:
         """Notify executions whose action was ended by force or taken over."""
         with self._lock:
             running = dict(self._running)
+        if self._store.claims.count_held_by(self.owner) >= len(running):
+            return
         held = set(self._store.claims.held_by(self.owner))
         for action_id, (_, execution) in running.items():
             if action_id not in held:
@@ -452,6 +470,8 @@ class Worker:
                     job()
                 self._retention.sweep()
                 self._recheck_nested()
+                self._deliver_messages(now)
+                self._recheck_controls()
                 self._notify_lost()
                 self._store.moves.wake_parked(now)
                 self._termination.time_out()
@@ -466,17 +486,19 @@ class Worker:
     def _renew_leases(self, now: float) -> None:
         with self._claiming:
             with self._lock:
-                own = {action_id for action_id, _ in self._claimed} | set(self._waiting)
+                own = {action_id for action_id, _ in self._claimed} | set(self._waiting.ids)
             if not own.issuperset(self._store.claims.held_by(self.owner)):
                 # The answer to a claim was lost: no thread of this worker runs the action.
                 reason = "its worker did not receive the claim"
                 with self._store.transaction():
                     self._store.claims.release(self.owner, now, reason, keeps=own)
+        with self._store.transaction():
+            skipped = self._store.claims.heartbeat(self.owner, own, now + self._settings.lease_seconds)
         failed: DatabaseUnavailable | None = None
-        for action_id in own:
+        for action_id in skipped:
             try:
                 with self._store.transaction():
-                    self._store.claims.heartbeat(self.owner, action_id, now + self._settings.lease_seconds)
+                    self._store.claims.heartbeat_one(self.owner, action_id, now + self._settings.lease_seconds)
             except DatabaseUnavailable as error:  # a frozen process may hold this row's lock
                 failed = error
         if failed is not None:

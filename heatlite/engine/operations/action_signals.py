@@ -1,8 +1,8 @@
-"""Signals to actions: CANCEL, SUSPEND, RESUME, and the forced CANCEL (docs/reference/actions.md).
+"""Signals to actions: CANCEL, SUSPEND, RESUME (docs/reference/actions.md).
 
-An action without a worker is with_state at once. A claimed action gets a control flag; its worker reads the flag at its
-next commit, or within a second. A maintenance lock does not refuse signals: a locked stack runs only its lock, unlock,
-delete or a playbook, and stopping one of these is no operation on the stack.
+An action without a worker changes its status at once. A claimed action gets a control flag; its worker reads the flag
+at its next commit, or within a second. A maintenance lock refuses no signals. A locked stack runs only its lock,
+unlock, delete or a playbook, and stopping one of these is no operation on the stack.
 """
 
 from heatlite.core.clock import Clock

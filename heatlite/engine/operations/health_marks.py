@@ -1,4 +1,4 @@
-"""Health marks: resources that monitoring reports as unhealthy (docs/reference/health.md)."""
+"""Health marks: resources reported as unhealthy (docs/reference/health.md)."""
 
 from dataclasses import replace
 

@@ -23,7 +23,7 @@ class Protection:
         self._admission = admission
 
     def protect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> None:
-        """Protect a stack, or with `resource` one resource of it, from deletion and replacement.
+        """Protect a stack, or one resource of it, from deletion and replacement.
 
         Protecting again changes the reason. Raises ResourceNotFound, and InvalidStackState for a resource that has no
         finished object.
@@ -68,7 +68,10 @@ class Protection:
         audit.info("%s stack=%s resource=%s by=%s reason=%r", operation, stack.id, resource, context.user, reason)
 
     def _rows(self, stack: StackRecord, name: str, record: ProtectionRecord | None) -> list[ResourceRecord]:
-        """Return the rows to change: those with a finished object, or on unprotect the protected ones."""
+        """Return the rows to change.
+
+        These are the rows with a finished object, or on unprotect the protected ones.
+        """
         found = self._store.resources.by_name(stack.id, [name])
         if not found:
             raise ResourceNotFound(resource_name=name, stack_name=stack.name)

@@ -1,4 +1,7 @@
-"""Repairs: restricted updates of a root stack, which give selected resources new objects and change nothing else."""
+"""Repairs: restricted updates that give selected resources of a tree new objects.
+
+They change nothing else.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -63,7 +66,7 @@ class Repairs:
         self._reader = reader
 
     def plan(self, stack: StackRecord, selection: Selection) -> RepairPlan:
-        """Plan the repair of selected resources in the tree of a root stack. Reads the database only.
+        """Plan the repair of selected resources in a tree. Reads the database only.
 
         Each resource that reads something of a repaired one is updated in place, if it can be. Raises ResourceNotFound
         for a path that leads nowhere.

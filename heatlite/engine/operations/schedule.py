@@ -1,8 +1,9 @@
-"""Scheduled checks, suspends and resumes: at a time, at an interval, or after other actions.
+"""Scheduled checks, suspends and resumes: timed, repeated, or after other actions.
 
 Until its start time an action is INIT: it holds nothing and changes nothing of the stack. At that time it passes
 admission like a request. If a lock or another action refuses it, it ends CANCELLED: there is no retry, and nothing
 fires at an unlock. A suspended stack is not checked, because the check would replace the state that allows its resume.
+
 A series continues after every run, failed and refused runs included. It ends when its waiting or running action is
 cancelled, or with the stack.
 
@@ -56,8 +57,8 @@ class Schedule:
         """Enqueue a check, suspend or resume, or schedule it for its start time.
 
         An action with dependencies holds the stack while it waits for them. Raises HTTPBadRequest for a time in the
-        past or an unknown action, ActionConflict if the stack already has a series of the verb, RequestLimitExceeded,
-        and as `Admission.admitted`.
+        past or an unknown action. Raises ActionConflict if the stack already has a series of the verb,
+        RequestLimitExceeded, and as `Admission.admitted`.
         """
         if timing.not_before is not None:
             self._admission.require_types(context, Operation(verb.lower()), stack)
@@ -154,7 +155,7 @@ class Schedule:
         return self._store.resources.any_suspended(tree)
 
     def _miss(self, action: ActionRecord, error: HeatliteError) -> None:
-        """End an action that was refused at its start time, and schedule the next one of its series."""
+        """End an action refused at its start time, and schedule the next of its series."""
         reason = f"Its time had come, but: {error.message}"
         try:
             with self._store.transaction():

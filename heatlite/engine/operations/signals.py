@@ -96,10 +96,9 @@ class Signals:
     ) -> None:
         """Deliver a signal to a resource. A signal without effect is accepted, too.
 
-        A replayed signal raises its conflict instead, so that it stays listed until it takes effect.
-
-        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before creation,
-        NotSupported during deletion or suspend, RequestLimitExceeded for a signal over the type's size limit,
+        A replayed signal raises its conflict instead, so that it stays listed until it takes effect. Raises
+        ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before creation, NotSupported
+        during deletion or suspend. Raises RequestLimitExceeded for a signal over the type's size limit,
         InvalidBreakPointHook, OtherCloud, and the errors of the type.
         """
         kind = self._reader.resources_of(stack).type_of(row)
@@ -150,9 +149,9 @@ class Signals:
             self._record_event(row, row.verb, "A new signal key was drawn")
 
     def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
-        """Release the resource that waits with this token before its deletion, in the stack or a nested one.
+        """Release the resource that waits with this token before its deletion.
 
-        Raises InvalidLifecycleActionToken.
+        It may be in a nested stack. Raises InvalidLifecycleActionToken.
         """
         tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         for found in self._store.resources.with_token(tree):
@@ -195,7 +194,7 @@ class Signals:
                 continue
             key = clearing(held.verb, hook, row)
             if key not in known:
-                self._store.messages.put(running[0].id, key, None)
+                self._store.messages.put(running[0].id, key, None, now)
                 self._record_event(row, row.verb, cleared_text(hook))
                 cleared = True
         if cleared:
@@ -287,7 +286,7 @@ class Signals:
 
 
 def described(details: JsonMap | None) -> str:
-    """Return the event text of a signal for types without a text of their own, as Heat does."""
+    """Return the default event text of a signal, as Heat does."""
     if not details:
         return "No signal details provided"
     if details.keys() >= ALARM:

@@ -1,4 +1,4 @@
-"""Operations on stacks: create, update, delete, check, suspend, resume, retry, cancel, and previews.
+"""Operations on stacks: create, update, delete, suspend, retry, previews …
 
 Each operation checks the request, then writes everything in one transaction. Long work is enqueued as an action for a
 worker.
@@ -110,7 +110,7 @@ class Stacks:
 
     @contextmanager
     def _delegated(self, context: Context) -> Iterator[JsonMap | None]:
-        """Delegate the caller's rights to a new stack, and revoke them if the stack is not created."""
+        """Delegate the caller's rights to a new stack; revoke them if it is not created."""
         credential = self._clouds.delegate(context)
         try:
             yield credential
@@ -230,7 +230,7 @@ class Stacks:
         audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, now)
 
     def _check_update(self, stack: StackRecord, definition: Definition) -> None:
-        """Raise StackValidationFailed if a type already knows that its part of the update must fail."""
+        """Raise StackValidationFailed if a type knows that its part must fail."""
         resources = self._reader.resources_of(stack)
         check_external(definition, resources)
         names = may_object(definition, resources)
@@ -250,7 +250,7 @@ class Stacks:
             raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
-        """Raise StackLocked if the update, or its rollback, would touch a locked nested stack."""
+        """Raise StackLocked if the update or its rollback would touch a locked child."""
         locked_children = LockedChildren(self._store, self._definitions, self._reader, stack)
         # Convergence reads every object, so it touches every nested stack.
         touched = locked_children.locked() if converges else locked_children.touched(after, definition)
@@ -312,7 +312,7 @@ class Stacks:
         return {**described, "NestedParameters": mask.json(within)} if within else described
 
     def review(self, context: Context, request: Request) -> list[Problem]:
-        """Return all problems of a template with its environment and files, warnings included."""
+        """Return all problems of a template with its files, warnings included."""
         return self._preparation.review(context, request)
 
     # -- delete, check, cancel ---------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Connections that the server opens itself: template downloads, webhooks, other regions."""
+"""Outbound connections: template downloads, webhooks, other regions."""

@@ -1,4 +1,4 @@
-"""Connections that the server opens by itself: only to hosts that it may ask, and within a time.
+"""Egress rules: outbound connections to allowed hosts only, within a time limit.
 
 The address that was checked is the one that is connected to. No proxy is used.
 """
@@ -39,17 +39,17 @@ class Unknown(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class EgressHosts:
     """Egress allow-list: the hosts that the server may connect to (SSRF guard).
 
     `listed` are entries ``name``, ``name:port`` or ``10.0.0.0/8`` of a setting. Other hosts are allowed only with
-    `anybody`, and only at public addresses. A listed name with a private address needs that address in the list, too:
-    the owner of the name's DNS records is not the operator.
+    `allows_public`, and only at public addresses. A listed name with a private address needs that address in the list,
+    too: the owner of the name's DNS records is not the operator.
     """
 
     setting: str
     listed: tuple[str, ...]
-    anybody: bool = False
+    allows_public: bool = False
 
     def lists(self, url: str) -> bool:
         """True if the host of `url` is in the list."""
@@ -60,7 +60,7 @@ class Hosts:
             return False
 
     def address(self, parts: SplitResult, end: float) -> tuple[str, int]:
-        """The address to connect to. Raises Refused, and TimeoutError."""
+        """Return the address to connect to. Raises Refused, and TimeoutError."""
         try:
             port = parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError as error:
@@ -74,10 +74,10 @@ class Hosts:
             or any(letter <= " " or letter == "\x7f" for letter in parts.geturl())
         ):
             raise Refused("it is no address of a host")
-        if not self.anybody and not self._has(host, port):
+        if not self.allows_public and not self._has(host, port):
             raise Refused(f'the setting {self.setting} does not list "{host}"')
         try:
-            address = look_up(host, port, left(end))
+            address = resolve(host, port, remaining(end))
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
@@ -106,15 +106,15 @@ def connection(
     `tls` holds the trusted certificates; None: those of this machine. `reach` limits the connect, in seconds.
     """
     host = parts.hostname or ""
-    sock = socket.create_connection(address, timeout=min(reach, left(end)))
+    sock = socket.create_connection(address, timeout=min(reach, remaining(end)))
     try:
-        sock.settimeout(left(end))
+        sock.settimeout(remaining(end))
         if parts.scheme == "https":
             sock = (tls or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
         connected = http.client.HTTPConnection(host, address[1])
         connected.auto_open = 0  # a second connection could go to an unchecked address
         connected.sock = sock
-        with deadline(connected, left(end)):
+        with deadline(connected, remaining(end)):
             yield connected
     finally:
         sock.close()
@@ -122,9 +122,9 @@ def connection(
 
 @contextlib.contextmanager
 def deadline(connected: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
-    """End the connection when the block has not ended within `seconds`.
+    """Close the connection if the block does not end within `seconds`.
 
-    Timeouts of sockets are about silence; this one is about the whole.
+    Socket timeouts limit each silence; this limits the whole.
     """
     watch = threading.Timer(seconds, _hang_up, [connected.sock])
     watch.daemon = True
@@ -136,19 +136,19 @@ def deadline(connected: http.client.HTTPConnection, seconds: float) -> Iterator[
 
 
 def path_of(parts: SplitResult) -> str:
-    """Path and query of a request."""
+    """Return path and query of a request."""
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def left(end: float) -> float:
-    """Seconds until `end`. Raises TimeoutError once there are none."""
+def remaining(end: float) -> float:
+    """Return the seconds until `end`. Raises TimeoutError if it has passed."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
     return seconds
 
 
-def look_up(host: str, port: int, seconds: float) -> str:
+def resolve(host: str, port: int, seconds: float) -> str:
     """Resolve the first address of a host.
 
     Raises TimeoutError and the resolver's errors.
@@ -171,7 +171,7 @@ def look_up(host: str, port: int, seconds: float) -> str:
 
 
 def _hang_up(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it has ended by itself
+    with contextlib.suppress(OSError):  # it has ended in time
         sock.shutdown(socket.SHUT_RDWR)
 
 

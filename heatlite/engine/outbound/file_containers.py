@@ -1,4 +1,4 @@
-"""Containers: files of a project that lie with the server, named by a request's `files_container`."""
+"""Containers: server-side files of a project, named by `files_container`."""
 
 import os
 import stat
@@ -9,19 +9,19 @@ from typing import Final, Protocol
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 
 MAX_OBJECTS: Final = 1000
-"""Most files and folders in a container."""
+"""Maximum number of files and folders in a container."""
 MAX_LEVELS: Final = 32
-"""Greatest depth of nested folders."""
+"""Maximum depth of nested folders."""
 
 
 class Containers(Protocol):
-    """The containers of all projects: a folder, or an object store."""
+    """Containers of all projects: a folder, or an object store."""
 
     def files(self, project: str, name: str) -> dict[str, str]:
-        """Every object of one container: names, with ``/`` between their parts, and texts.
+        """Return the files of a container: texts by name, with ``/`` between folders.
 
-        Raises HTTPBadRequest for a container that is not there or holds something else than text, and
-        RequestLimitExceeded for one that is too large.
+        Raises HTTPBadRequest for a missing container or one with something else than text, and RequestLimitExceeded for
+        one that is too large.
         """
 
 
@@ -29,17 +29,17 @@ class Containers(Protocol):
 class Folders:
     """Containers in the file system: ``<root>/<project>/<name>``.
 
-    The author of a project's folder may be less trusted than the server: symbolic links below `root` are not followed,
-    and no file is opened by a path that could change its meaning meanwhile.
+    The author of a project's folder may be less trusted than the server. Therefore symbolic links below `root` are not
+    followed, and no file is opened by a path that could change its meaning meanwhile.
     """
 
     root: Path
     most_bytes: int
-    """Of one file."""
+    """Maximum size of one file."""
     most_bytes_together: int
 
     def files(self, project: str, name: str) -> dict[str, str]:
-        """See Containers. The folder is read at every call."""
+        """Return the files as `Containers.files`. The folder is read at every call."""
         walk = _Walk(self, name)
         try:
             folder = self._open(project, name)
@@ -65,7 +65,7 @@ class Folders:
 
 
 class _Walk:
-    """One reading of one container."""
+    """Reads one container once."""
 
     def __init__(self, limits: Folders, container: str) -> None:
         self.files: dict[str, str] = {}
@@ -75,7 +75,7 @@ class _Walk:
         self._bytes = 0
 
     def read(self, folder: int, prefix: str, level: int) -> None:
-        """Everything in an open folder."""
+        """Read all files in an open folder."""
         if level > MAX_LEVELS:
             raise self._too_large(f"its folders are deeper than {MAX_LEVELS}")
         with os.scandir(folder) as entries:
@@ -91,7 +91,7 @@ class _Walk:
         except UnicodeEncodeError:
             raise self._refused(path, "its name is no UTF-8") from None
         try:
-            # Not blocking: to open a pipe would wait for its other end.
+            # Non-blocking: opening a pipe would wait for its other end.
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except OSError as error:
             raise self._refused(path, f"it cannot be read: {error.strerror}") from error
@@ -132,9 +132,9 @@ class _Walk:
 
 
 def _open_folder(name: str, above: int) -> int:
-    """A folder right in an open one.
+    """Open a folder directly inside an open one.
 
-    Raises OSError, for a name that leads elsewhere or is none, too.
+    Raises OSError, also for a name that leads elsewhere or is no folder.
     """
     if name in ("", ".", "..") or "/" in name or not name.isprintable():
         raise FileNotFoundError(name)

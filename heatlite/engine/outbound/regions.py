@@ -1,4 +1,4 @@
-"""Stacks at other endpoints: the operator's `regions`, and this server by its own address."""
+"""Clients of other regions, and of this server by its own address."""
 
 import http.client
 import json
@@ -13,14 +13,14 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
-from heatlite.engine.outbound.egress import connection, left, look_up, path_of
-from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.outbound.egress import connection, path_of, remaining, resolve
+from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.ports import RegionUnavailable
 
 WHOLE: Final = 30.0
-"""Seconds that one request may take in all."""
+"""Time limit of a request in seconds."""
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""The largest answer that is read."""
+"""Maximum size of an answer."""
 PROJECT: Final = "{project}"
 _NOBODY_HOME: Final = (502, 503, 504)
 
@@ -30,7 +30,7 @@ class Endpoint:
     """Address of a region."""
 
     url: str
-    """``https://host:port/v1/{project}``; the project of the stack takes that place."""
+    """``https://host:port/v1/{project}``, with the stack's project in that place."""
     token: str | None = None
     """Sent as X-Auth-Token."""
 
@@ -41,12 +41,12 @@ class Regions:
     Addresses set by the operator need no egress check.
     """
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], own: str, ourselves: Ourselves | None = None) -> None:
-        """`own` is where this server is: ``http://host:port``.
+    def __init__(self, endpoints: Mapping[str, Endpoint], own: str, self_auth: SelfAuth | None = None) -> None:
+        """Create a client. `own` is this server's address: ``http://host:port``.
 
-        `ourselves` prove to it who asks.
+        `self_auth` signs the requests to it.
         """
-        self._ourselves = ourselves
+        self._self_auth = self_auth
         self._endpoints = endpoints
         self._own = Endpoint(f"{own}/v1/{PROJECT}")
 
@@ -68,8 +68,8 @@ class Regions:
         headers = {"Host": parts.netloc, "Accept": "application/json", "User-Agent": "heatlite", "Connection": "close"}
         if endpoint.token is not None:
             headers["X-Auth-Token"] = endpoint.token
-        if region is None and self._ourselves is not None:
-            headers.update(self._ourselves.headers(project))
+        if region is None and self._self_auth is not None:
+            headers.update(self._self_auth.headers(project))
         payload = None
         if body is not None:
             payload, headers["Content-Type"] = dump(body).encode(), "application/json"
@@ -77,7 +77,7 @@ class Regions:
         sent = False
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
-            address = look_up(parts.hostname or "", port, left(end)), port
+            address = resolve(parts.hostname or "", port, remaining(end)), port
             tls = trusted(ca_cert, insecure) if parts.scheme == "https" else None
             with connection(parts, address, end, tls) as asked:
                 sent = True
@@ -86,7 +86,7 @@ class Regions:
                     text = response.read(MAX_BYTES + 1)
                     if response.length and len(text) <= MAX_BYTES:
                         raise http.client.IncompleteRead(text, response.length)
-            left(end)  # a truncated answer may look complete
+            remaining(end)  # a truncated answer may look complete
         except (OSError, http.client.HTTPException, ValueError) as error:
             late = time.monotonic() >= end
             reason = f"it took longer than {WHOLE:g} seconds" if late else str(error) or type(error).__name__
@@ -99,7 +99,7 @@ class Regions:
 
 
 def trusted(ca_cert: str | None, insecure: bool) -> ssl.SSLContext:
-    """Whom to trust. Raises ssl.SSLError for what is no certificate."""
+    """Load the trusted certificates. Raises ssl.SSLError for an invalid certificate."""
     context = ssl.create_default_context(cadata=ca_cert)
     if insecure:
         context.check_hostname = False
@@ -108,7 +108,7 @@ def trusted(ca_cert: str | None, insecure: bool) -> ssl.SSLContext:
 
 
 def endpoints(settings: Settings) -> dict[str, Endpoint]:
-    """The settings `regions` and `region_tokens` by name. Raises BadSetting."""
+    """Return the settings `regions` and `region_tokens` by name. Raises BadSetting."""
     tokens = dict(_pair("region_tokens", entry) for entry in settings.region_tokens)
     found = {}
     for name, url in (_pair("regions", entry) for entry in settings.regions):

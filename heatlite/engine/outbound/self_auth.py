@@ -1,6 +1,6 @@
-"""Service token for requests of this installation to itself (`OS::Heat::Stack` without a region).
+"""Service token for requests of this installation to itself.
 
-Such requests need no account, and no token of a caller, which may have expired.
+`OS::Heat::Stack` without a region sends them. They need no account, and no caller's token, which may have expired.
 """
 
 from typing import Final
@@ -10,11 +10,11 @@ from heatlite.store.secrets.cipher import Cipher
 
 HEADER: Final = "X-Heatlite-Self"
 LIFETIME: Final = 300
-"""Seconds that a proof is good for: clocks of several machines may differ."""
+"""Validity of a token in seconds; clocks of several machines may differ."""
 
 
-class Ourselves:
-    """Proves to all that have the same keys that a request for a project comes from one of them."""
+class SelfAuth:
+    """Signs and verifies requests for a project with the installation's keys."""
 
     def __init__(self, cipher: Cipher, clock: Clock) -> None:
         self._cipher = cipher
@@ -25,7 +25,7 @@ class Ourselves:
         until = str(int(self._clock.now()) + LIFETIME)
         return {HEADER: f"{until}:{self._cipher.sign(_text(project, until))}"}
 
-    def sent(self, project: str, claim: str) -> bool:
+    def verify(self, project: str, claim: str) -> bool:
         """True if the header proves a request of this installation."""
         until, _, signature = claim.partition(":")
         fresh = until.isdecimal() and len(until) < 12 and self._clock.now() < int(until)

@@ -1,4 +1,4 @@
-"""Templates that the server gets itself, only from hosts that the operator lists (`template_hosts`)."""
+"""Template downloads from hosts that the operator lists (`template_hosts`)."""
 
 import http.client
 import time
@@ -9,11 +9,11 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.core.masking import origin
-from heatlite.engine.outbound.egress import Hosts, Refused, connection, left, path_of
+from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of, remaining
 
 _MAX_REDIRECTS: Final = 5
 AT_ONCE: Final = 3
-"""Templates that are fetched at once, of the eight requests that a server answers at once."""
+"""Concurrent downloads, of the eight requests that a server handles at once."""
 IN_LINE: Final = 2
 """Requests that may wait for a free slot."""
 IN_LINE_SECONDS: Final = 1.0
@@ -26,9 +26,9 @@ def _busy() -> Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Gets text over HTTP and HTTPS.
+    """Downloads text over HTTP and HTTPS.
 
-    A host is asked only if it is listed (`Hosts`), and each one that a redirect leads to as well.
+    The URL and each redirect must lead to a listed host (`EgressHosts`).
     """
 
     hosts: tuple[str, ...]
@@ -42,8 +42,8 @@ class Fetcher:
         return self._allowed.lists(url)
 
     @property
-    def _allowed(self) -> Hosts:
-        return Hosts("template_hosts", self.hosts)
+    def _allowed(self) -> EgressHosts:
+        return EgressHosts("template_hosts", self.hosts)
 
     def text(self, url: str) -> str:
         """Return the text at `url`.
@@ -76,7 +76,7 @@ class Fetcher:
         raise _failed(url, f"there are more than {_MAX_REDIRECTS} redirects")
 
     def _get(self, parts: SplitResult, address: tuple[str, int], end: float) -> tuple[int, str | None, bytes]:
-        """Status, target of a redirect, and the body as far as it may go and one byte more."""
+        """Return status, redirect target, and the body up to one byte over the limit."""
         with connection(parts, address, end) as asked:
             asked.request("GET", path_of(parts), headers={"Host": parts.netloc, "Connection": "close"})
             with asked.getresponse() as response:
@@ -84,7 +84,7 @@ class Fetcher:
                 body = b"" if target is not None else response.read(self.most_bytes + 1)
                 if target is None and response.length and len(body) <= self.most_bytes:
                     raise http.client.IncompleteRead(body, response.length)
-        left(end)  # a truncated text may look complete
+        remaining(end)  # a truncated text may look complete
         return response.status, target, body
 
     def _content(self, url: str, status: int, body: bytes) -> str:
@@ -104,6 +104,6 @@ def _failed(url: str, reason: str) -> HTTPBadRequest:
 
 
 def _shown(url: str) -> str:
-    """The URL of a template for messages, without user, password and query."""
+    """Return the URL for messages, without user, password and query."""
     shown = origin(url, path=True)
     return (shown if shown.isprintable() else repr(shown))[:200]

@@ -1,7 +1,7 @@
-"""Webhooks: events of stacks, delivered by HTTP in order and at least once (Heat's event sinks).
+"""Webhooks: events of stacks, delivered by HTTP (Heat's event sinks).
 
-The event rows are the outbox. The engine stores the last delivered event of each webhook, so nothing is lost when it
-ends. No operation waits for a delivery or fails because of one.
+Delivery is in order and at least once. The event rows are the outbox. The engine stores the last delivered event of
+each webhook, so nothing is lost when it ends. No operation waits for a delivery or fails because of one.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
-from heatlite.engine.outbound.egress import Hosts, Refused, Unknown, connection, deadline, path_of
+from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.store.records import EventRecord, StackRecord, WebhookRecord
@@ -29,36 +29,36 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between two looks for what is to be told."""
+POLL_INTERVAL = 1.0
+"""Seconds between two polls for due deliveries."""
 SENDERS = 16
-"""Sinks that are told something at once."""
+"""Maximum of concurrent deliveries."""
 SENDERS_EACH = 2
 """Limit of them per project and per host, so that a hanging host delays no other."""
 DUE_EACH = 8
-"""Sinks of one project that one look considers."""
+"""Maximum of webhooks of one project per poll."""
 BATCH = 100
-"""Events that a sink is told over one connection."""
-REACH = 3.0
-"""Seconds in which a host has to take a connection."""
-ANSWER = 3.0
-"""Seconds in which it has to answer each request."""
-WHOLE = 10.0
-"""Seconds that a batch may take; after half of them nothing more is begun."""
+"""Maximum of events delivered over one connection."""
+CONNECT_TIMEOUT = 3.0
+"""Connect timeout in seconds."""
+ANSWER_TIMEOUT = 3.0
+"""Timeout for the answer to each request, in seconds."""
+BATCH_TIMEOUT = 10.0
+"""Time limit of a batch in seconds; after half of it no further request begins."""
 LEASE = 60.0
-"""Seconds for which a sink is claimed: longer than a batch takes."""
-MAX_PAUSE = 300.0
-MAX_KNOWN = 10_000
-"""Sinks whose hosts are remembered."""
-GIVE_UP = 86_400.0
-"""Seconds for which a sink that has no ``ttl`` is tried."""
+"""Lease of a webhook in seconds, longer than a batch takes."""
+MAX_RETRY_DELAY = 300.0
+MAX_CACHED_HOSTS = 10_000
+"""Maximum of webhooks in the cache of hosts."""
+DEFAULT_TTL = 86_400.0
+"""Seconds until deliveries to a webhook without ``ttl`` are given up."""
 
 
-class Failed(Exception):
-    """An attempt that may go better another time."""
+class DeliveryFailed(Exception):
+    """A failed attempt; a retry may succeed."""
 
 
-class Sinks:
+class WebhookDelivery:
     """Delivers events to the webhooks of all stacks.
 
     `installed` are the operator's, for every stack.
@@ -67,7 +67,7 @@ class Sinks:
     def __init__(self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json]) -> None:
         self._store = store
         self._clock = clock
-        self._hosts = Hosts("webhook_hosts", tuple(hosts), anybody=True)
+        self._hosts = EgressHosts("webhook_hosts", tuple(hosts), allows_public=True)
         self._installed = _by_digest(installed)
         self._senders = ThreadPoolExecutor(SENDERS, "sink")
         self._busy: dict[tuple[str, str], tuple[str, str]] = {}
@@ -77,46 +77,43 @@ class Sinks:
         """
         self._hosts_of: dict[str, str] = {}
         """Digest → host."""
-        self._called = threading.Event()
+        self._wake_up = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sinks", daemon=True)
 
     def start(self) -> None:
-        """Begin to look for what is to be told."""
+        """Start polling for due deliveries."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at once (from any thread)."""
-        self._called.set()
+        """Poll now (from any thread)."""
+        self._wake_up.set()
 
     def stop(self) -> None:
-        """End after the events that there are and that can be told at once.
-
-        The rest waits for the next start.
-        """
+        """Stop after one last attempt at the due deliveries. The next start continues."""
         self._stopping.set()
-        self._called.set()
+        self._wake_up.set()
         self._thread.join()
         self._senders.shutdown(wait=True)
-        self._look_safely(self._tell)
+        self._poll(self._deliver)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._called.clear()
-            self._look_safely(lambda record, until: self._senders.submit(self._tell, record, until))
-            self._called.wait(LOOK)
+            self._wake_up.clear()
+            self._poll(lambda record, until: self._senders.submit(self._deliver, record, until))
+            self._wake_up.wait(POLL_INTERVAL)
         self._store.close()
 
-    def _look_safely(self, tell: Callable[[WebhookRecord, float], object]) -> None:
+    def _poll(self, deliver: Callable[[WebhookRecord, float], object]) -> None:
         try:
-            self._look(tell)
+            self._claim_due(deliver)
         except DatabaseUnavailable as error:
-            log.warning("cannot look for what sinks are to be told: %s", error)
+            log.warning("cannot poll for due webhooks: %s", error)
         except Exception:
             # Any failure must leave this thread running, or no event would be delivered any more.
-            log.exception("cannot look for what sinks are to be told")
+            log.exception("cannot poll for due webhooks")
 
-    def _look(self, tell: Callable[[WebhookRecord, float], object]) -> None:
+    def _claim_due(self, deliver: Callable[[WebhookRecord, float], object]) -> None:
         """Claim due deliveries, as far as threads are free."""
         for digest in self._installed:
             lacking = self._store.webhooks.stacks_without(digest)
@@ -124,54 +121,54 @@ class Sinks:
                 with self._store.transaction():
                     self._store.webhooks.add_global(digest, lacking)
         now = self._clock.now()
-        full = {project for project, count in self._at_work(0).items() if count >= SENDERS_EACH}
+        full = {project for project, count in self._busy_senders(0).items() if count >= SENDERS_EACH}
         for record in self._store.webhooks.due(now, DUE_EACH, full):
             if len(self._busy) == SENDERS:
                 break
             key = record.stack_id, record.digest
-            if key in self._busy or self._at_work(0)[record.project] >= SENDERS_EACH:
+            if key in self._busy or self._busy_senders(0)[record.project] >= SENDERS_EACH:
                 continue
             host = self._host(record)
-            if host and self._at_work(1)[host] >= SENDERS_EACH:
+            if host and self._busy_senders(1)[host] >= SENDERS_EACH:
                 continue
             until = now + LEASE
             with self._store.transaction():
                 mine = self._store.webhooks.claim(record, now, until)
             if mine:
                 self._busy[key] = record.project, host
-                tell(record, until)
+                deliver(record, until)
 
-    def _at_work(self, what: int) -> Counter[str]:
+    def _busy_senders(self, what: int) -> Counter[str]:
         """Count the senders at work for each project (0), or host (1)."""
         return Counter(busy[what] for busy in [*self._busy.values()])
 
     def _host(self, record: WebhookRecord) -> str:
-        """The host and port of a sink; "" where its stack does not have it any more."""
+        """Return host and port of a webhook; "" if its stack no longer has it."""
         known = self._hosts_of.get(record.digest)
         if known is None:
             stack = self._store.stacks.get(record.stack_id)
             sink = None if stack is None else self._sinks_of(stack).get(record.digest)
             if sink is None:
                 return ""
-            if len(self._hosts_of) >= MAX_KNOWN:
+            if len(self._hosts_of) >= MAX_CACHED_HOSTS:
                 self._hosts_of.clear()
             known = self._hosts_of[record.digest] = origin(str(sink["target"]))
         return known
 
-    # -- telling one sink --------------------------------------------------------------------------
+    # -- delivery --------------------------------------------------------------------------
 
-    def _tell(self, record: WebhookRecord, until: float) -> None:
+    def _deliver(self, record: WebhookRecord, until: float) -> None:
         try:
-            self._tell_stack(record, until)
+            self._deliver_batch(record, until)
         except DatabaseUnavailable as error:
-            log.warning("stack %s: a sink is told again what it has been told: %s", record.stack_id, error)
+            log.warning("stack %s: events may be delivered twice to a webhook: %s", record.stack_id, error)
         except Exception:
-            log.exception("stack %s: cannot tell a sink", record.stack_id)
+            log.exception("stack %s: cannot deliver events to a webhook", record.stack_id)
         finally:
             del self._busy[record.stack_id, record.digest]
-            self._called.set()
+            self._wake_up.set()
 
-    def _tell_stack(self, record: WebhookRecord, until: float) -> None:
+    def _deliver_batch(self, record: WebhookRecord, until: float) -> None:
         stack = self._store.stacks.get(record.stack_id)
         sink = None if stack is None else self._sinks_of(stack).get(record.digest)
         if stack is None or sink is None:
@@ -180,9 +177,10 @@ class Sinks:
             return
         events = self._store.events.after(stack.id, record.position, BATCH)
         messages = [(event, self._message(stack, event)) for event in events]
-        told, failure = self._send(sink, record.digest, messages)
-        if told:
-            record = replace(record, position=told[-1].id, failures=0, failing_since=None, given_up_at=None, retry_at=0)
+        delivered, failure = self._send(sink, record.digest, messages)
+        if delivered:
+            position = delivered[-1].id
+            record = replace(record, position=position, failures=0, failing_since=None, given_up_at=None, retry_at=0)
         if failure is None:
             with self._store.transaction():
                 self._store.webhooks.save(record, until)
@@ -190,8 +188,8 @@ class Sinks:
         now = self._clock.now()
         since = now if record.failing_since is None else record.failing_since
         ttl = sink.get("ttl")
-        if isinstance(failure, Failed) and now - since < (ttl if isinstance(ttl, int) else GIVE_UP):
-            pause = min(2.0**record.failures, MAX_PAUSE)
+        if isinstance(failure, DeliveryFailed) and now - since < (ttl if isinstance(ttl, int) else DEFAULT_TTL):
+            pause = min(2.0**record.failures, MAX_RETRY_DELAY)
             record = replace(record, failures=record.failures + 1, failing_since=since, retry_at=now + pause)
             with self._store.transaction():
                 self._store.webhooks.save(record, until)
@@ -204,7 +202,7 @@ class Sinks:
         return {**self._installed, **_by_digest(own if isinstance(own, list) else ())}
 
     def _give_up(self, record: WebhookRecord, until: float, sink: JsonMap, failure: Exception) -> None:
-        """Until the stack's next update. Its owner finds that among the events."""
+        """Stop deliveries to a webhook until the stack's next update, with an event."""
         text = f"Event sink {origin(str(sink['target']))} was given up: {failure}"
         log.warning("stack %s: %s", record.stack_id, text)
         with self._store.transaction():
@@ -215,7 +213,7 @@ class Sinks:
             self._store.webhooks.save(record, until)
 
     def _message(self, stack: StackRecord, event: EventRecord) -> JsonMap:
-        """Return Heat's form of an event, with the lifecycle token of a resource that waits before its deletion.
+        """Return Heat's form of an event, with the lifecycle token of a waiting resource.
 
         The token comes from the row, not from the event: a later reader of events must not be able to use it.
         """
@@ -253,31 +251,31 @@ class Sinks:
         self, sink: JsonMap, digest: str, messages: Sequence[tuple[EventRecord, JsonMap]]
     ) -> tuple[Sequence[EventRecord], Exception | None]:
         """Return the accepted events, and the reason why the next one was not."""
-        end = time.monotonic() + WHOLE
-        told: list[EventRecord] = []
+        end = time.monotonic() + BATCH_TIMEOUT
+        delivered: list[EventRecord] = []
         try:
             parts = urlsplit(str(sink["target"]))
-            address = self._hosts.address(parts, time.monotonic() + REACH)
-            with connection(parts, address, end, reach=REACH) as connected:
+            address = self._hosts.address(parts, time.monotonic() + CONNECT_TIMEOUT)
+            with connection(parts, address, end, reach=CONNECT_TIMEOUT) as connected:
                 for event, message in messages:
                     began = time.monotonic()
                     try:
-                        with deadline(connected, ANSWER):
+                        with deadline(connected, ANSWER_TIMEOUT):
                             self._post(connected, parts, sink, f"{digest[:16]}-{event.id}", message)
                     except (OSError, http.client.HTTPException):
-                        if time.monotonic() - began >= ANSWER:
-                            raise Failed(f"it has not answered within {ANSWER:g} s") from None
+                        if time.monotonic() - began >= ANSWER_TIMEOUT:
+                            raise DeliveryFailed(f"it has not answered within {ANSWER_TIMEOUT:g} s") from None
                         raise
-                    told.append(event)
-                    if connected.sock is None or time.monotonic() > end - WHOLE / 2:
-                        break  # the rest over another connection
+                    delivered.append(event)
+                    if connected.sock is None or time.monotonic() > end - BATCH_TIMEOUT / 2:
+                        break  # the next batch gets a new connection
         except Unknown as error:
-            return told, Failed(str(error))
-        except (Failed, Refused) as error:
-            return told, error
+            return delivered, DeliveryFailed(str(error))
+        except (DeliveryFailed, Refused) as error:
+            return delivered, error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return told, Failed(str(error) or type(error).__name__)
-        return told, None
+            return delivered, DeliveryFailed(str(error) or type(error).__name__)
+        return delivered, None
 
     def _post(
         self,
@@ -302,7 +300,7 @@ class Sinks:
         with connected.getresponse() as response:
             response.read(65_536)
             if not 200 <= response.status < 300:
-                raise Failed(f"the answer is {response.status}")
+                raise DeliveryFailed(f"the answer is {response.status}")
             if response.length:
                 connected.close()  # the rest of the answer is not needed
 

@@ -65,7 +65,7 @@ def follows(row: ResourceRecord, wanted: Wanted) -> bool:
 
 
 def child_template(document: Mapping[str, Json], definition: Definition, earlier: Definition | None) -> Template:
-    """Return the template of a nested stack with the files of its parent's `definition`.
+    """Return a nested stack's template with the files of its parent's `definition`.
 
     A step of a group may keep members of its `earlier` definition. Their files are added, since requests have only the
     files of new members.

@@ -159,7 +159,7 @@ def collect(
 
 
 def _restricted(facts: Facts, values: Values) -> Facts:
-    """Add the part that the resource has in an update that repairs selected resources only."""
+    """Add the resource's part in an update that repairs selected resources only."""
     selection, row = values.resources.selection, facts.row
     if selection is None:
         return facts

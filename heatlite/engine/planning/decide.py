@@ -38,7 +38,7 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
         return decision
     if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
         before = _before(facts) or {}
-        cause = "what it is joined to is made anew"
+        cause = "an object that it is joined to is replaced"
         decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, before=before)
     protected = facts.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
@@ -191,7 +191,7 @@ def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: froz
     """
     if not fixed <= followed:
         return Decision(Outcome.REFUSE, row, Reason.IMMUTABLE_CHANGED, _unsupported(row, fixed), fixed)
-    return Decision(Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "what it is made for is made anew", fixed)
+    return Decision(Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "an object that it belongs to is replaced", fixed)
 
 
 def _not_updatable(row: ResourceRecord, changed: frozenset[str]) -> Decision:

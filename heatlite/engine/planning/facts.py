@@ -116,7 +116,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """A resource within a nested stack that may keep another object from being deleted."""
+    """A nested resource that may keep another object from being deleted."""
 
     name: str
     holds: frozenset[str]

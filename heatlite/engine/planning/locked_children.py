@@ -89,7 +89,7 @@ class LockedChildren:
         return planned_child(definition, values.resources, row, wanted, nested)
 
     def _is_done(self, after: StackRecord) -> bool:
-        """Return True if an update of the stack to its own definition has nothing to do, at any depth."""
+        """Return True if the stack and its tree match their own definitions."""
         definition, rows = self._definitions.of(after), self._store.resources.of(after.id)
         if sorted(row.name for row in rows) != sorted(definition.resources):
             return False

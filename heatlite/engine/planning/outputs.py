@@ -72,7 +72,10 @@ class StackReader:
         return self._masks(context, stack, cache(lambda: self._find_in_memory(stack)))
 
     def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
-        """Return the mask of one resource for a caller, as `masks`. Reads the rows that it needs."""
+        """Return the mask of one resource for a caller, as `masks`.
+
+        Reads the rows that it needs.
+        """
         return self._masks(context, stack, lambda: self._find_rows(stack))(name)
 
     def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
@@ -187,9 +190,10 @@ class StackReader:
         return found if isinstance(found, dict) else row.metadata
 
     def required_by(self, stack: StackRecord, name: str) -> Sequence[str]:
-        """Return the names of the resources that require a resource directly, in the template's order, as Heat does.
+        """Return the names of the resources that require a resource directly.
 
-        Empty if the template can no longer be read because a type or a file has gone.
+        They are in the template's order, as in Heat. Empty if the template can no longer be read because a type or a
+        file has gone.
         """
         try:
             return self._definitions.required_by(stack).get(name, ())

@@ -175,7 +175,7 @@ class Plan:
 
 
 def waiting(steps: Iterable[Step]) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Return the number of steps that each step waits for, and the steps that wait for each."""
+    """Return the number of open requirements of each step, and each step's dependents."""
     open_count: dict[str, int] = {}
     dependents: dict[str, list[str]] = {}
     for step in steps:

@@ -167,9 +167,10 @@ def removable(
     chosen: Mapping[str, ResourceRecord],
     phase: str,
 ) -> list[ResourceRecord]:
-    """Return the rows that the clean-up may delete; after a restricted update those of replaced resources only.
+    """Return the rows that the clean-up may delete.
 
-    An earlier attempt may have replaced them: such a row was created in the same `phase`.
+    After a restricted update these are the rows of replaced resources only. An earlier attempt may have replaced them:
+    such a row was created in the same `phase`.
     """
     if selection is None or selection.compares:
         return [*rows]

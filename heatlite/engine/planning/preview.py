@@ -53,7 +53,7 @@ class PreviewItem:
 
 
 class _LevelValues(PlannedValues):
-    """Planned values that look into nested stacks: outputs that an update keeps are known."""
+    """Planned values that know the outputs of nested stacks which an update keeps."""
 
     def __init__(self, level: "StackPreview", resources: ResourceFactory) -> None:
         super().__init__(resources)
@@ -366,15 +366,15 @@ class StackPreview:
         return [*above, *self.definition.secrets()]
 
     def secret_mask(self, name: str) -> Mask:
-        """Return the mask of the secrets that the type of one resource declares, now and after the operation."""
+        """Return the mask of the secrets that a resource's type declares, old and new."""
         levels: list[Level] = [self, *([] if self.current is None else [CurrentLevel(self.current)])]
         return Mask(lambda: [value for level in levels for value in secrets(level, name)])
 
 
 def check_protected(definition: Definition, resources: ResourceFactory) -> None:
-    """Raise DeletionProtected if a change to `definition` would delete or replace a protected object.
+    """Raise DeletionProtected if a change would remove a protected object.
 
-    `resources` are of the stack as it becomes. An unknown value counts as a changed one.
+    `resources` are of the stack as it becomes `definition`. An unknown value counts as a changed one.
     """
     if resources.any_protected:
         found = StackPreview(definition, resources, resources.nested(resources.stack.id)).protected()

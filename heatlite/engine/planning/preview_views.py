@@ -35,7 +35,7 @@ _LISTS = {
 
 
 def changes(preview: StackPreview, nested: bool = False, plan: bool = False) -> Changes:
-    """Return Heat's five lists, with `nested` of the whole tree, and on request the plan."""
+    """Return Heat's five lists, with `nested` of the whole tree; the plan if asked."""
     found: dict[str, list[PreviewResource]] = {}
     for item in preview.items(nested):
         if not item.is_leftover:

@@ -15,9 +15,9 @@ COMMIT_SHARE = 64
 
 
 class TreeBudget:
-    """Counts the size that one walk adds to its tree, in characters of JSON, against `max_stack_data`.
+    """Counts the size that one walk adds to its tree, against `max_stack_data`.
 
-    The rest of the tree is read again after each commit.
+    Sizes are in characters of JSON. The rest of the tree is read again after each commit.
     """
 
     def __init__(self, resources: ResourceFactory) -> None:

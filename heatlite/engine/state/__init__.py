@@ -1,1 +1,1 @@
-"""State that operations share: definitions, values, rules of conflict, writes with their events."""
+"""Shared state of operations: definitions, values, conflict rules, units of work."""

@@ -1,4 +1,4 @@
-"""Accounts of agents in Keystone's stack domain (docs/decisions/0014-delegation.md)."""
+"""Accounts of agents in Keystone's stack domain (docs/decisions/0014)."""
 
 import logging
 import secrets

@@ -152,7 +152,7 @@ def _maintenance(
 
 
 def _has_begun(action: ActionRecord) -> bool:
-    """True if the action has started, even if it is parked waiting for nested stacks or nodes."""
+    """True if the action has started, even if it is parked."""
     return action.status is ActionStatus.RUNNING or action.started_at is not None
 
 
@@ -194,7 +194,10 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
 
 
 def _locked_text(operation: Operation, stack: StackRecord) -> str:
-    """Return the text of a refusal: level, times, author and reason of the lock, and the commands that lift it."""
+    """Return the text of a refusal: the lock, and the commands that lift it.
+
+    It has level, times, author and reason of the lock.
+    """
     now = state(stack.verb, stack.status)
     text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
     lock = stack.lock

@@ -114,8 +114,8 @@ class Definitions:
 def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> list[object]:
     """Return the values to redact in texts about a stack.
 
-    These are the passwords of its tree's accounts, and the values of hidden parameters: its own, those of its rollback
-    target, and those of its ancestors and descendants.
+    These are the passwords of its tree's accounts, and the values of hidden parameters. The latter are its own, those
+    of its rollback target, and those of its ancestors and descendants.
     """
     found: list[object] = [*store.accounts.passwords(stack.root_id or stack.id)]
     for one in (stack, *store.stacks.ancestors(stack)):

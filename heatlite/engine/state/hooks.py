@@ -1,4 +1,4 @@
-"""Hooks at which a resource waits: their names, texts and rules (docs/decisions/0010)."""
+"""Hooks of resources: names, texts and rules (docs/decisions/0010)."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,6 @@
 """The mailbox that resources see (`plugin.ports.Mailbox`), over the store."""
 
+from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.store.store import Store
 
@@ -7,8 +8,9 @@ from heatlite.store.store import Store
 class StoredMailbox:
     """Mailbox in the store. Each change is a transaction, or part of the thread's."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
 
     def read(self, address: str) -> dict[str, Json]:
         return self._store.messages.read(address)
@@ -18,7 +20,7 @@ class StoredMailbox:
 
     def put(self, address: str, key: str, content: Json) -> None:
         with self._store.transaction():
-            self._store.messages.put(address, key, content)
+            self._store.messages.put(address, key, content, self._clock.now())
 
     def clear(self, address: str) -> None:
         with self._store.transaction():

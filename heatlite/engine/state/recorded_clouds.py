@@ -1,4 +1,4 @@
-"""Recorded clouds of stacks against the configured one (docs/decisions/0023-recorded-cloud.md)."""
+"""Recorded clouds of stacks against the configured one (docs/decisions/0023)."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Resources of a stack: objects of their types, the values that templates see, and views of nested stacks.
+"""Resources of a stack, their values in templates, and views of nested stacks.
 
 The three need each other: a resource may ask for its nested stack, whose outputs are values of its resources.
 """
@@ -157,7 +157,7 @@ class ResourceFactory:
         return self.types.get(resource.mapped_type)
 
     def may_have_accounts(self, definition: Definition) -> bool:
-        """Return True if a resource of the definition may get an account, which is a secret of its stack."""
+        """Return True if a resource of the definition may get an account, a secret."""
         if self._engine.accounts is None:
             return False
         return may_want(self.types, {one.mapped_type for one in definition.resources.values()})
@@ -205,7 +205,7 @@ class ResourceFactory:
         return self.nested(row.physical_id) if issubclass(self.type_of(row), StackResource) else None
 
     def within(self, stack: StackRecord) -> "ResourceFactory":
-        """Return a factory for the stack as it becomes, or for one nested in it, with the same observations."""
+        """Return a factory with the same observations for a nested or changed stack."""
         found = ResourceFactory(stack, self._engine)
         found._observed = self._observed
         return found
@@ -228,14 +228,14 @@ class ResourceFactory:
         return None if view is None else first_within(store, [view.stack, *store.stacks.descendants(view.stack)])
 
     def any_failed_within(self, row: ResourceRecord) -> bool:
-        """Return True if a resource in the row's nested stack, at any depth, has failed or is marked."""
+        """Return True if a resource in the row's nested tree has failed or is marked."""
         view, store = self.nested_of(row), self._engine.store
         if view is None:
             return False
         return store.resources.any_failed([view.id, *(below.id for below in store.stacks.descendants(view.stack))])
 
     def members(self, row: ResourceRecord) -> Iterator[Resource[Schema]]:
-        """Yield the resources in a row's nested stack, at any depth, without those under a maintenance lock."""
+        """Yield the resources in a row's nested tree, without those under a lock."""
         view = self.nested_of(row)
         if view is None or view.stack.lock is not None:
             return
@@ -337,7 +337,10 @@ def _no_nested() -> None:
 
 
 class Values:
-    """Values of resources in template functions (`template.expression.Scope`), from one row for each name."""
+    """Values of resources in template functions, from one row for each name.
+
+    Implements `template.expression.Scope`.
+    """
 
     def __init__(self, resources: ResourceFactory, rows: Mapping[str, ResourceRecord]) -> None:
         self.resources = resources
@@ -486,7 +489,7 @@ class MemberView:
 def inherited(
     definition: Definition, row: ResourceRecord, update_policy: JsonMap, parameters: Mapping[str, Json]
 ) -> tuple[Environment, JsonMap]:
-    """Return the environment of a resource's nested stack, and the values of ``resource_facade`` there."""
+    """Return a nested stack's environment and its values of ``resource_facade``."""
     target = definition.mapping.target(row.name, definition.resources[row.name].type)
     facade: JsonMap = {
         "metadata": row.metadata,

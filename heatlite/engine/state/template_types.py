@@ -21,7 +21,7 @@ MAX_PROVIDERS = 512
 
 
 class TemplateResource(StackResource[Schema]):
-    """A resource whose type is a template: parameters are its properties, outputs its attributes."""
+    """Resource of a template type: parameters are properties, outputs attributes."""
 
     provider: ClassVar[Provider]
     any_attribute = True
@@ -42,7 +42,7 @@ class TemplateResource(StackResource[Schema]):
         return self.attribute_at(name, ())
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """Return an output, or the value that ``resource.<name>`` and the following steps lead to within."""
+        """Return an output, or a value within the nested stack by ``resource.<name>``."""
         nested = self.nested
         if nested is None or name == "show":
             return None

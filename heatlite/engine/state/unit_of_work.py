@@ -1,4 +1,4 @@
-"""Collect the rows and events of one tick, which are written together or not at all."""
+"""Unit of work: the rows and events of one tick, which are written together."""
 
 from dataclasses import dataclass, replace
 
@@ -63,8 +63,8 @@ def row_with_state(
 
     `phase`: that of the action that changes it; None: no action does.
 
-    A check or a mark keeps the state of a resource that had failed or was never created (`before_check`): taking the
-    mark back must not make it look healthy.
+    A check or a mark keeps the state of a resource that had failed or was never created (`before_check`). So taking the
+    mark back does not make it look healthy.
     """
     before_check = row.before_check if verb in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) else None
     if verb is Verb.CHECK and status is Status.COMPLETE:
@@ -95,7 +95,7 @@ class Writes:
 
 
 class UnitOfWork:
-    """The rows of one stack in memory, with the changes and events that are not written yet."""
+    """The rows of one stack in memory, with unwritten changes and events."""
 
     def __init__(self, rows: list[ResourceRecord]) -> None:
         self.rows = {row.id: row for row in rows}

@@ -1,4 +1,4 @@
-"""Values without their resources: rows that stand for a name, and values that may hold UNKNOWN."""
+"""Helpers for values: current rows by name, values that may hold UNKNOWN."""
 
 from collections.abc import Iterable, Mapping
 

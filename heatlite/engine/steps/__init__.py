@@ -1,1 +1,1 @@
-"""The walk over a plan: one resource at a time, with nested stacks, hooks and retries."""
+"""Walks over plans, step by step, with nested stacks, hooks and retries."""

@@ -1,4 +1,4 @@
-"""Breakpoints and lifecycle hooks, at which a resource waits until a caller clears them.
+"""Breakpoints and lifecycle hooks: a resource waits until a caller clears them.
 
 A lifecycle hook delays a deletion in an update and has a timeout (docs/decisions/0010-lifecycle-hooks.md). The row's
 token keeps a hook that was reached, so that the wait survives a crash. Clearing is a message to the action. It stays
@@ -21,9 +21,9 @@ MAX_NAMED = 10
 
 
 def parked_as(waits: Sequence[HookWait]) -> tuple[ActionStatus, float | None, str]:
-    """Return the status of an action that parks while these waits last, the end of the first timeout, and a reason.
+    """Return the status, the wake-up time and the reason of an action that parks.
 
-    A lifecycle hook decides the status, whatever else the action waits for.
+    The time is that of the first timeout. A lifecycle hook decides the status, whatever else the action waits for.
     """
     ends = [until for wait in waits if (until := waits_until(wait.row)) is not None]
     at_hook = any(wait.hook == PRE_DELETE for wait in waits)
@@ -44,7 +44,10 @@ class Breakpoints:
         self._environment = Environment()
 
     def start(self, verb: Verb, environment: Environment) -> None:
-        """Set the stack's operation and the environment with its hooks. Raises DatabaseUnavailable."""
+        """Set the stack's operation and the environment with its hooks.
+
+        Raises DatabaseUnavailable.
+        """
         self._verb, self._environment = verb, environment
         if self._any:
             self._cleared = frozenset(self._messages.read(self._action.id))
@@ -54,7 +57,7 @@ class Breakpoints:
         return bool(self._environment.resource_registry.get("resources"))
 
     def reached(self, hook: str, row: ResourceRecord, now: float) -> JsonMap | None:
-        """Return the token of a resource that waits at the hook from now on; None if it does not wait."""
+        """Return the token of a resource that now waits at the hook; None: no wait."""
         is_set = hook in self._environment.hooks(row.name) and self._verb in STOPS_IN[hook]
         timeout = None if is_set else self._lifecycle_timeout(hook, row)
         if not is_set and timeout is None or self.is_cleared(hook, row):
@@ -69,7 +72,10 @@ class Breakpoints:
         return token
 
     def _lifecycle_timeout(self, hook: str, row: ResourceRecord) -> float | None:
-        """Return the seconds for which an update delays a deletion. A broken resource is not delayed."""
+        """Return the seconds for which an update delays a deletion.
+
+        A broken resource is not delayed.
+        """
         if hook != PRE_DELETE or self._verb not in CONVERGING:
             return None
         is_well = row.status is Status.COMPLETE and row.physical_id is not None
@@ -85,7 +91,10 @@ class Breakpoints:
             self._messages.clear(self._action.id)
 
     def over(self, waits: Sequence[HookWait], now: float) -> list[HookWait]:
-        """Return the waits whose hook was cleared or whose timeout has passed. Raises DatabaseUnavailable."""
+        """Return the waits that were cleared or have timed out.
+
+        Raises DatabaseUnavailable.
+        """
         if not waits:
             return []
         self._cleared = frozenset(self._messages.read(self._action.id))

@@ -64,5 +64,5 @@ class Calls:
         self._unwritten = {call: before for call, before in self._unwritten.items() if call in self.running}
 
     def unwritten(self) -> list[HandlerCall]:
-        """Return the calls that have made an object whose id no row holds. No call may run."""
+        """Return the calls with an object whose id no row holds. No call may run."""
         return [call for call, before in self._unwritten.items() if call.resource.physical_id not in (None, before)]

@@ -60,7 +60,7 @@ class ChildWaits:
     # -- orders ------------------------------------------------------------------------------------
 
     def begin(self, operation: NestedOperation) -> None:
-        """Wait for the action that an earlier attempt has ordered, or place the first order."""
+        """Wait for the action of an earlier attempt, or place the first order."""
         ordered = operation.action_id
         if operation.is_recorded:  # its row has no token
             derived = partial(self._children.derived, operation.resource.physical_id)
@@ -156,7 +156,7 @@ class ChildWaits:
             self._send(control, action_ids)
 
     def running(self) -> list[str]:
-        """Return the ids of the actions that any attempt has ordered and that have not ended."""
+        """Return the ids of unfinished actions, ordered by any attempt."""
         return retry_while_unavailable(self._clock, self._children.running)
 
     def stop_all(self, action_ids: Sequence[str]) -> None:

@@ -116,7 +116,7 @@ class Children:
         return Order(stack, action, view is None, template, bound, child.pause, size)
 
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
-        """Return the inputs that an action on a nested stack has from the action on its parent."""
+        """Return the inputs of a derived action, taken from those of its parent's."""
         own = self._action.inputs
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
@@ -130,7 +130,7 @@ class Children:
         return ActionInputs(converge=own.converge, level=own.level, snapshot=own.snapshot)
 
     def _only_leads(self, operation: NestedOperation) -> bool:
-        """Return True if a repair of something within is all that an update brings: the definition stays."""
+        """Return True if an update brings only a repair within: the definition stays."""
         row, wanted = operation.row, operation.wanted
         is_restricted = self._action.inputs.heal is not None and operation.verb is Verb.UPDATE
         return is_restricted and wanted is not None and not follows(row, wanted)

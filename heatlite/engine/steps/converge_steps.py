@@ -1,4 +1,4 @@
-"""Begin the steps of a converge: evaluate the values, decide, and create, update or replace."""
+"""Steps of a converge: evaluate values, decide, and create, update or replace."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ CHANGES_ROW = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE, Outc
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of a converge step, or the reason why its values cannot be evaluated."""
+    """The decision of a converge step, or the error of its values."""
 
     wanted: Wanted | None = None
     decision: Decision | None = None
@@ -59,7 +59,7 @@ class ConvergeSteps:
         self._values = Values(resources, rows.chosen)
 
     def start(self, definition: Definition, plan: Plan) -> None:
-        """Take over the rows that the plan keeps, and insert a row for every object that it makes.
+        """Adopt the rows that the plan keeps, and insert rows for new objects.
 
         A resource whose step never begins stays INIT_COMPLETE, as in Heat.
         """
@@ -160,7 +160,7 @@ class ConvergeSteps:
             return Verdict(choice.wanted, choice.decision)
         except DatabaseUnavailable:
             raise
-        except Exception as error:  # whatever a type or a function raises fails this resource only
+        except Exception as error:  # an error of a type or a function fails this resource only
             log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
             return Verdict(failure=failure_text(name, error))
 

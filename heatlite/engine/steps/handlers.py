@@ -41,7 +41,7 @@ MAX_FAILURE = 10_000
 
 
 def advance(call: HandlerCall) -> None:
-    """Call the next handler or check once and record the result in `call`. Raises nothing."""
+    """Call the next handler or check once, with the result in `call`. Raises nothing."""
     with about(resource=call.row.name):
         _advance(call)
 
@@ -86,7 +86,7 @@ def fail_with(execution: StepExecution, error: Exception, is_transient: bool = F
 
 
 def _waits_for_service(call: HandlerCall) -> bool:
-    """Return whether to repeat the call later. The unanswered request may have taken effect."""
+    """Return True to repeat the call later. The lost request may have taken effect."""
     now = call.resource.facts.now()
     if call.outage_since is None:
         call.outage_since = now
@@ -98,7 +98,7 @@ def _waits_for_service(call: HandlerCall) -> bool:
 
 
 def give_up(execution: StepExecution, why: str) -> None:
-    """Fail an execution that nothing waits for any longer, and let its type cancel it. Raises nothing."""
+    """Fail an abandoned execution, and let its type cancel it. Raises nothing."""
     was_called = execution.phase is Phase.CHECKING
     execution.fail(why, why if execution.verb is Verb.CHECK else "")
     try:
@@ -109,7 +109,10 @@ def give_up(execution: StepExecution, why: str) -> None:
 
 
 def _drop_unstorable(call: HandlerCall) -> None:
-    """Fail a call that leaves anything but text and JSON, before it breaks the commit of others."""
+    """Fail a call with results other than text and JSON.
+
+    They would break the commit of all others.
+    """
     facts, row = call.resource.facts, call.row
     try:
         if facts.physical_id is not None and not isinstance(facts.physical_id, str):
@@ -174,7 +177,10 @@ def _call_handler(call: HandlerCall) -> Json:
 
 
 def _compare(call: HandlerCall) -> None:
-    """Note where the object differs from its row. A difference is no failure; a missing object is."""
+    """Record differences between object and row.
+
+    A difference is no failure; a missing object is.
+    """
     resource, schema = call.resource, call.resource.schema
     stored, live = resource.facts.properties, live_values(resource)
     if live is None:
@@ -191,8 +197,10 @@ def _compare(call: HandlerCall) -> None:
 def _check(call: HandlerCall) -> None:
     answer = _call_check(call)
     if not isinstance(answer, bool):
+        call.awaits = call.resource.awaited_address()
         call.pause = max(0.0, answer)
         return
+    call.awaits = None
     if answer:
         call.phase = Phase.DONE
     call.pause = min(MAX_PAUSE, max(FIRST_PAUSE, call.pause * 2))

@@ -93,7 +93,7 @@ class OperationSteps:
         return self.ended(step, row, Verb.CHECK, f"{row.name}: {row.status_reason}")
 
     def _is_marked(self, row: ResourceRecord) -> bool:
-        """Return whether the resource of a nested stack is CHECK_FAILED by a mark on itself."""
+        """Return True if a nested stack's resource is CHECK_FAILED by its own mark."""
         if row.status is not Status.FAILED or not issubclass(self._resources.type_of(row), StackResource):
             return False
         nested = self._resources.nested(row.physical_id)
@@ -148,7 +148,10 @@ class OperationSteps:
     # -- executions --------------------------------------------------------------------------------
 
     def begin(self, step: Step, row: ResourceRecord, verb: Verb, skip: bool = False) -> HandlerCall | NestedOperation:
-        """Write the intent of a call, or resume an interrupted one. Done at once if there is nothing to call."""
+        """Write the intent of a call, or resume an interrupted one.
+
+        The execution is done at once if there is nothing to call.
+        """
         interrupted = row.verb is verb and row.status is Status.IN_PROGRESS
         if not interrupted:
             row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
@@ -167,7 +170,7 @@ class OperationSteps:
         wanted: Wanted | None = None,
         done: bool = False,
     ) -> HandlerCall | NestedOperation:
-        """Return the execution of a step: an operation on a nested stack, or the call of a handler."""
+        """Return the execution of a step: a nested operation or a handler call."""
         phase = Phase.DONE if done else Phase.READY
         if isinstance(resource, StackResource):
             return NestedOperation(step, row, resource, verb, wanted, phase)

@@ -1,4 +1,4 @@
-"""Remove orphans: objects that handlers made for an attempt that had lost its action.
+"""Orphans: objects that handlers made for an attempt that had lost its action.
 
 A worker may be fenced while its handlers run, and then cannot write the ids of their objects. The action's new owner
 finds such an object by name, or makes another. The fenced worker removes the objects that no row knows.
@@ -31,7 +31,7 @@ class Orphans:
         self._project = project
 
     def remove(self, calls: Sequence[HandlerCall], stopping: threading.Event) -> None:
-        """Remove the objects of these calls that no row knows, once no other attempt looks for them.
+        """Remove the objects of these calls that no row or attempt knows.
 
         Logs objects that cannot be removed, or not before this engine is `stopping`.
         """

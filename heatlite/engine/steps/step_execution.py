@@ -128,6 +128,8 @@ class HandlerCall(StepExecution):
     """The handler's answer, for its check."""
     pause: float = 0.0
     """Seconds until the next call of the check."""
+    awaits: str | None = None
+    """The address of a mailbox whose next message ends the pause."""
     outage_since: float | None = None
     """The time since which a service of the handler is unreachable: seconds since the epoch."""
     retry: Retry = field(default_factory=Retry)

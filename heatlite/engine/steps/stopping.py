@@ -48,7 +48,7 @@ def aborted_text(verb: Verb, stop: Stop) -> str:
 
 
 class Stopping:
-    """The state of stopping of one execution: a failure, the deadline, or a control of the action.
+    """State of stopping: a failure, the deadline, or a control of the action.
 
     `asked` reads the control from the action's row and raises Fenced if another worker has the action. Controls that
     other threads have read may be out of date, above all after a rollback has begun.
@@ -115,7 +115,7 @@ class Stopping:
         self.failures += stopped.failures
 
     def finish_making(self) -> None:
-        """Note that all that was wanted exists. A failed clean-up is no reason for a rollback."""
+        """Note that all objects exist. A failed clean-up causes no rollback."""
         self.is_made, self.rolls_back = True, False
 
     def restart(self, deadline: float | None) -> None:
@@ -126,7 +126,7 @@ class Stopping:
         self.failures.clear()
 
     def notify(self) -> None:
-        """Have the control read again: it has changed, or the lease was lost (from any thread)."""
+        """Read the control again: it has changed, or the lease is lost (any thread)."""
         self._is_notified = True
 
     def poll_control(self) -> None:
@@ -184,7 +184,7 @@ class Stopping:
 
     @property
     def takes_up(self) -> bool:
-        """True if the operation stops but completes the steps that an earlier attempt has begun."""
+        """True if the operation stops after the steps that an earlier attempt has begun."""
         return self.gives_up and self.cause not in AT_ONCE
 
     @property
@@ -193,10 +193,10 @@ class Stopping:
         return self.patience_ends is not None and self._clock.now() >= self.patience_ends
 
     def must_abort(self, execution: StepExecution) -> bool:
-        """Return whether to abandon an execution that has begun.
+        """Return True to abandon a running execution.
 
-        A rollback removes a half-made object, and the next operation makes it anew after a cancel. A change in place is
-        better completed.
+        A rollback removes a half-made object, and after a cancel the next operation creates it again. A change in place
+        is better completed.
         """
         if self.cause in AT_ONCE or execution.is_delayed or self.is_late:
             return True

@@ -1,4 +1,4 @@
-"""Continue and end the executions of steps: their rows, their events, and the executions that follow."""
+"""Ends of step executions: their rows, events, and the executions that follow."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,7 +66,7 @@ class Transitions:
         return self.rows.definition
 
     def continues(self, step: Step) -> bool:
-        """Return whether to begin a step although the walk stops: an earlier attempt has begun it."""
+        """Return True to begin a step in a stopped walk: an earlier attempt has begun it."""
         if step.outcome in CONVERGING:
             return self.converging.continues(step)
         row = self.rows.of(step)
@@ -84,7 +84,10 @@ class Transitions:
             self.rows.save(operation.row)
 
     def note_progress(self, call: HandlerCall) -> bool:
-        """Write what the handler keeps, if that is new. Return whether the next call has to wait for the commit."""
+        """Write the handler's new token and data.
+
+        Returns True if the next call must wait for the commit.
+        """
         row, resource = call.row, call.resource
         if call.phase is Phase.READY:
             # A survey, or an unreachable service: the handler is called again, also after a crash.
@@ -107,7 +110,7 @@ class Transitions:
     # -- end ---------------------------------------------------------------------------------------
 
     def finish(self, execution: StepExecution) -> StepExecution | None:
-        """Write the end of an execution. Returns the execution that follows before any dependent step begins."""
+        """Write the end of an execution. Returns the one that follows for the same step."""
         if isinstance(execution, HookWait):
             return self._leave_hook(execution)
         if execution.is_recorded:
@@ -193,7 +196,10 @@ class Transitions:
         return None
 
     def _finish_unlock(self, row: ResourceRecord, note: str) -> None:
-        """Restore the failure or the suspension from before the lock; any other state becomes UNLOCK_COMPLETE."""
+        """Restore the failure or the suspension from before the lock.
+
+        Any other state becomes UNLOCK_COMPLETE.
+        """
         before = row.before_lock
         if before is not None and (before.status is not Status.COMPLETE or before.verb is Verb.SUSPEND):
             row = replace(row, before_lock=None)
@@ -275,7 +281,7 @@ class Transitions:
             self._remove(row)
 
     def settle_leftovers(self, stop: Stop | None) -> None:
-        """Fail what an earlier attempt left in progress and this one has stopped too soon to take up."""
+        """Fail steps of an earlier attempt that this one was stopped too soon to resume."""
         if stop is None:
             return
         for row in [*self.rows.unit_of_work.rows.values()]:
@@ -293,7 +299,10 @@ class Transitions:
             self.rows.delete(row)
 
     def left_behind(self, row: ResourceRecord) -> list[str]:
-        """Return the objects of the row that stay when its stack is deleted: ``db (OS::Trove::Instance, id)``."""
+        """Return the row's objects that stay when its stack is deleted.
+
+        The form is ``db (OS::Trove::Instance, id)``.
+        """
         if row.status_reason.startswith(LEFT):
             return [f"{row.name}.{left}" for left in row.status_reason[len(LEFT) :].split("; ")]
         gone = row.verb is Verb.DELETE and row.status is Status.COMPLETE and row.deletion_policy.lower() != "retain"
@@ -304,7 +313,7 @@ class Transitions:
     # -- retries -----------------------------------------------------------------------------------
 
     def _retry(self, call: HandlerCall) -> HandlerCall | None:
-        """Return the clean-up before the next attempt, or that attempt; None if there is none."""
+        """Return the next attempt or its clean-up; None if there is none."""
         retry, failure = call.retry, call.failure
         row = replace(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
         if failure is None:

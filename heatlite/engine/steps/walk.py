@@ -62,6 +62,7 @@ class Walker:
         self._pauses: list[tuple[float, int, HandlerCall | NestedOperation]] = []
         self._held: list[HookWait] = []
         self._sequence = itertools.count()
+        self._has_mail = False
         self._goes_on = False
         self._optional = False
         self._ready: deque[str] = deque()
@@ -79,6 +80,11 @@ class Walker:
         """Wake the walk: an event that it may wait for has happened."""
         self._wakeup.set()
 
+    def deliver(self) -> None:
+        """Wake the walk: a message has arrived at an address that it waits for."""
+        self._has_mail = True
+        self._wakeup.set()
+
     def drain(self) -> None:
         """Stop at the next tick and leave everything to another engine."""
         self._stopping.drain()
@@ -88,6 +94,12 @@ class Walker:
     def awaits_nested(self) -> bool:
         """True if the walk waits for nested stacks, in which another process may work."""
         return bool(self._children) or self._stopping.stop is not None
+
+    @property
+    def awaited_addresses(self) -> frozenset[str]:
+        """The addresses of mailboxes whose next message ends a pause."""
+        calls = (execution for _, _, execution in self._pauses if isinstance(execution, HandlerCall))
+        return frozenset(call.awaits for call in calls if call.awaits is not None)
 
     @property
     def is_nudged(self) -> bool:
@@ -196,7 +208,7 @@ class Walker:
             self._give_up(execution)
 
     def _go_on(self, execution: StepExecution) -> None:
-        """Continue an execution: a quick handler at once, any other after the commit of its intent."""
+        """Continue an execution: quick handlers at once, others after their intent."""
         match execution:
             case _ if execution.has_ended:
                 self._settle(execution)
@@ -217,7 +229,7 @@ class Walker:
                 raise AssertionError(f"{execution} has not ended and waits for nothing")
 
     def _call(self, call: HandlerCall) -> None:
-        """Call the next handler or check: a quick one here, any other in a thread of the pool."""
+        """Call the next handler or check: quick ones here, others in the pool."""
         if call.is_quick:
             self._calls.advance(call)
             self._take_result(call)
@@ -229,6 +241,9 @@ class Walker:
             self._take_result(call)
         if self._stopping.pauses:
             return
+        if self._has_mail:
+            self._has_mail = False
+            self._end_pauses_for_messages()
         now = self._clock.now()
         while self._pauses and self._pauses[0][0] <= now and self._stopping.stop is not Stop.DRAIN:
             execution = heapq.heappop(self._pauses)[2]
@@ -236,6 +251,13 @@ class Walker:
                 self._children.place_delayed(execution)
             else:
                 self._call(execution)
+
+    def _end_pauses_for_messages(self) -> None:
+        self._pauses = [
+            (0.0 if isinstance(execution, HandlerCall) and execution.awaits else until, number, execution)
+            for until, number, execution in self._pauses
+        ]
+        heapq.heapify(self._pauses)
 
     def _take_result(self, call: HandlerCall) -> None:
         if call.has_ended:
@@ -280,7 +302,7 @@ class Walker:
                 self._ready.append(key)
 
     def _check_hooks(self) -> None:
-        """Continue the resources whose hooks were cleared. While the walk stops, they go on waiting."""
+        """Continue the resources whose hooks were cleared, unless the walk stops."""
         now = self._clock.now()
         over = retry_while_unavailable(self._clock, partial(self._transitions.breakpoints.over, self._held, now))
         self._held = [wait for wait in self._held if wait not in over]
@@ -294,9 +316,9 @@ class Walker:
     # -- suspension --------------------------------------------------------------------------------
 
     def wait_out(self) -> Iterator[float | None]:
-        """Wait for actions on nested stacks that an earlier attempt has ordered and this one has not taken up.
+        """Wait for orders of an earlier attempt that this one has not resumed.
 
-        Nothing then runs in them after the end of the operation. Yields as `walk`.
+        Nothing then runs in nested stacks after the end of the operation. Yields as `walk`.
         """
         while self._stopping.gives_up:
             self._wakeup.clear()
@@ -347,7 +369,10 @@ class Walker:
         return isinstance(execution, NestedOperation) or self._stopping.must_abort(execution)
 
     def _give_up(self, execution: StepExecution) -> None:
-        """Fail an execution. Its row has the reason; the stack's reason stays with the first failure."""
+        """Fail an execution, with the reason in its row.
+
+        The stack's reason stays with the first failure.
+        """
         assert self._stopping.cause is not None
         give_up(execution, aborted_text(execution.verb, self._stopping.cause))
         self._transitions.finish(execution)

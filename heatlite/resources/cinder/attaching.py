@@ -76,7 +76,7 @@ def is_detached(cloud: Cloud, server: str, volume: str) -> bool:
     except CloudNotFound:
         # The server or the attachment is gone; the block storage service will notice that, too.
         return False
-    text = f"server {server} does not let go of volume {volume}: its status is {thing['status']} again"
+    text = f"server {server} does not release volume {volume}: its status is {thing['status']} again"
     raise CloudError("compute.delete_volume_attachment", text)
 
 

@@ -224,6 +224,54 @@ class Route(Schema):
     nexthop: str = prop(custom="ip_addr", doc="The address of the next hop.")
 
 
+class ExtraRouteProps(Schema):
+    router_id: str = prop(find="neutron.router", doc="The router, by name or id.")
+    destination: str = prop(doc="The destination network.")
+    nexthop: str = prop(doc="The address of the next hop.")
+
+
+class ExtraRoute(Link[ExtraRouteProps], type="OS::Neutron::ExtraRoute", kind="network.router"):
+    """An additional route of a router. OS::Neutron::ExtraRouteSet sets several at once.
+
+    The physical id is ``router:destination:nexthop``.
+    """
+
+    support_status = SupportStatus("UNSUPPORTED", None, "Use OS::Neutron::ExtraRouteSet instead.")
+    after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
+    joins = frozenset({"OS::Neutron::RouterInterface"})
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """True for the interfaces and gateways of its router, as in Heat."""
+        return same(own, "router", other, "router")
+
+    def _ask(self, verb: str) -> None:
+        route: JsonMap = {"destination": self.props.destination, "nexthop": self.props.nexthop}
+        self.service(verb, self.props.router_id, {"router": {"routes": [route]}})
+
+    def key(self) -> str:
+        return f"{self.props.router_id}:{self.props.destination}:{self.props.nexthop}"
+
+    def handle_create(self) -> Json:
+        self._ask("add_extra_routes_to_router")
+        self.physical_id = self.key()
+        return None
+
+    def fetch(self) -> JsonMap:
+        """Return the route. Raises CloudNotFound unless the router has it."""
+        route: JsonMap = {"destination": self.props.destination, "nexthop": self.props.nexthop}
+        found = self.map(self.service("get_router", self.props.router_id)).get("routes")
+        if not isinstance(found, list) or route not in found:
+            raise CloudNotFound("network.get_router", f"Router {self.props.router_id} has no route {route}")
+        return route
+
+    def find(self) -> str | None:
+        return None  # adding a route is idempotent
+
+    def undo(self, physical_id: str) -> None:
+        self._ask("remove_extra_routes_from_router")
+
+
 class ExtraRouteSetProps(Schema):
     router: str = prop(find="neutron.router", doc="The router, by name or id.")
     routes: list[Route] = prop([], update=True, doc="The routes; routes from other sources are not touched.")

@@ -116,10 +116,9 @@ class Ports:
         self._data["nics"] = []
         self._data.pop("asked_at", None)
         former = self._server.facts.former()
-        theirs = list(_nics_of(former))
+        theirs = self._matches([nic for nic in _nics_of(former) if nic["made"]], specs)
         for number, spec in enumerate(specs):
-            port = self._wanted_port(number, spec, groups, again, theirs)
-            theirs = [nic for nic in theirs if nic["port"] != port]
+            port = self._wanted_port(number, spec, groups, again, theirs.get(number))
             self.nics.append({"port": port, "made": spec.get("port") is None, "spec": spec})
             if isinstance(former, CloudResource) and any(nic["port"] == port for nic in _nics_of(former)):
                 self._take(port, former)
@@ -131,18 +130,17 @@ class Ports:
         spec: JsonMap,
         groups: list[Json] | None,
         again: bool,
-        theirs: Sequence[JsonMap] = (),
+        theirs: JsonMap | None = None,
         other: Sequence[JsonMap] = (),
     ) -> str:
-        """Return the given port, a port of the replaced server (`theirs`), or a new one.
+        """Return the given port, the matching one of the replaced server (`theirs`), or a new one.
 
         `other` are ports of other networks, which may have the same name.
         """
         if spec.get("port") is not None:
             return str(spec["port"])
-        for nic in theirs:
-            if nic["made"] and _place(cast(JsonMap, nic["spec"])) == _place(spec) and self._is_there(str(nic["port"])):
-                return str(nic["port"])
+        if theirs is not None and self._is_there(str(theirs["port"])):
+            return str(theirs["port"])
         name = f"{self._server.physical_name}-port-{number}"
         if again:
             known = [nic["port"] for nic in other]
@@ -201,7 +199,7 @@ class Ports:
         held = [key for key in self._taken if self._port(key).get("device_id")]
         since = cast(float, self._data.setdefault("asked_at", self._server.facts.now()))
         if held and self._server.facts.now() > since + PATIENCE:
-            text = f"server {self._taken[held[0]]} does not let go of port {held[0]}, which this one is to have"
+            text = f"server {self._taken[held[0]]} does not release port {held[0]}, which this one needs"
             raise CloudError("compute.delete_server_interface", text)
         return not held
 
@@ -276,8 +274,9 @@ class Ports:
         old = self.nics or self._found(before)
         known = [*old, *self._leaving]
         kept: list[JsonMap] = []
+        staying = self._matches(old, after, tagged=True)
         for number, spec in enumerate(after):
-            same = next((nic for nic in old if _same(cast(JsonMap, nic["spec"]), spec, nic)), None)
+            same = staying.get(number)
             if same is not None:
                 old.remove(same)
                 was = cast(JsonMap, same["spec"])
@@ -298,6 +297,37 @@ class Ports:
         self._data["nics"] = cast(Json, kept)
         wants = after[0].get("allocate_network") if after else "auto"
         self._data["allocate"] = wants
+
+    def _matches(self, nics: Sequence[JsonMap], specs: Sequence[JsonMap], tagged: bool = False) -> dict[int, JsonMap]:
+        """Return the ports that stay, by the number of their network.
+
+        As in Heat, a network may be said in other words: then its port has what is said now. Networks said as before
+        come first. With `tagged` the tags have to be the same.
+        """
+        left, found = list(nics), dict[int, JsonMap]()
+        for fits in (_same, self._serves):
+            for number, spec in enumerate(specs):
+                for nic in () if number in found else left:
+                    tags = cast(JsonMap, nic["spec"]).get("tag"), spec.get("tag")
+                    if (not tagged or tags[0] == tags[1]) and fits(nic, spec):
+                        found[number] = nic
+                        left.remove(nic)
+                        break
+        return found
+
+    def _serves(self, nic: JsonMap, spec: JsonMap) -> bool:
+        """Return True if a port is in the network, the subnet and at the address of a specification."""
+        if spec.get("port") is not None or spec.get("allocate_network") is not None:
+            return False
+        try:
+            port = self._port(str(nic["port"]))
+        except CloudNotFound:
+            return False
+        wanted = {"subnet_id": spec.get("subnet"), "ip_address": spec.get("fixed_ip")}
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        held = cast(list[JsonMap], port["fixed_ips"])
+        placed = not wanted or any(wanted.items() <= one.items() for one in held)
+        return placed and spec.get("network") in (None, port["network_id"])
 
     def let_go(self, subnet: Json) -> None:
         """Remove the addresses in a subnet, which is about to be deleted, from the server's own ports."""
@@ -366,10 +396,8 @@ def _place(spec: Mapping[str, Json]) -> list[Json]:
     return [spec.get(name) for name in PORT_KEYS]
 
 
-def _same(was: JsonMap, spec: JsonMap, nic: JsonMap) -> bool:
-    if was.get("tag") != spec.get("tag"):
-        return False
-    return _place(was) == _place(spec) or spec.get("port") == nic["port"]
+def _same(nic: JsonMap, spec: JsonMap) -> bool:
+    return _place(cast(JsonMap, nic["spec"])) == _place(spec) or spec.get("port") == nic["port"]
 
 
 def _extra(spec: Mapping[str, Json]) -> JsonMap:

@@ -8,7 +8,7 @@ from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
 from heatlite.store.database.database import Value
-from heatlite.store.database.sql import marks
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord
 
@@ -175,6 +175,12 @@ class Claims:
         sql = "SELECT id FROM action WHERE status = 'RUNNING' AND owner = ?"
         return [action_id for (action_id,) in self._database.read(sql, (owner,))]
 
+    def count_held_by(self, owner: str) -> int:
+        """Return the number of actions that a worker runs."""
+        sql = "SELECT COUNT(*) FROM action WHERE status = 'RUNNING' AND owner = ?"
+        ((count,),) = self._database.read(sql, (owner,))
+        return int(count)
+
     def control_of(self, action: ActionRecord) -> Control | None:
         """Return the control signal of a held action. Raises Fenced."""
         for (control,) in self._database.read(f"SELECT control FROM action {HELD}", held(action)):
@@ -186,11 +192,28 @@ class Claims:
         sql = "SELECT id, control FROM action WHERE status = 'RUNNING' AND owner = ? AND control IS NOT NULL"
         return {action_id: Control(control) for action_id, control in self._database.read(sql, (owner,))}
 
-    def heartbeat(self, owner: str, action_id: str, until: float) -> None:
-        """Extend the lease of an action that a worker runs.
+    def heartbeat(self, owner: str, action_ids: Collection[str], until: float) -> list[str]:
+        """Extend the leases of actions that a worker runs, and return those whose rows others have locked.
 
-        Call it for one action per transaction: locks on several rows could deadlock with others' lock order.
+        Waiting for several locked rows could deadlock with the lock order of others.
         """
+        taken: set[str] = set()
+        for some in chunks(sorted(action_ids)):
+            held = f"id IN ({marks(some)}) AND status = 'RUNNING' AND owner = ?"
+            if self._skip_locked:
+                sql = f"SELECT id FROM action WHERE {held}{self._skip_locked}"
+                free = [str(found) for (found,) in self._database.read(sql, (*some, owner))]
+            else:
+                free = list(some)
+            if free:
+                held = f"id IN ({marks(free)}) AND status = 'RUNNING' AND owner = ?"
+                sql = f"UPDATE action SET lease_until = ? WHERE {held}"
+                self._database.write(sql, (until, *free, owner))
+            taken.update(free)
+        return [action_id for action_id in action_ids if action_id not in taken]
+
+    def heartbeat_one(self, owner: str, action_id: str, until: float) -> None:
+        """Extend the lease of one action that a worker runs, and wait for its row."""
         sql = "UPDATE action SET lease_until = ? WHERE id = ? AND status = 'RUNNING' AND owner = ?"
         self._database.write(sql, (until, action_id, owner))
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import partial
 
 import peewee
 
@@ -29,15 +30,21 @@ class Messages:
         ((count, stored),) = self._database.select(Row.select(peewee.fn.COUNT(Row.id), length).where(others))
         return int(count), int(stored)
 
-    def put(self, address: str, key: str, content: Json) -> None:
-        """Store a message under its key, in place of the one before."""
+    def changed_since(self, time: float) -> list[str]:
+        """Return the addresses with a message stored since then, in seconds since the epoch."""
+        query = Row.select(Row.address).distinct().where(Row.changed_at >= time)
+        return [str(address) for (address,) in self._database.select(query)]
+
+    def put(self, address: str, key: str, content: Json, now: float) -> None:
+        """Store a message under its key, in place of the one before, and announce it after the commit."""
         digest = _digest(key)
         same = (Row.address == address) & (Row.digest == digest)
         kept = self._encryption.encrypt(dump(content))
         if self._database.select(Row.select(Row.id).where(same)):
-            self._database.change(Row.update(content=kept).where(same))
+            self._database.change(Row.update(content=kept, changed_at=now).where(same))
         else:
-            self._database.change(Row.insert(address=address, digest=digest, key=key, content=kept))
+            self._database.change(Row.insert(address=address, digest=digest, key=key, content=kept, changed_at=now))
+        self._database.after_commit(partial(self._database.listeners.message_stored, address))
 
     def clear(self, address: str) -> None:
         """Remove all messages of an address."""

@@ -165,6 +165,7 @@ class Mail(peewee.Model):
     """SHA-256 of the key, which is too long for an index."""
     key = LongTextField()
     content = EncryptedField()
+    changed_at = peewee.DoubleField(index=True)
 
     class Meta:
         table_name = "mail"

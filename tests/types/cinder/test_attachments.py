@@ -79,7 +79,7 @@ def test_a_server_that_does_not_let_go_is_a_clear_failure(troubled: Callable[...
     cloudy = troubled(build=2, faults=[{"verb": "compute.delete_volume_attachment", "number": 1, "goes": "in-use"}])
     stack = cloudy.made(parts())
     stack = cloudy.put(stack, template(**parts(server="t")))
-    assert "does not let go of volume" in cloudy.row(stack, "a").status_reason
+    assert "does not release volume" in cloudy.row(stack, "a").status_reason
     assert attachments(cloudy, stack, "v") == [("s", "/dev/vdb")]
 
 

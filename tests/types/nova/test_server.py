@@ -287,6 +287,47 @@ class TestNetworks:
         cloudy.delete(stack)
         assert cloudy.count(PORT) == 0
 
+    @pytest.mark.parametrize("data", ["a", "b"], ids=["updated", "replaced"])
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ({"network": "there"}, {"network": "there", "subnet": "there-sub"}),
+            ({"network": "there"}, {"subnet": "there-sub"}),
+            ({"network": "there"}, {"network": "there", "fixed_ip": "10.9.0.2"}),
+            ({"network": "there", "fixed_ip": "10.9.0.9"}, {"network": "there"}),
+            (
+                {"network": "there", "fixed_ip": "10.9.0.9"},
+                {"network": "there", "subnet": "there-sub", "fixed_ip": "10.9.0.9"},
+            ),
+        ],
+    )
+    def test_a_network_said_in_other_words_keeps_its_port(
+        self, cloudy: Cloudy, before: Any, after: Any, data: str
+    ) -> None:
+        network(cloudy)
+        stack = cloudy.made({"vm": server(networks=[before], user_data="a")})
+        port = ask(cloudy, "compute.server_interfaces", id_of(cloudy, stack))[0]["port_id"]
+        held = addresses(cloudy, stack)
+        stack = cloudy.changed(stack, {"vm": server(networks=[after], user_data=data)})
+        assert addresses(cloudy, stack) == held
+        assert ask(cloudy, "compute.server_interfaces", id_of(cloudy, stack))[0]["port_id"] == port
+        cloudy.delete(stack)
+        assert cloudy.count(PORT) == 0
+
+    def test_a_network_said_as_before_keeps_its_port_first(self, cloudy: Cloudy) -> None:
+        network(cloudy)
+        fixed = {"network": "there", "fixed_ip": "10.9.0.9"}
+        stack = cloudy.made({"vm": server(networks=[fixed])})
+        stack = cloudy.changed(stack, {"vm": server(networks=[{"network": "there"}, fixed])})
+        assert sorted(addresses(cloudy, stack)) == ["10.9.0.2", "10.9.0.9"]
+
+    def test_another_address_needs_another_port(self, cloudy: Cloudy) -> None:
+        network(cloudy)
+        stack = cloudy.made({"vm": server(networks=[{"network": "there"}])})
+        stack = cloudy.changed(stack, {"vm": server(networks=[{"network": "there", "fixed_ip": "10.9.0.9"}])})
+        assert addresses(cloudy, stack) == ["10.9.0.9"]
+        assert cloudy.count(PORT) == 1
+
     def test_a_rollback_gives_the_ports_back(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": BUILD, "number": 2, "raises": "refused", "message": "no"}])
         stack = cloudy.made(connected(user_data="a"))

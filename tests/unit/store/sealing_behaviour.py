@@ -69,8 +69,8 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.events.append_many([an_event(stack_id=stack.id, properties=SECRET)])
         store.snapshots.insert(a_snapshot(stack_id=stack.id, data=SECRET))
         store.suppressed.add(a_refusal(stack_id=stack.id, body=SECRET), 1.0)
-        store.messages.put("address", "key", SECRET)
-        store.messages.put("address", "key", [SECRET])
+        store.messages.put("address", "key", SECRET, 1.0)
+        store.messages.put("address", "key", [SECRET], 2.0)
         store.software_configs.insert(config)
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
         store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
@@ -185,7 +185,7 @@ def test_what_looks_encrypted_and_is_not_is_kept_as_it_is(store: Store, url: str
         insert(mine, stack)
         assert mine.stacks.get(stack.id) == stack
         with mine.transaction():
-            mine.messages.put("address", f"{sealed}", "fernet1:x")
+            mine.messages.put("address", f"{sealed}", "fernet1:x", 1.0)
     assert mine.messages.read("address") == {"False": "fernet1:x", "True": "fernet1:x"}
     mine.close()
 

@@ -163,11 +163,15 @@ def test_resource_keys() -> None:
     a = bind(Resources={"a": keys, "b": {"Type": "T"}}).resources["a"]
     assert (a.depends_on, a.deletion_policy, a.update_policy, a.description) == (("b",), "Retain", {"u": 1}, "words")
     assert resolve(a.metadata, Stack()) == {"m": "name"}
-    for key in ("type", "external_id", "ExternalId", "properties"):
-        with pytest.raises(HeatliteError, match=f'"{key}" is not a valid keyword inside a resource definition'):
-            bind(Resources={"a": {"Type": "T", key: "x"}})
-    with pytest.raises(HeatliteError, match='"Condition" is not a valid keyword'):
-        bind(None, HEAT, Resources={"a": {"Type": "T", "Condition": "x"}})
+    for key in ("type", "external_id", "ExternalId", "CreationPolicy", "UpdateReplacePolicy"):
+        (ignored,) = bind(Resources={"a": {"Type": "T", key: "x"}}).findings.ordered()
+        assert (ignored.severity, ignored.path) == ("warning", ("Resources", "a", key))
+        assert ignored.text == f'"{key}" is ignored: it is not a valid keyword inside a resource definition'
+        assert ignored.hint == ('did you mean "Type"?' if key == "type" else "")
+    (ignored,) = bind(None, HEAT, Resources={"a": {"Type": "T", "Condition": "x"}}).findings.ordered()
+    assert ignored.severity == "warning"
+    (ignored,) = bind(Mappings=["zz"], Resources={"a": {"Type": "T"}}).findings.ordered()
+    assert (ignored.severity, ignored.text) == ("warning", 'Mappings: "Mappings" is ignored: it must contain a map.')
     with pytest.raises(HeatliteError, match='Invalid deletion policy "retain"'):
         bind(Resources={"a": {"Type": "T", "DeletionPolicy": "retain"}})
     with pytest.raises(HeatliteError, match="Each resource must contain a Type key"):

@@ -174,8 +174,8 @@ def one(text: str, strict: bool = True, **parameters: Json) -> Problem:
         ),
         (
             "resources: {x: {type: Str, properties: {value: {get_attr: [zz, value]}}}}",
-            "StackValidationFailed",
-            'resources.x.properties.value.get_attr: The specified reference "zz" (in unknown) is incorrect.',
+            "InvalidTemplateReference",
+            'The specified reference "zz" (in x.Properties.value) is incorrect.',
             False,
         ),
         (

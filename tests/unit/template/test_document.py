@@ -53,9 +53,16 @@ def test_versions() -> None:
 
 @pytest.mark.parametrize("empty", [None, {}, []])
 def test_empty_sections(empty: Json) -> None:
-    definition = bind(resources=empty, outputs=empty, parameters=empty, conditions=empty, parameter_groups=empty)
+    definition = bind(resources=empty, outputs=empty, parameters=empty, parameter_groups=empty)
     assert (definition.resources, definition.outputs) == ({}, {})
     assert bind(resources=empty, description=None).template.description == ""
+
+
+@pytest.mark.parametrize("empty", [None, [], "", False])
+def test_conditions_are_a_map_even_if_empty(empty: Json) -> None:
+    told = "Conditions validation error: Condition definitions must be a map."
+    assert fails(conditions=empty).message == told
+    assert bind(conditions={}).resources == {}
 
 
 def test_unknown_sections() -> None:
@@ -82,6 +89,7 @@ def test_unknown_sections() -> None:
             "The p parameter must be assigned to one parameter group only.",
         ),
         ([{"parameters": [5]}], "does not reference a valid parameter"),
+        ([{"parameters": ["OS::stack_name"]}], "The grouped parameter OS::stack_name does not reference"),
     ],
 )
 def test_parameter_groups(groups: Json, told: str) -> None:
@@ -91,7 +99,7 @@ def test_parameter_groups(groups: Json, told: str) -> None:
 
 
 def test_good_parameter_groups() -> None:
-    groups: Json = [{"label": "g", "description": "d", "parameters": ["p", "OS::stack_name"]}]
+    groups: Json = [{"label": "g", "description": "d", "parameters": ["p"]}]
     definition = bind(parameters={"p": {"type": "string", "default": ""}}, parameter_groups=groups)
     assert definition.describe()["ParameterGroups"] == groups
 
@@ -117,9 +125,30 @@ def test_a_resource_with_everything() -> None:
 
 
 def test_a_resource_with_nothing() -> None:
-    x = bind(resources=resource(properties=None, metadata=None, depends_on=None, deletion_policy=None)).resources["x"]
+    x = bind(resources=resource()).resources["x"]
     assert (x.properties, x.metadata, x.depends_on, x.update_policy) == ({}, {}, (), {})
     assert (x.deletion_policy, x.description, x.requires) == ("Delete", "", frozenset())
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("properties", "object"),
+        ("metadata", "object"),
+        ("update_policy", "object"),
+        ("depends_on", "list or string"),
+        ("deletion_policy", "string"),
+        ("description", "string"),
+        ("external_id", "string"),
+    ],
+)
+def test_keys_of_a_resource_are_not_null(key: str, kind: str) -> None:
+    told = f"Resource x {key} type must be {kind}"
+    template = Template({"heat_template_version": LATEST, "resources": resource(**{key: None})})
+    assert fails(resources=resource(**{key: None})).message == told
+    assert fails(conditions={"no": False}, resources=resource(condition="no", **{key: None})).message == told
+    # An earlier release accepted them: such stacks go on.
+    assert template.bind(Environment(), {}, stored=True).resources["x"].properties == {}
 
 
 def test_static_properties_are_not_copied() -> None:
@@ -137,18 +166,15 @@ def test_static_properties_are_not_copied() -> None:
         ({"x": {"type": {"get_param": "p"}}}, "resources.x.type: The type of a resource must be a string"),
         ({"x": {"type": "T", "zz": 1}}, '"zz" is not a valid keyword inside a resource definition'),
         ({"a/b": {"type": "T"}}, 'Resource name may not contain "/"'),
-        (resource(properties=[1]), "resources.x.properties: The properties of a resource must be a map"),
-        (resource(metadata="a"), "resources.x.metadata: The metadata of a resource must be a map"),
-        (resource(update_policy=5), "resources.x.update_policy: The update_policy of a resource must be a map"),
-        (resource(description={"get_param": "p"}), "resources.x.description: The description must be a string"),
-        (resource(depends_on=5), "resources.x.depends_on: A resource must depend on a string or a list of strings"),
-        (
-            resource(depends_on=[["y"]]),
-            "resources.x.depends_on: A resource must depend on a string or a list of strings",
-        ),
+        (resource(properties=[1]), "Resource x properties type must be object"),
+        (resource(metadata="a"), "Resource x metadata type must be object"),
+        (resource(update_policy=5), "Resource x update_policy type must be object"),
+        (resource(description={"get_param": "p"}), "Resource x description type must be string"),
+        (resource(depends_on=5), "Resource x depends_on type must be list or string"),
+        (resource(depends_on=[["y"]]), "Resource x depends_on type must be list or string"),
         (resource(deletion_policy="zz"), 'Invalid deletion policy "zz"'),
         (resource(deletion_policy="RETAIN"), 'Invalid deletion policy "RETAIN"'),
-        (resource(deletion_policy=5), 'Invalid deletion policy "5"'),
+        (resource(deletion_policy=["Delete"]), "Resource x deletion_policy type must be string"),
         (resource(condition="zz"), 'resources.x.condition: Invalid condition "zz"'),
         (resource(condition=5), 'resources.x.condition: Invalid condition "5"'),
     ],
@@ -176,9 +202,30 @@ def test_external_id() -> None:
     given: Json = {"get_param": "id"}
     assert bind(parameters=parameters, resources=resource(external_id=given)).resources["x"].external_id == "abc"
     for wrong in (5, [], {"get_resource": "y"}, {"get_param": "zz"}, ""):
-        assert "resources.x.external_id" in fails(resources=resource(external_id=wrong)).message
+        assert "external_id" in fails(resources=resource(external_id=wrong)).message
+    assert "external_id is empty" in fails(resources=resource(external_id="")).message
     assert isinstance(fails(resources=resource(external_id="a", depends_on="y")), InvalidExternalResourceDependency)
-    assert bind(resources=resource(external_id=None)).resources["x"].external_id is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"properties": {"v": {"list_join": "zz"}}}, "resources.x.properties.v.list_join: Incorrect arguments"),
+        ({"properties": {"v": {"if": ["zzz", 1, 2]}}}, 'Invalid condition "zzz"'),
+        ({"properties": ["zz"]}, "Resource x properties type must be object"),
+        ({"deletion_policy": "zz"}, 'Invalid deletion policy "zz"'),
+        ({"depends_on": 5}, "Resource x depends_on type must be list or string"),
+        ({"properties": {"v": {"get_resource": "zz"}}}, ""),
+        ({"properties": {"v": {"get_param": "zz"}}}, ""),
+        ({"depends_on": "zz"}, ""),
+    ],
+)
+def test_syntax_of_disabled_resources(keys: JsonMap, told: str) -> None:
+    sections: JsonMap = {"conditions": {"no": False}, "resources": resource(condition="no", **keys)}
+    if told:
+        assert told in fails(**sections).message
+    else:
+        assert bind(**sections).disabled == {"x"}
 
 
 def test_a_policy_may_be_a_function() -> None:
