@@ -37,6 +37,8 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "cinder.vtype": Finder("block_storage.find_type", "VolumeType"),
     "designate.zone": Finder("dns.find_zone", "Designate Zone"),
     "glance.image": Finder("image.find_image", "Image"),
+    "ironic.node": Finder("baremetal.find_node", "Node"),
+    "ironic.portgroup": Finder("baremetal.find_port_group", "PortGroup"),
     "keystone.domain": Finder("identity.find_domain", "KeystoneDomain"),
     "keystone.group": Finder("identity.find_group", "KeystoneGroup"),
     "keystone.project": Finder("identity.find_project", "KeystoneProject"),
@@ -44,6 +46,11 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "keystone.role": Finder("identity.find_role", "KeystoneRole"),
     "keystone.service": Finder("identity.find_service", "KeystoneService"),
     "keystone.user": Finder("identity.find_user", "KeystoneUser"),
+    "magnum.cluster_template": Finder("container_infra.find_cluster_template", "ClusterTemplate"),
+    "manila.share_network": Finder("shared_file_system.find_share_network", "ShareNetwork"),
+    "manila.share_snapshot": Finder("shared_file_system.find_share_snapshot", "ShareSnapshot"),
+    "manila.share_type": Finder("shared_file_system.find_share_type", "ShareType"),
+    "mistral.workflow": Finder("workflow.find_workflow", "Workflow"),
     "neutron.address_scope": Finder("network.find_address_scope", "AddressScope"),
     "neutron.flow_classifier": Finder("network.find_sfc_flow_classifier", "FlowClassifier"),
     "neutron.floatingip": Finder("network.find_ip", "FloatingIP"),
@@ -73,6 +80,7 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "octavia.loadbalancer": Finder("load_balancer.find_load_balancer", "LoadBalancer"),
     "octavia.l7policy": Finder("load_balancer.find_l7_policy", "L7Policy"),
     "octavia.pool": Finder("load_balancer.find_pool", "Pool"),
+    "trove.flavor": Finder("database.find_flavor", "Flavor"),
 }
 # fmt: on
 """Finders by the name of the constraint. Constraints that are not listed accept every value."""

@@ -4,7 +4,9 @@ Two tables describe them: `KINDS` has objects with the regular verbs, `CALLS` si
 connection, which brings authentication, catalog, timeouts and errors.
 """
 
+import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +16,7 @@ from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+    from openstack.proxy import Proxy
 
 VERSIONED: Final = re.compile(r"/v\d[\d.]*(/|$)")
 """URL of a catalog that contains the version of the API already."""
@@ -30,8 +33,16 @@ class Service:
 
 SERVICES: Final[Mapping[str, Service]] = {
     "alarming": Service("/v2"),
+    "baremetal": Service("/v1", {"X-OpenStack-Ironic-API-Version": "1.58"}),
+    "container": Service("/v1", {"OpenStack-API-Version": "container 1.12"}),
+    "container_infra": Service("/v1"),
+    "database": Service("/v1.0"),
     "load_balancer": Service("/v2.0"),
+    "messaging": Service("/v2", {"Client-ID": str(uuid.uuid4())}),
     "network": Service("/v2.0"),
+    "reservation": Service("/v1"),
+    "shared_file_system": Service("/v2", {"X-OpenStack-Manila-API-Version": "2.13"}),
+    "workflow": Service("/v2"),
 }
 """Services by the first part of their verbs, which is an SDK's name of their type."""
 
@@ -58,11 +69,26 @@ class Kind:
 
 KINDS: Final[Mapping[str, Kind]] = {
     "alarming.alarm": Kind("/alarms", key="alarm_id"),
+    "baremetal.node": Kind("/nodes", many="nodes", key="uuid"),
+    "baremetal.port": Kind("/ports", many="ports", key="uuid", change="JSON-PATCH"),
+    "baremetal.port_group": Kind("/portgroups", many="portgroups", key="uuid"),
+    "container.container": Kind("/containers", many="containers", key="uuid", change="PATCH"),
+    "container_infra.cluster": Kind("/clusters", many="clusters", key="uuid", change="JSON-PATCH"),
+    "container_infra.cluster_template": Kind(
+        "/clustertemplates", many="clustertemplates", key="uuid", change="JSON-PATCH"
+    ),
+    "database.cluster": Kind("/clusters", "cluster", "clusters"),
+    "database.flavor": Kind("/flavors", "flavor", "flavors"),
+    "database.instance": Kind("/instances", "instance", "instances", change="PATCH"),
     # The SDK gives objects without an id, and sends quotas by old names.
     "load_balancer.availability_zone": Kind(
         "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"
     ),
     "load_balancer.quota": Kind("/lbaas/quotas", "quota", "quotas", key="project_id"),
+    "messaging.queue": Kind("/queues", many="queues", key="name"),
+    "messaging.subscription": Kind(
+        "/queues/{}/subscriptions", many="subscriptions", key="subscription_id", change="PATCH"
+    ),
     "network.fwaas_firewall": Kind("/fw/firewalls", "firewall", "firewalls"),
     "network.fwaas_policy": Kind(
         "/fw/firewall_policies", "firewall_policy", "firewall_policies", plural="fwaas_policies"
@@ -76,6 +102,16 @@ KINDS: Final[Mapping[str, Kind]] = {
         "/metering/metering-label-rules", "metering_label_rule", "metering_label_rules"
     ),
     "network.network_gateway": Kind("/network-gateways", "network_gateway", "network_gateways"),
+    "reservation.host": Kind("/os-hosts", "host", "hosts", bare=True),
+    "reservation.lease": Kind("/leases", "lease", "leases", bare=True),
+    "shared_file_system.security_service": Kind("/security-services", "security_service", "security_services"),
+    "shared_file_system.share": Kind("/shares", "share", "shares"),
+    "shared_file_system.share_network": Kind("/share-networks", "share_network", "share_networks"),
+    "shared_file_system.share_snapshot": Kind("/snapshots", "snapshot", "snapshots"),
+    "shared_file_system.share_type": Kind("/types", "share_type", "share_types"),
+    "workflow.cron_trigger": Kind("/cron_triggers", many="cron_triggers", key="name"),
+    "workflow.execution": Kind("/executions", many="executions"),
+    "workflow.workflow": Kind("/workflows", many="workflows"),
 }
 
 
@@ -86,31 +122,79 @@ class Call:
     method: str
     path: str
     """Path; ``{}`` stands for each argument."""
+    body: str = ""
+    """Attribute that is the whole body; text is sent as it is."""
+    content_type: str = "application/json"
+    in_query: bool = False
+    """True if the attributes are the query, though the method has a body."""
 
 
 CALLS: Final[Mapping[str, Call]] = {
+    "container.attach_container_network": Call("POST", "/containers/{}/network_attach", in_query=True),
+    "container.detach_container_network": Call("POST", "/containers/{}/network_detach", in_query=True),
+    "database.act_on_instance": Call("POST", "/instances/{}/action"),
+    "database.change_user": Call("PUT", "/instances/{}/users/{}"),
+    "database.create_databases": Call("POST", "/instances/{}/databases"),
+    "database.create_users": Call("POST", "/instances/{}/users"),
+    "database.delete_database": Call("DELETE", "/instances/{}/databases/{}"),
+    "database.delete_user": Call("DELETE", "/instances/{}/users/{}"),
+    "database.grant_databases": Call("PUT", "/instances/{}/users/{}/databases"),
+    "database.revoke_database": Call("DELETE", "/instances/{}/users/{}/databases/{}"),
+    "messaging.patch_queue": Call(
+        "PATCH", "/queues/{}", "changes", "application/openstack-messaging-v2.0-json-patch"
+    ),
+    "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
+    "messaging.share_queue": Call("POST", "/queues/{}/share"),
     "network.connect_network_gateway": Call("PUT", "/network-gateways/{}/connect_network"),
     "network.disconnect_network_gateway": Call("PUT", "/network-gateways/{}/disconnect_network"),
+    "shared_file_system.act_on_share": Call("POST", "/shares/{}/action"),
+    "shared_file_system.act_on_share_network": Call("POST", "/share-networks/{}/action"),
+    "shared_file_system.delete_share_type_spec": Call("DELETE", "/types/{}/extra_specs/{}"),
+    "shared_file_system.export_locations": Call("GET", "/shares/{}/export_locations"),
+    "shared_file_system.security_services_of": Call("GET", "/security-services?share_network_id={}"),
+    "shared_file_system.set_share_metadata": Call("PUT", "/shares/{}/metadata"),
+    "shared_file_system.set_share_type_specs": Call("POST", "/types/{}/extra_specs"),
+    "workflow.define_workflow": Call("POST", "/workflows", "definition", "text/plain"),
+    "workflow.executions_of": Call("GET", "/executions"),
+    "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", "text/plain"),
 }
 
 
 def request(
-    connection: "Connection", service: str, method: str, path: str, body: Json = None, **query: Json
+    connection: "Connection",
+    service: str,
+    method: str,
+    path: str,
+    body: Json = None,
+    query: Mapping[str, Json] | None = None,
+    content_type: str = "application/json",
 ) -> JsonMap | list[JsonMap]:
-    """Send a request and return the answer, empty without a body.
+    """Send a request and return the answer, empty if it has no body. Raises the SDK's errors.
 
-    Raises the SDK's errors.
+    A body is sent as JSON unless it is text.
     """
     from openstack.exceptions import raise_from_response
 
-    known = SERVICES[service]
-    adapter = connection.config.get_session_client(service.replace("_", "-"))
+    known, adapter = SERVICES[service], _adapter(connection, service)
     if not VERSIONED.search(adapter.get_endpoint() or ""):
         path = known.version + path
     headers = {"Accept": "application/json", **known.headers}
-    answer = adapter.request(path, method, headers=headers, params=query, json=body)
+    data = None if body is None else body if isinstance(body, str) else json.dumps(body)
+    if data is not None:
+        headers["Content-Type"] = content_type
+    answer = adapter.request(path, method, headers=headers, params=query, data=data)
     raise_from_response(answer)
     return cast(JsonMap | list[JsonMap], answer.json() if answer.content else {})
+
+
+def _adapter(connection: "Connection", service: str) -> "Proxy":
+    return connection.config.get_session_client(service.replace("_", "-"))
+
+
+def _endpoint(service: str, connection: "Connection") -> str:
+    """Return the URL of a service with the version of its API."""
+    url = str(_adapter(connection, service).get_endpoint() or "").rstrip("/")
+    return url if VERSIONED.search(url) else url + SERVICES[service].version
 
 
 class Objects:
@@ -126,29 +210,39 @@ class Objects:
             yield f"{self._service}.{verb}_{self._noun}", getattr(self, verb)
         yield f"{self._service}.{self._kind.plural or f'{self._noun}s'}", self.list
 
-    def _ask(self, connection: "Connection", method: str, path: str, body: Json = None, **query: Json) -> JsonMap:
-        return cast(JsonMap, request(connection, self._service, method, path, body, **query))
+    def _ask(
+        self, connection: "Connection", method: str, path: str, body: Json = None, query: JsonMap | None = None
+    ) -> JsonMap:
+        return cast(JsonMap, request(connection, self._service, method, path, body, query))
 
-    def _one(self, said: JsonMap) -> JsonMap:
-        found = cast(JsonMap, said[self._kind.one] if self._kind.one else said)
-        return {**found, "id": found[self._kind.key]}
+    def _identified(self, thing: JsonMap, asked: str | None = None) -> JsonMap:
+        found = thing.get(self._kind.key, thing.get("id", asked))
+        if found is None:
+            raise KeyError(self._kind.key)
+        return {**thing, "id": found}
+
+    def _inner(self, said: JsonMap) -> JsonMap:
+        return cast(JsonMap, said[self._kind.one]) if self._kind.one else said
 
     def _wrapped(self, attributes: JsonMap) -> Json:
         return {self._kind.one: attributes} if self._kind.one and not self._kind.bare else attributes
 
     def create(self, connection: "Connection", *whole: str, **attributes: Json) -> JsonMap:
         """Create an object."""
-        return self._one(self._ask(connection, "POST", self._kind.path.format(*whole), self._wrapped(attributes)))
+        said = self._ask(connection, "POST", self._kind.path.format(*whole), self._wrapped(attributes))
+        return self._identified(self._inner(said))
 
     def get(self, connection: "Connection", key: str, *whole: str) -> JsonMap:
         """Return an object by its id."""
-        return self._one(self._ask(connection, "GET", f"{self._kind.path.format(*whole)}/{key}"))
+        return self._identified(
+            self._inner(self._ask(connection, "GET", f"{self._kind.path.format(*whole)}/{key}")), key
+        )
 
     def list(self, connection: "Connection", *whole: str, **query: Json) -> list[JsonMap]:
         """List the objects; those that lack the attributes of the query are left out."""
         said = request(connection, self._service, "GET", self._kind.path.format(*whole))
         found = cast(list[JsonMap], said[self._kind.many] if isinstance(said, dict) else said)
-        things = [{**one, "id": one[self._kind.key]} for one in found]
+        things = [self._identified(one) for one in found]
         return [one for one in things if all(one.get(name) == value for name, value in query.items())]
 
     def find(self, connection: "Connection", name_or_id: str) -> JsonMap | None:
@@ -177,18 +271,20 @@ class Objects:
 
     def delete(self, connection: "Connection", key: str, *whole: str, **query: Json) -> None:
         """Delete an object."""
-        self._ask(connection, "DELETE", f"{self._kind.path.format(*whole)}/{key}", **query)
+        self._ask(connection, "DELETE", f"{self._kind.path.format(*whole)}/{key}", query=query)
 
 
 def _send(name: str, connection: "Connection", *arguments: str, **attributes: Json) -> JsonMap | list[JsonMap]:
     call, service = CALLS[name], name.partition(".")[0]
     path = call.path.format(*arguments)
-    if call.method in ("GET", "DELETE"):
-        return request(connection, service, call.method, path, **attributes)
-    return request(connection, service, call.method, path, attributes)
+    if call.in_query or call.method in ("GET", "DELETE"):
+        return request(connection, service, call.method, path, query=attributes)
+    body = attributes[call.body] if call.body else attributes
+    return request(connection, service, call.method, path, body, content_type=call.content_type)
 
 
 OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
     **{verb: carry_out for name, kind in KINDS.items() for verb, carry_out in Objects(name, kind).verbs()},
     **{name: partial(_send, name) for name in CALLS},
+    **{f"{service}.endpoint": partial(_endpoint, service) for service in SERVICES},
 }

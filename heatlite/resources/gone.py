@@ -31,6 +31,7 @@ GONE: Final[Mapping[str, Left]] = {
     "OS::Designate::Domain": Left("10.0.0", "OS::Designate::Zone"),
     "OS::Designate::Record": Left("10.0.0", "OS::Designate::RecordSet"),
     "OS::Glance::Image": Left("22.0.0", "OS::Glance::WebImage"),
+    "OS::Magnum::Bay": Left("11.0.0", "OS::Magnum::Cluster"),
     "OS::Monasca::AlarmDefinition": _MONASCA,
     "OS::Monasca::Notification": _MONASCA,
     "OS::Neutron::HealthMonitor": Left("9.0.0", "OS::Octavia::HealthMonitor"),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tests.clouds.serving import Serving, serving
 
-VERSIONS = {"network": "v2.0"}
+VERSIONS = {"image": "v2", "network": "v2.0"}
 """Versions of the services that the SDK asks for theirs."""
 
 
@@ -19,7 +19,8 @@ class RestServices:
 
     def __init__(self, objects: dict[str, Any], answers: dict[str, Any]) -> None:
         self.shapes = {re.compile(path.replace("*", "[^/]+") + "(?:/([^/]+))?"): objects[path] for path in objects}
-        """Regular expression of a path → how its objects look: `one`, `many`, `key` and `defaults`."""
+        """Regular expression of a path → how its objects look: `one`, `many`, `key`, `defaults`, and
+        what of it `becomes` something else."""
         self.answers = answers
         """``METHOD /path`` → what is said to that."""
         self.asked: list[Any] = []
@@ -53,7 +54,7 @@ class RestServices:
         given = body.get(one, body) if one and isinstance(body, dict) else body
         if key is None:
             self.made += 1
-            thing = {name: f"id-{self.made}", **shape.get("defaults", {}), **given}
+            thing = {name: f"id-{self.made}", **shape.get("defaults", {}), **given, **shape.get("becomes", {})}
             self.things[f"{path}/{thing[name]}"] = thing
         elif path not in self.things:
             return 404, {"message": f"no {key}"}

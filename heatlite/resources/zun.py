@@ -1,0 +1,126 @@
+"""The type of containers."""
+
+from typing import cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import WentToError
+
+
+class Mount(Schema):
+    volume_id: str | None = prop(find="cinder.volume", api="source", doc="The volume, by name or id.")
+    volume_size: int | None = prop(api="size", doc="Size of a new volume in GiB.")
+    mount_path: str = prop(api="destination", doc="Its place in the container.")
+
+
+class Network(Schema):
+    network: str | None = prop(find="neutron.network", doc="The network, by name or id.")
+    fixed_ip: str | None = prop(custom="ip_addr", api="", doc="The address; default: a free one.")
+    port: str | None = prop(find="neutron.port", doc="The port, by name or id.")
+
+
+class ContainerProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    image: str = prop(doc="Its image.")
+    command: str | None = prop(doc="The command that it executes.")
+    cpu: float | None = prop(update=True, doc="Number of virtual processors.")
+    memory: int | None = prop(update=True, doc="Its memory in MiB.")
+    environment: dict[str, Json] | None = prop(doc="Its environment variables.")
+    workdir: str | None = prop(doc="The working directory of the command.")
+    labels: dict[str, Json] | None = prop(doc="Its labels.")
+    image_pull_policy: str | None = prop(
+        one_of=("ifnotpresent", "always", "never"), doc="The policy for pulling the image."
+    )
+    restart_policy: str | None = prop(
+        doc="The policy for a container that has ended: no, always, unless-stopped, on-failure or on-failure:COUNT."
+    )
+    interactive: bool | None = prop(doc="True if standard input stays open.")
+    image_driver: str | None = prop(one_of=("docker", "glance"), doc="The place of the image.")
+    hints: dict[str, Json] | None = prop(doc="Hints for the scheduler.")
+    hostname: str | None = prop(doc="Its host name.")
+    security_groups: list[Json] = prop([], doc="Its security groups.")
+    mounts: list[Mount] | None = prop(doc="Volumes in it.")
+    networks: list[Network] | None = prop(update=True, api="nets", doc="Its networks.")
+    tty: bool | None = prop(doc="True if it has a terminal.")
+
+    def fault(self) -> str | None:
+        for one in self.mounts or []:
+            if (one.volume_id is None) == (one.volume_size is None):
+                return "mounts: each needs either volume_id or volume_size"
+        for net in self.networks or []:
+            if net.network is None and net.port is None:
+                return "networks: each needs a network or a port"
+        return None
+
+
+class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="container.container"):
+    """A container."""
+
+    support_status = SupportStatus(version="9.0.0")
+    ready = frozenset({"RUNNING", "STOPPED"})
+    shown = {"name": (str, "Its name."), "addresses": (dict, "Its addresses by network.")}
+
+    def create_args(self) -> JsonMap:
+        args = self.sent()
+        policy = self.props.restart_policy
+        if policy is not None:
+            name, _, count = policy.partition(":")
+            args["restart_policy"] = {"Name": name, **({"MaximumRetryCount": count} if count else {})}
+        if "memory" in args:
+            args["memory"] = str(args["memory"])
+        for key in ("environment", "labels"):
+            if key in args:
+                args[key] = {name: str(value) for name, value in self.map(args[key]).items()}
+        if self.props.networks is not None:
+            args["nets"] = [*self._nets(self.facts.properties)]
+        return args
+
+    def _nets(self, properties: JsonMap) -> list[JsonMap]:
+        """Return networks in the service's form."""
+        resolved = self.resolved({"networks": properties.get("networks") or []})["networks"]
+        found: list[JsonMap] = []
+        for one in cast(list[JsonMap], resolved):
+            address = one.get("fixed_ip")
+            net = {key: one[key] for key in ("network", "port") if one.get(key) is not None}
+            if address is not None:
+                net["v6-fixed-ip" if ":" in str(address) else "v4-fixed-ip"] = address
+            found.append(net)
+        return found
+
+    def is_ready(self) -> bool:
+        """Test whether it runs, or has ended. Raises WentToError if an interactive one has ended."""
+        done = super().is_ready()
+        if done and self.props.interactive and self.status_of(self.seen) == "STOPPED":
+            raise WentToError("it is interactive, and has stopped")
+        return done
+
+    def handle_update(self, change: Change) -> Json:
+        args = self.update_args(change)
+        args.pop("nets", None)
+        if args.get("memory") is not None:
+            args["memory"] = str(args["memory"])
+        if args:
+            self.service("update_container", self.physical_id, **args)
+        if "networks" in change.changed:
+            before, after = self._nets(cast(JsonMap, change.before)), self._nets(cast(JsonMap, change.after))
+            for verb, ours, others in (("detach", before, after), ("attach", after, before)):
+                for one in ours:
+                    if one not in others:
+                        self._connect(verb, one)
+        return None
+
+    def _connect(self, verb: str, net: JsonMap) -> None:
+        query = {"port": net["port"]} if "port" in net else {"network": net["network"]}
+        address = net.get("v4-fixed-ip", net.get("v6-fixed-ip"))
+        if address is not None and verb == "attach":
+            query["fixed_ip"] = address
+        self.service(f"{verb}_container_network", self.physical_id, **query)
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None:
+            try:
+                self.service("delete_container", self.physical_id, stop=True)
+            except CloudNotFound:
+                return None
+        return None
