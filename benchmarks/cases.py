@@ -1,6 +1,7 @@
 """The cases. Each takes the bench and adds samples to it; what belongs together is measured in turns, in one run."""
 
 import json
+import resource
 import statistics
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, group, template, tree
 from benchmarks.load import encode
 from benchmarks.processes import Server, free_port, run
+
+HELLO = Path(__file__).parents[1] / "templates" / "hello.yaml"
 
 CLIENTS = 50
 LISTED = 100
@@ -344,15 +347,27 @@ def command_line(bench: Bench) -> None:
         file.write_text(json.dumps(template(10)))
         command = [sys.executable, "-m", "heatlite", "up", "--yes", str(file), "-n", "ten"]
         bench.add("up.10", _timed(command, folder))
+        hello = [sys.executable, "-m", "heatlite", "up", "--yes", str(HELLO)]
+        bench.add("up_cpu.hello", _processor_time(hello, folder))
         with bench.heatlite() as server:
             endpoint = ["--endpoint", f"http://127.0.0.1:{server.port}"]
             bench.add("up_with_server.10", _timed([*command, *endpoint], folder))
+            listing = [sys.executable, "-m", "heatlite", "ls", *endpoint]
+            bench.add("ls_cpu", _processor_time(listing, folder))
 
 
 def _timed(command: list[str], folder: Path) -> float:
     began = time.perf_counter()
     run(command, folder)
     return time.perf_counter() - began
+
+
+def _processor_time(command: list[str], folder: Path) -> float:
+    """Return the processor time of a command in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(command, folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 CASES: dict[str, Callable[[Bench], None]] = {

@@ -41,6 +41,8 @@ OTHERS = (
     ("update of 10, until 50 streams have told it all", "streams_told.10"),
     ("`heatlite up` of 10, alone", "up.10"),
     ("`heatlite up` of 10, with a server", "up_with_server.10"),
+    ("`heatlite up` of the first example, CPU", "up_cpu.hello"),
+    ("`heatlite ls` with a server, CPU", "ls_cpu"),
 )
 RATES = (
     ("hello, bare Falcon", "hello"),

@@ -126,6 +126,8 @@ TARGETS = (
         unit="MB",
     ),
     Target("`heatlite up` of 10, from the shell", lambda bench: bench.median("up.10"), 1.0, unit="s"),
+    Target("`heatlite up` of the first example, CPU", lambda bench: bench.median("up_cpu.hello"), 0.35, unit="s"),
+    Target("`heatlite ls` with a server, CPU", lambda bench: bench.median("ls_cpu"), 0.15, unit="s"),
     Target("load and validate 1000 / C parser of YAML", _ratio("validate.1000", "yaml.1000"), 1.5),
     Target("resolve 1000, processor time", lambda bench: bench.median("resolve.1000") * 1000, 50, digits=0, unit="ms"),
     Target("load and validate, per resource: 5000 / 1000", _growth("validate.5000", "validate.1000"), 1.3),

@@ -1,17 +1,40 @@
 """The program: connects the command line with the server's packages."""
 
+import gc
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heatlite.cli import main as command_line
 from heatlite.cli.session import Projects
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core.config import Auth, Settings, load
 from heatlite.core.json import JsonMap
-from heatlite.template.types import TypeCatalog
+
+if TYPE_CHECKING:
+    from heatlite.template.types import TypeCatalog
+
+
+DRIVERS = ("psycopg2", "psycopg2cffi", "psycopg", "pymysql", "MySQLdb")
+"""Drivers of database servers. peewee imports those that are installed, which takes longer than peewee itself."""
+
+
+@contextmanager
+def quick_imports(without: Sequence[str]) -> Iterator[None]:
+    """Import without garbage collection, which finds nothing then, and as if `without` were not installed."""
+    hidden = [name for name in without if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: the import fails
+    gc.disable()
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
+        gc.freeze()
+        gc.enable()
 
 
 class Program:
@@ -19,6 +42,10 @@ class Program:
 
     Imports are local to methods: a command for a running server starts without falcon, peewee and resource types.
     """
+
+    def __init__(self, one_command: bool = False) -> None:
+        """With `one_command`, this process runs nothing else and needs the driver of one database only."""
+        self._one_command = one_command
 
     def running_server(self, settings: Settings) -> str | None:
         from heatlite.store.database.engine_lock import engine_of
@@ -31,7 +58,8 @@ class Program:
         url = self.running_server(settings)
         if url is not None:
             return HTTPTransport(url, credentials(settings))
-        from heatlite import wiring
+        with quick_imports(DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()):
+            from heatlite import wiring
 
         # Access to the database file needs no further authentication.
         settings = replace(settings, auth=Auth.NONE, policy_file=None)
@@ -107,14 +135,14 @@ class Program:
 
         return wiring.simulated_objects(settings, project)
 
-    def types(self) -> TypeCatalog:
+    def types(self) -> "TypeCatalog":
         from heatlite.plugin.installation import read_installation
         from heatlite.plugin.registry import Registry
         from heatlite.resources import BUILTIN
 
         return Registry(BUILTIN, read_installation(Path(load().environment_dir)))
 
-    def asking(self, settings: Settings, project: str) -> AbstractContextManager[TypeCatalog]:
+    def asking(self, settings: Settings, project: str) -> "AbstractContextManager[TypeCatalog]":
         from heatlite import wiring
 
         return wiring.asking(settings, project)
@@ -129,7 +157,7 @@ class Program:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the console script `heatlite`. Returns the exit code."""
-    return command_line.run(argv, Program())
+    return command_line.run(argv, Program(one_command=argv is None))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from heatlite.cli.output import render
-from heatlite.cli.session import Host
+if TYPE_CHECKING:
+    from heatlite.cli.session import Host
 
-Run: TypeAlias = Callable[[argparse.Namespace, Host], int]
+Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
 
 
@@ -51,14 +51,17 @@ class Command:
         parser = subparsers.add_parser(
             self.name, help=self.summary, description=self.summary, aliases=list(self.aliases)
         )
-        parser.set_defaults(run=self.run)
-        for one in (CONFIG, DATABASE, *(SERVER if self.server else ()), *self.arguments):
+        parser.set_defaults(run=self.run, parser=parser)
+        for one in self.arguments:
             if isinstance(one, Argument):
                 parser.add_argument(*one.flags, **one.options)
             else:
                 exclusive = parser.add_mutually_exclusive_group()
                 for alternative in one:
                     exclusive.add_argument(*alternative.flags, **alternative.options)
+        common = parser.add_argument_group("server and settings")
+        for general in (*(SERVER if self.server else ()), CONFIG, DATABASE):
+            common.add_argument(*general.flags, **general.options)
 
 
 class CommandGroup:
@@ -138,7 +141,8 @@ SERVER = (
     CLOUD,  # without a server, the command does the work itself
 )
 
-FORMAT = argument("-f", "--format", choices=render.FORMATS, default="table")
+FORMATS = ("table", "json", "yaml", "csv", "value")
+FORMAT = argument("-f", "--format", choices=FORMATS, default="table", help="default: table")
 COLUMN = repeatable("-c", "--column", metavar="COLUMN", help="show only this column (repeatable)")
 LISTING = (FORMAT, COLUMN)
 LIMIT = argument(

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from heatlite.cli.errors import CommandError, Refused
-from heatlite.cli.transport import Answer, Transport
 from heatlite.core.json import Json
+
+if TYPE_CHECKING:
+    from heatlite.cli.transport import Answer, Transport
 
 Object = Mapping[str, Json]
 
@@ -91,7 +93,7 @@ def _stack(fields: Object) -> Stack:
     )
 
 
-def _message(answer: Answer) -> str:
+def _message(answer: "Answer") -> str:
     """Return the message of an error in Heat's fault format or another form."""
     if isinstance(answer.data, Mapping):
         error = answer.data.get("error")
@@ -111,7 +113,7 @@ class Client:
     Every method raises Refused for an error of the server, and Unreachable.
     """
 
-    def __init__(self, transport: Transport, prefix: str) -> None:
+    def __init__(self, transport: "Transport", prefix: str) -> None:
         self._transport = transport
         self._prefix = prefix
 
@@ -134,6 +136,11 @@ class Client:
     def show(self, name: str) -> Object:
         """Return a stack by name or id, with outputs."""
         return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
+
+    def outputs(self, stack: Stack) -> list[Object]:
+        """Return the outputs of a stack with their values."""
+        shown = self.show(stack.id)
+        return objects(shown, "outputs") if shown.get("outputs") else []
 
     def find(self, name: str) -> Stack:
         """Return a stack by name or id."""

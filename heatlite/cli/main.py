@@ -1,35 +1,52 @@
 """``heatlite``: parses the command line, runs a command and reports its errors."""
 
 import argparse
+import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
 from heatlite import __version__
-from heatlite.cli.arguments import Run
-from heatlite.cli.commands import (
-    actions,
-    database,
-    maintenance,
-    nodes,
-    openstack,
-    server,
-    stacks,
-    template_test,
-    types,
-    users,
-    validate,
-)
+from heatlite.cli.arguments import CommandGroup, Run
 from heatlite.cli.errors import CommandError, Refused
-from heatlite.cli.output.progress import report
 from heatlite.cli.session import Host
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import HeatliteError
+from heatlite.core.json import dump
 
-MODULES = (
-    stacks, template_test, validate, maintenance, actions, nodes, types, openstack, server, database, users,
-)  # fmt: skip
-"""Modules with commands, in the order of the help text."""
+SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "Stacks": {
+        "changes": ("up", "plan", "down", "retry"),
+        "stacks": ("ls", "show", "resources", "outputs", "events"),
+    },
+    "Health, locks and protection": {
+        "maintenance": (
+            "mark-unhealthy", "mark-healthy", "check", "protect", "unprotect", "lock", "action-lock", "unlock",
+            "action-unlock", "lock-status", "rotate-keys",
+        ),
+    },
+    "Templates": {
+        "validate": ("validate",),
+        "template_test": ("test",),
+        "types": ("types", "schema"),
+    },
+    "Actions and nodes": {
+        "actions": ("action",),
+        "nodes": ("node",),
+    },
+    "Server and clients": {
+        "server": ("serve", "api", "worker", "services"),
+        "database": ("db", "keys", "fsck"),
+        "users": ("user",),
+        "openstack": ("env", "clouds"),
+    },
+}  # fmt: skip
+"""Titles of the help → modules of `heatlite.cli.commands` → their commands.
+
+A command line loads the module of its command only.
+"""
 
 MISUSE = 2
 """Exit code for a wrong command line or setting, as of argparse."""
@@ -38,14 +55,67 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser with all commands."""
-    parser = argparse.ArgumentParser(prog="heatlite", description="Stacks from Heat templates, in one process.")
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests names for misspelt commands."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = action.choices
+        if isinstance(action, argparse._SubParsersAction) and choices is not None and value not in choices:
+            names = list(map(str, choices))
+            close = difflib.get_close_matches(str(value), names)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
+            self.error(f"there is no command {value!r}; {hint}")
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit."""
+        super().error(f"{message}\nSee: {self.prog} --help")
+
+
+def build_parser(module: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser with all commands, or with those of one module."""
+    parser: argparse.ArgumentParser = Parser(
+        prog="heatlite",
+        usage="heatlite COMMAND [OPTION ...]",
+        description="Stacks from Heat templates, in one process.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"heatlite {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in MODULES:
-        module.commands.add_to(subparsers)
+    subparsers = parser.add_subparsers(prog="heatlite", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for name in _modules() if module is None else (module,):
+        commands: CommandGroup = import_module(f"heatlite.cli.commands.{name}").commands
+        commands.add_to(subparsers)
+    if module is None:
+        parser.epilog = _overview({one.dest: one.help or "" for one in subparsers._choices_actions})
     return parser
+
+
+def _modules() -> Iterable[str]:
+    return (name for modules in SECTIONS.values() for name in modules)
+
+
+def _overview(summaries: Mapping[str, str]) -> str:
+    """Return the commands with their summaries, in sections."""
+    width = max(map(len, summaries)) + 2
+    lines: list[str] = []
+    for title, modules in SECTIONS.items():
+        lines += ["", f"{title}:"]
+        named = (name for names in modules.values() for name in names if name in summaries)
+        lines += (f"  {name:{width}}{summaries[name]}" for name in named)
+    return "\n".join([*lines[1:], "", "Help of one command: heatlite COMMAND --help"])
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line. Loads one module if the first word is a command."""
+    first = arguments[0] if arguments else ""
+    of_command = {word: name for modules in SECTIONS.values() for name, words in modules.items() for word in words}
+    parsed, unknown = build_parser(of_command.get(first)).parse_known_args(arguments)
+    if unknown:
+        parser: argparse.ArgumentParser = parsed.parser
+        close = difflib.get_close_matches(unknown[0], parser._option_string_actions, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return parsed
 
 
 def run(arguments: Sequence[str] | None, host: Host) -> int:
@@ -53,19 +123,22 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
 
     docs/reference/exit-codes.md lists the codes.
     """
-    parsed = build_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    parsed = parse(words or ["--help"])
     command: Run = parsed.run
     try:
         return command(parsed, host)
     except Refused as error:
-        report(parsed, str(error), error.status)
+        _record(parsed, str(error), error.status)
         print(f"heatlite: {error} (HTTP {error.status})", file=sys.stderr)
     except CommandError as error:
-        report(parsed, str(error))
+        _record(parsed, str(error))
         print(f"heatlite: {error}", file=sys.stderr)
         return error.exit_code
     except HeatliteError as error:
-        report(parsed, error.message)
+        _record(parsed, error.message)
         print(f"heatlite: {error.message}", file=sys.stderr)
         return MISUSE if isinstance(error, BadSetting) else 1
     except KeyboardInterrupt:
@@ -74,3 +147,9 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         # The reader has closed the pipe (``heatlite events … | head``), so nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
+
+
+def _record(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:
+    """Print an error as the last line of a followed operation's JSON output."""
+    if getattr(arguments, "format", None) == "json" and hasattr(arguments, "no_wait"):
+        print(dump({"type": "error", "message": message, "http_status": status}), flush=True)

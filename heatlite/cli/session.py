@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
-from heatlite.template.types import TypeCatalog
+
+if TYPE_CHECKING:
+    from heatlite.template.types import TypeCatalog
 
 Projects = Mapping[str, frozenset[str]]
 """Projects → roles in them."""
@@ -81,10 +83,10 @@ class Host(Protocol):
     def simulated_objects(self, settings: config.Settings, project: str) -> Mapping[str, int]:
         """Count the objects of a project in the simulated cloud by kind."""
 
-    def types(self) -> TypeCatalog:
+    def types(self) -> "TypeCatalog":
         """Return the installed resource types."""
 
-    def asking(self, settings: config.Settings, project: str) -> AbstractContextManager[TypeCatalog]:
+    def asking(self, settings: config.Settings, project: str) -> "AbstractContextManager[TypeCatalog]":
         """Return the types; within the context, templates are checked against the cloud."""
 
     def json_schema(self) -> JsonMap:

@@ -3,8 +3,6 @@
 Both follow redirects with the same method and body, as Heat's clients do (a look-up by name answers 302).
 """
 
-import getpass
-import http.client
 import io
 import json
 import sys
@@ -109,8 +107,11 @@ class HTTPTransport(Transport):
             parts, host, port = urlsplit(""), None, None
         if parts.scheme not in ("http", "https") or not host:
             raise CommandError(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
+        import http.client  # a slow import that work in this process does not need
+
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.url = origin(url)
+        self._errors = http.client.HTTPException
         self._credentials = credentials
         self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
 
@@ -125,7 +126,7 @@ class HTTPTransport(Transport):
             payload = response.read()
         except ConnectionRefusedError:
             raise Unreachable(f"No server answers at {self.url}. Start one with: heatlite serve") from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, self._errors) as error:
             raise Unreachable(f"{self.url}: {error or type(error).__name__}") from None
         finally:
             connection.close()
@@ -145,6 +146,8 @@ def credentials(settings: Settings) -> dict[str, str]:
     if password is None:
         if not sys.stdin.isatty():
             raise CommandError("The username has no password: set HEATLITE_PASSWORD.")
+        import getpass
+
         password = getpass.getpass(f"Password of {settings.username}: ")
     pair = b64encode(f"{settings.username}:{password}".encode())
     return {"Authorization": f"Basic {pair.decode()}"}

@@ -1,42 +1,12 @@
-"""Commands on stacks: up, plan, down, retry, ls, show, resources, outputs, events."""
+"""Commands that show stacks: ls, show, resources, outputs, events."""
 
 import argparse
-import os
-import re
-import shlex
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http import HTTPStatus
-from pathlib import Path
 
-from heatlite.cli.arguments import (
-    COLUMN,
-    ENVIRONMENT,
-    FILE,
-    FOLLOWED,
-    LISTING,
-    PARAMETER,
-    STACK,
-    WATCH,
-    YES,
-    CommandGroup,
-    argument,
-    minutes,
-    repeatable,
-)
-from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
-from heatlite.cli.commands.following import ended, may_leave, start, started
-from heatlite.cli.commands.validate import of_file, of_server
-from heatlite.cli.errors import CommandError, Misuse, Refused, describe
-from heatlite.cli.files import Bundle, gather, parameters
-from heatlite.cli.output import plans, progress, render
-from heatlite.cli.questions import agree, confirmed, need_consent
+from heatlite.cli.arguments import COLUMN, FORMATS, LISTING, STACK, WATCH, CommandGroup, argument
+from heatlite.cli.client import health_of, text
+from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, connect
-from heatlite.core.config import SIMULATED
-from heatlite.core.errors import Problem
-from heatlite.core.json import JsonMap, dump
 
 STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
 RESOURCE_COLUMNS = (
@@ -58,269 +28,7 @@ EVENT_COLUMNS = (
 )
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 
-CHANGES = 2
-"""Exit code of ``plan --detailed-exitcode`` if there are changes."""
-
-MOST_SHOWN = 20
-"""Resources that the question of `down` shows."""
-
-NAME = argument("-n", "--name", help="name of the stack (default: the template's file name)")
-SEND_FROM = repeatable(
-    "--send-from",
-    type=Path,
-    metavar="DIR",
-    help="also send files below this folder that the template names (repeatable; default: those below its own)",
-)
-ADOPT_CLOUD = argument(
-    "--adopt-cloud", action="store_true", help="move the stack to the configured cloud, if it recorded another"
-)
-TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD)
-
 commands = CommandGroup()
-
-
-def stack_name(arguments: argparse.Namespace) -> str:
-    """Return the given name, or a valid one made from the file's name."""
-    if arguments.name:
-        return str(arguments.name)
-    name = re.sub(r"[^a-zA-Z0-9_.-]", "-", arguments.file.stem)[:255]
-    if not name[:1].isalpha():
-        raise Misuse(f"No stack name can be made from {arguments.file.name}. Use -n NAME.")
-    return name
-
-
-def _body(arguments: argparse.Namespace) -> JsonMap:
-    bundle = gather(arguments.file, arguments.environment, arguments.send_from)
-    _confirm_files(bundle)
-    return bundle.body(parameters(arguments.parameter))
-
-
-def _confirm_files(bundle: Bundle) -> None:
-    """Ask for consent, on a terminal, to send files from other folders.
-
-    Raises CommandError without consent.
-    """
-    if not bundle.outside:
-        return
-    print("These files outside of the template's folder would be sent to the server:", file=sys.stderr)
-    for path, document in sorted(bundle.outside.items()):
-        print(f"  {path} (named in {document})", file=sys.stderr)
-    if not sys.stdin.isatty() or not confirmed("Send them?"):
-        folder = os.path.commonpath([path.parent for path in bundle.outside])
-        raise CommandError(
-            f"Nothing was sent. If you trust the template with these files: --send-from {shlex.quote(folder)}"
-        )
-
-
-@commands.command(
-    "up",
-    "create or update a stack, and wait for it",
-    *TEMPLATE,
-    argument("--timeout", type=minutes, metavar="MINUTES", help="time limit of the create or update"),
-    argument("--rollback", action="store_true", help="roll back after a failure"),
-    argument("--tags", metavar="A,B", help="tags of the stack"),
-    argument("-y", "--yes", action="store_true", help="do not show the plan and ask"),
-    *FOLLOWED,
-)
-def up(arguments: argparse.Namespace, host: Host) -> int:
-    """Create or update the stack, wait, and print its outputs.
-
-    On a terminal, shows the plan and asks; the server then executes that plan only.
-    """
-    name = stack_name(arguments)
-    body = _body(arguments)
-    need_consent(arguments, "`up` changes a stack")
-    if arguments.format == "json" and not arguments.yes:
-        raise Misuse("The format json has no question: give --yes, too.")
-    body["disable_rollback"] = not arguments.rollback
-    if arguments.timeout is not None:
-        body["timeout_mins"] = arguments.timeout
-    if arguments.tags:
-        body["tags"] = arguments.tags
-    again = f"heatlite up {arguments.file} -n {name}"
-    with connect(arguments, host) as session:
-        client = session.client
-        may_leave(arguments, session)
-        _check_cloud(arguments, client)
-        stack = client.find_or_none(name)
-        if stack is not None and stack.in_progress:
-            print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
-            stack = progress.wait(session, stack, client.last_event(stack), again, arguments.format).stack
-        if arguments.adopt_cloud and stack is not None:
-            body["adopt_cloud"] = True
-        after = None if stack is None else client.last_event(stack)
-        with _explained(arguments, host, client, body):
-            if not arguments.yes:
-                _ask_for_plan(arguments, client, stack, name, body)
-            if stack is None:
-                made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
-                stack = client.find(text(made.get("id")))
-            else:
-                client.request("PUT", stack.path, body)
-        if arguments.no_wait:
-            return started(arguments, stack)
-        done = progress.wait(session, stack, after, again, arguments.format)
-        if done.stack is None:
-            raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
-        _tell_outputs(arguments, done, [] if done.exit_code else _outputs(client, done.stack))
-    return done.exit_code
-
-
-def _ask_for_plan(arguments: argparse.Namespace, client: Client, stack: Stack | None, name: str, body: JsonMap) -> None:
-    """Show the plan, ask, and bind the request to the plan.
-
-    A plan without changes needs no question. Raises CommandError without consent.
-    """
-    found, digest = plans.fetch(client, stack, name, body)
-    plans.draw(found)
-    if stack is None or plans.has_changes(found):
-        agree(arguments, "Do it?")
-    if digest is not None:
-        body["plan_digest"] = digest
-
-
-def _tell_outputs(arguments: argparse.Namespace, done: progress.Followed, found: list[Object]) -> None:
-    if arguments.format == "json":
-        print(dump(done.record({text(item.get("output_key")): item.get("output_value") for item in found})))
-        return
-    for item in found:
-        if item.get("output_error"):
-            print(f"{text(item.get('output_key'))}: {text(item.get('output_error'))}", file=sys.stderr)
-        else:
-            print(f"{text(item.get('output_key'))} = {render.cell(item.get('output_value'))}")
-
-
-def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
-    """Print a note for a simulated cloud.
-
-    Raises CommandError if the server uses another cloud than asked for.
-    """
-    cloud = an_object(client.request("GET", "/build_info")).get("cloud")
-    wanted = arguments.cloud
-    if wanted is not None and wanted != cloud:
-        where = f"in the cloud {cloud}" if cloud else "without a cloud"
-        raise CommandError(f"The server of this database makes resources {where}, not in {wanted}.")
-    if cloud == SIMULATED:
-        print("The cloud is simulated: nothing in it is real.", file=sys.stderr)
-
-
-@commands.command(
-    "plan",
-    "show the changes that `up` would make",
-    *TEMPLATE,
-    *LISTING,
-    argument("--detailed-exitcode", action="store_true", help="exit code 2 if there are changes, 0 if there are none"),
-)
-def plan(arguments: argparse.Namespace, host: Host) -> int:
-    """Show the changes that `up` would make."""
-    name = stack_name(arguments)
-    body = _body(arguments)
-    with connect(arguments, host, reads_only=True) as session:
-        client = session.client
-        stack = client.find_or_none(name)
-        if arguments.adopt_cloud and stack is not None:
-            body["adopt_cloud"] = True
-        with _explained(arguments, host, client, body):
-            found, _ = plans.fetch(client, stack, name, body)
-    if arguments.format == "table" and not arguments.column:
-        plans.draw(found)
-    else:
-        render.rows(plans.rows(found), plans.COLUMNS, arguments.format, arguments.column)
-    return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
-
-
-@contextmanager
-def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: JsonMap) -> Iterator[None]:
-    """Extend the error for a rejected template: list all problems with their places.
-
-    The server reports the first one only. The others are found here, or by the server if they need the cloud.
-    """
-    try:
-        yield
-    except Refused as error:
-        if error.status != HTTPStatus.BAD_REQUEST:
-            raise
-        from heatlite.template.review import in_order  # a slow import that other commands do not need
-
-        given = parameters(arguments.parameter)
-        found = of_file(arguments.file, arguments.environment, given, host.types())
-        known = {problem.text for problem in found}
-        found += [problem for problem in _problems_of_server(arguments, client, body) if problem.text not in known]
-        faults = in_order(problem for problem in found if problem.severity == "error")
-        lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
-        raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
-
-
-def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
-    """Return all problems that the server finds in the body; none if it fails."""
-    sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud")}
-    try:
-        bundle = gather(arguments.file, arguments.environment)
-        answer = client.request("POST", "/validate", sent, {"all_errors": "true"})
-    except CommandError:
-        return []
-    return of_server(objects(answer, "problems"), bundle)
-
-
-@commands.command(
-    "down",
-    "delete a stack, and wait until it is gone",
-    STACK,
-    argument("--force", action="store_true", help="leave behind, and list, objects that cannot be deleted"),
-    YES,
-    *FOLLOWED,
-)
-def down(arguments: argparse.Namespace, host: Host) -> int:
-    """Delete the stack and wait until it is gone. With --force, ignore failures."""
-    need_consent(arguments, "`down` deletes a stack")
-    with connect(arguments, host) as session:
-        client = session.client
-        may_leave(arguments, session)
-        stack = client.find(arguments.stack)
-        after = client.last_event(stack)
-        if not arguments.yes:
-            _ask_for_deletion(arguments, client, stack)
-        try:
-            client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
-        except Refused as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
-            now = client.again(stack)
-            if now is not None and now.status != "DELETE_IN_PROGRESS":
-                raise
-            print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
-        if arguments.no_wait:
-            return started(arguments, stack)
-        done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format)
-    end = done.stack
-    if end is not None and not end.failed and "Left behind: " in end.status_reason:
-        print(f"{stack.name}: {end.status_reason}", file=sys.stderr)
-    return ended(arguments, done)
-
-
-def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> None:
-    """Show the objects that the deletion is about, and ask.
-
-    Raises CommandError without consent.
-    """
-    found = [item for item in client.resources(stack) if item.get("physical_resource_id")]
-    for item in found[:MOST_SHOWN]:
-        shown = f"- {text(item.get('resource_name'))}  ({text(item.get('resource_type'))})"
-        render.line(f"{shown}  {text(item.get('physical_resource_id'))}", "red")
-    if len(found) > MOST_SHOWN:
-        print(f"  … and {len(found) - MOST_SHOWN} more")
-    force = ", and leave behind what cannot be deleted" if arguments.force else ""
-    plural = "" if len(found) == 1 else "s"
-    agree(arguments, f"Delete the stack {stack.name} with {len(found)} resource{plural}{force}?")
-
-
-@commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED)
-def retry(arguments: argparse.Namespace, host: Host) -> int:
-    """Continue a failed create or update, and wait for it."""
-    with connect(arguments, host) as session:
-        stack = session.client.find(arguments.stack)
-        again = f"heatlite retry {stack.name}"
-        return start(arguments, session, stack, lambda: session.client.action(stack, "retry"), again)
 
 
 @commands.command("ls", "list stacks", *LISTING, WATCH)
@@ -354,16 +62,11 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-def _outputs(client: Client, stack: Stack) -> list[Object]:
-    shown = client.show(stack.id)
-    return objects(shown, "outputs") if shown.get("outputs") else []
-
-
 @commands.command("outputs", "list the outputs of a stack", STACK, *LISTING)
 def outputs(arguments: argparse.Namespace, host: Host) -> int:
     """List the outputs of a stack with their values."""
     with connect(arguments, host, reads_only=True) as session:
-        found = _outputs(session.client, session.client.find(arguments.stack))
+        found = session.client.outputs(session.client.find(arguments.stack))
     render.rows(found, OUTPUT_COLUMNS, arguments.format, arguments.column)
     return 0
 
@@ -373,7 +76,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
     "list the events of a stack",
     STACK,
     argument("-f", "--follow", action="store_true", help="print new events until Ctrl-C"),
-    argument("--format", choices=("log", *render.FORMATS), default="log"),
+    argument("--format", choices=("log", *FORMATS), default="log"),
     COLUMN,
 )
 def events(arguments: argparse.Namespace, host: Host) -> int:

@@ -1,6 +1,5 @@
 """Follow an operation on a stack: prints events until its end."""
 
-import argparse
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -333,12 +332,6 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
     if done is not None and is_failure(done):
         _report(done, failed, again)
     return Followed(done, stack, counts, failed, seconds)
-
-
-def report(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:
-    """Print an error as the last line of a followed operation's JSON output."""
-    if getattr(arguments, "format", None) == "json" and hasattr(arguments, "no_wait"):
-        print(dump({"type": "error", "message": message, "http_status": status}), flush=True)
 
 
 def is_failure(stack: Stack) -> bool:

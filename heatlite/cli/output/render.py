@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 
 from heatlite.cli.client import Object, text
@@ -13,8 +13,6 @@ from heatlite.core.json import Json
 
 MAX_CELL = 60
 """Characters of a line in a table cell; longer text is folded."""
-
-FORMATS = ("table", "json", "yaml", "value")
 
 
 def is_rich() -> bool:
@@ -31,6 +29,14 @@ def _yaml(value: Json) -> str:
     import yaml  # only this format needs it
 
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False).rstrip("\n")
+
+
+def _csv(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    import csv  # only this format needs it
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
 
 
 def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -106,6 +112,8 @@ def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Seque
     elif form == "value":
         for item in items:
             print(" ".join(cell(item.get(name)) for name in columns))
+    elif form == "csv":
+        _csv(columns, ([cell(item.get(name)) for name in columns] for item in items))
     else:
         data: Json = [{name: item.get(name) for name in columns} for item in items]
         print(_yaml(data) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))
@@ -119,6 +127,8 @@ def one(item: Object, form: str, wanted: Sequence[str]) -> None:
     elif form == "value":
         for name in columns:
             print(cell(item[name]))
+    elif form == "csv":
+        _csv(["field", "value"], ([name, cell(item[name])] for name in columns))
     else:
         data: Mapping[str, Json] = {name: item[name] for name in columns}
         print(_yaml(dict(data)) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))

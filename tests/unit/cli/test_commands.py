@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from heatlite.cli.client import Stack
+from heatlite.cli.commands.changes import stack_name
 from heatlite.cli.commands.maintenance import moment
-from heatlite.cli.commands.stacks import stack_name
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, run
@@ -125,7 +125,9 @@ def test_the_seeds_names_are_the_same_commands() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "the following arguments are required: COMMAND"),
+        ("shwo s", "heatlite: error: there is no command 'shwo'; did you mean show?"),
+        ("node lst", "heatlite node: error: there is no command 'lst'; did you mean list?"),
+        ("up a.yaml --no-wat", "heatlite up: error: unrecognized arguments: --no-wat; did you mean --no-wait?"),
         ("up", "the following arguments are required: FILE"),
         ("up a.yaml --timeout 0", "'0' is not a whole number of minutes from 1"),
         ("lock s --level some", "invalid choice: 'some'"),
@@ -143,6 +145,21 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
         run(line.split(), Recorder())
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["", "help", "--help"])
+def test_the_help_lists_all_commands_in_sections(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        run(line.split(), Recorder())
+    shown = capsys.readouterr().out
+    assert exit_.value.code == 0
+    assert "\nStacks:\n  up " in shown and "\nServer and clients:\n  serve " in shown
+
+
+def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["help", "lock"], Recorder())
+    assert "usage: heatlite lock " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Modules that a command for a running server does not load: they take most of its time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from heatlite.cli.main import SECTIONS, build_parser
+
+HEAVY = (
+    "falcon", "peewee", "jsonschema", "yaml", "rich", "playhouse", "psycopg", "pymysql", "cryptography", "re2",
+    "heatlite.api", "heatlite.engine", "heatlite.plugin", "heatlite.resources", "heatlite.template", "heatlite.wiring",
+    "heatlite.cli.commands.nodes",
+)  # fmt: skip
+
+
+def test_a_client_loads_neither_engine_nor_api_nor_orm(tmp_path: Path) -> None:
+    code = (
+        "import sys; from heatlite.__main__ import main;"
+        "codes = [main([*words.split(), '--endpoint', 'http://127.0.0.1:1'])"
+        " for words in ('ls', 'show s', 'resources s', 'lock s', 'unlock s')];"
+        f"print(codes, [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[3], env={"HOME": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[1, 1, 1, 1, 1] []\n", done.stdout + done.stderr
+
+
+def test_an_engine_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
+    drivers = "[name for name in ('psycopg', 'pymysql') if name in sys.modules]"
+    code = f"import sys; sys.argv[1:] = ['ls']; from heatlite.__main__ import main; print(main(), {drivers})"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[3], env={"HOME": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("0 []\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", [name for modules in SECTIONS.values() for name in modules])
+def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
+    names = {name for modules in SECTIONS.values() for name in modules.get(module, ())}
+    action = build_parser(module)._subparsers._group_actions[0]  # type: ignore[union-attr]
+    assert set(action.choices or ()) == names
