@@ -1,12 +1,31 @@
-"""Layout of the folders."""
+"""Layout of the package: sizes of files and classes, and the folders of the unit tests."""
 
+import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "heatlite"
+SOURCES = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+MOST_LINES = 600
+MOST_LINES_OF_CLASS = 400
 
 
 def test_each_folder_of_the_unit_tests_is_a_package() -> None:
     folder = ROOT / "tests" / "unit"
     tested = {path.parent.relative_to(folder) for path in folder.rglob("*.py")}
     assert [str(path) for path in sorted(tested) if not (PACKAGE / path / "__init__.py").is_file()] == []
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {path: text.count("\n") for path, text in SOURCES.items()}
+    assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_class_is_too_long() -> None:
+    too_long = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef) and node.end_lineno and node.end_lineno - node.lineno >= MOST_LINES_OF_CLASS
+    ]
+    assert too_long == []

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,11 +14,11 @@ from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
 from heatlite.core.status import Control, LockLevel, Result, Status, Verb
 from heatlite.engine.execution.commits import Commits
-from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, rollback_target
+from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, outcome, rollback_target
 from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
-from heatlite.engine.planning.plan import Outcome, Plan
+from heatlite.engine.planning.plan import Outcome, Plan, Step
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
@@ -29,6 +29,7 @@ from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, keeps_objects
 from heatlite.engine.steps.orphans import Orphans
+from heatlite.engine.steps.step_execution import StepExecution
 from heatlite.engine.steps.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
@@ -41,11 +42,6 @@ from heatlite.template.environment import Environment
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
-
-GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
-"""Stops after which a forced deletion leaves the remaining objects behind."""
-
-CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,15 @@ class Parts:
 def phase_of(action: ActionRecord, stack: StackRecord) -> str:
     """Return the id of an action's phase: the operation itself or its rollback."""
     return f"{action.id}/rollback" if stack.verb is Verb.ROLLBACK else action.id
+
+
+def _revoke_access(parts: Parts, stack: StackRecord) -> None:
+    """Revoke the credentials of a stack that is being deleted, and close its accounts."""
+    services = parts.engine_services
+    if stack.parent_id is None:
+        services.services.clouds.revoke(parts.store.credentials.of(stack.id))
+    if services.accounts is not None:
+        services.accounts.close_all(stack)
 
 
 class Execution:
@@ -236,38 +241,37 @@ class Execution:
         if objection:
             self._end_refused(objection)
             return
-        walk, operations = self._walker.walk, self._transitions.operations
+        operations = self._transitions.operations
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
                 yield from self._converge()
             case Verb.DELETE:
                 yield from self._delete()
             case Verb.CHECK:
-                yield from walk(planner.plan_check(self._undone()), operations.begin_check)
-                yield from self._end()
+                yield from self._walk_last(planner.plan_check(self._undone()), operations.begin_check)
             case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
                 self._delete_snapshot(self.action.inputs.deleted_snapshot)
             case Verb.SNAPSHOT:
                 operations.snapshot = self.action.inputs.snapshot or ""
-                yield from walk(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
-                yield from self._end()
+                yield from self._walk_last(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
             case Verb.SUSPEND:
-                yield from walk(planner.plan_suspend(self._undone()), operations.begin_suspend)
-                yield from self._end()
+                yield from self._walk_last(planner.plan_suspend(self._undone()), operations.begin_suspend)
             case Verb.RESUME:
-                yield from walk(planner.plan_resume(self._undone()), operations.begin_resume)
-                yield from self._end()
+                yield from self._walk_last(planner.plan_resume(self._undone()), operations.begin_resume)
             case Verb.LOCK if self.action.inputs.level is LockLevel.ALL:
-                yield from walk(planner.plan_lock(self._undone()), operations.begin_lock)
-                yield from self._end()
+                yield from self._walk_last(planner.plan_lock(self._undone()), operations.begin_lock)
             case Verb.LOCK | Verb.UNLOCK:
-                outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
-                nested = planner.plan_nested(self._nested(self._undone()), outcome)
-                yield from walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
-                yield from walk(nested, operations.begin_nested)
-                yield from self._end()
+                nested_outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
+                nested = planner.plan_nested(filter(self._is_nested, self._undone()), nested_outcome)
+                yield from self._walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
+                yield from self._walk_last(nested, operations.begin_nested)
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
+
+    def _walk_last(self, plan: Plan, begin: Callable[[Step], StepExecution]) -> Iterator[float | None]:
+        """Walk the last plan of an operation, and end it."""
+        yield from self._walker.walk(plan, begin)
+        yield from self._end()
 
     def _rows(self) -> list[ResourceRecord]:
         return list(self._unit_of_work.rows.values())
@@ -277,8 +281,8 @@ class Execution:
         phase = self._resources.phase
         return [row for row in self._rows() if row.moved_in != phase or row.status is Status.IN_PROGRESS]
 
-    def _nested(self, rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
-        return [row for row in rows if issubclass(self._resources.type_of(row), StackResource)]
+    def _is_nested(self, row: ResourceRecord) -> bool:
+        return issubclass(self._resources.type_of(row), StackResource)
 
     # -- operations of several walks ---------------------------------------------------------------
 
@@ -341,7 +345,7 @@ class Execution:
         self._unit_of_work.record_event(stack_event(stack, now))
         deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
         # The failure's stop and waits must not apply to the rollback, nor after a crash.
-        self._commits.data = replace(self._commits.kept_data(), rolled_back_after=self._outcome())
+        self._commits.data = replace(self._commits.kept_data(), rolled_back_after=outcome(self._stopping, self._forced))
 
         def turn_back() -> None:
             if undoes_create:
@@ -361,8 +365,7 @@ class Execution:
         if not self._forced:
             self._breakpoints.start(Verb.DELETE, Environment.stored(self._stack.environment))
         # A locked object may refuse its deletion. Deletions of nested stacks unlock their own.
-        nested = {row.id for row in self._nested(self._rows())}
-        own = [row for row in self._undone() if row.id not in nested and not self._deletes(row)]
+        own = [row for row in self._undone() if not self._is_nested(row) and not self._deletes(row)]
         yield from self._walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
         yield from self._walker.rest()
         if self._stopping.stop is None and not self._transitions.operations.keeps_objects:
@@ -374,12 +377,9 @@ class Execution:
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
         plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
         yield from self._walker.walk(plan, self._transitions.operations.begin_delete)
-        if self._stack.parent_id is None and self._outcome() is Result.OK:
+        if outcome(self._stopping, self._forced) is Result.OK:
             # Before the stack's end is written: afterwards no action would revoke them.
-            store, clouds = self._parts.store, self._parts.engine_services.services.clouds
-            clouds.revoke(store.credentials.of(self._stack.id))
-        if self._outcome() is Result.OK and self._parts.engine_services.accounts is not None:
-            self._parts.engine_services.accounts.close_all(self._stack)
+            _revoke_access(self._parts, self._stack)
         yield from self._end()
 
     def _deletes(self, row: ResourceRecord) -> bool:
@@ -404,7 +404,7 @@ class Execution:
             self._commit(None, Result.OK, lambda: snapshots.delete_many([snapshot_id]))
             return
         record = replace(snapshot, status=Status.FAILED, status_reason="; ".join(failures))
-        result = self._outcome() if stop is not None else Result.ERROR
+        result = outcome(self._stopping, self._forced) if stop is not None else Result.ERROR
         self._commit(None, result, lambda: snapshots.save(record), record.status_reason)
 
     # -- the end -----------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ class Execution:
         yield from self._walker.wait_out()
         if self._stopping.stop is Stop.DRAIN:
             return  # The worker releases the action.
-        result = self._outcome()
+        result = outcome(self._stopping, self._forced)
         self._transitions.settle_leftovers(self._stopping.stop)
         succeeded = result is Result.OK
         stack = self._completed() if succeeded else failed_stack(self._stack, self._stopping, self._transitions)
@@ -423,11 +423,11 @@ class Execution:
         if self.action.verb is Verb.SNAPSHOT:
             snapshot_id = self.action.inputs.snapshot or ""
             also = partial(write_snapshot, self._parts.store, stack, self._rows(), snapshot_id)
-        if result is Result.OK and self._makes:
+        if succeeded and self._makes:
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
             by, now = self.action.requested_by, self._parts.clock.now()
             also = partial(declare, self._parts.store, stack, by, now, entries=entries)
-        if result is Result.OK:
+        if succeeded:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result
         self._commit(stack, result, also)
@@ -439,17 +439,6 @@ class Execution:
         At its end declared protection is written, for the nested stacks too.
         """
         return self.action.parent_id is None and self._stack.verb in ROLLED_BACK
-
-    def _outcome(self) -> Result:
-        """Return the result of the walks."""
-        stop = self._stopping.stop
-        if self._forced and stop in GIVES_UP:
-            return Result.OK
-        if stop in CANCELS:
-            return Result.CANCEL
-        if stop is Stop.TIMEOUT:
-            return Result.TIMEOUT
-        return Result.OK if stop is None and not self._stopping.failures else Result.ERROR
 
     def _end_unbegun(self) -> None:
         """End the action: an action that it depends on has not succeeded."""

@@ -3,13 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Result, Status, Verb
 from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.steps.stopping import Stop, Stopping
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.store.records import ResourceRecord, StackRecord
+
+GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
+"""Stops after which a forced deletion leaves the remaining objects behind."""
+
+CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
+
+
+def outcome(stopping: Stopping, forced: bool) -> Result:
+    """Return the result of an action's walks. `forced`: a deletion that leaves the rest behind."""
+    stop = stopping.stop
+    if forced and stop in GIVES_UP:
+        return Result.OK
+    if stop in CANCELS:
+        return Result.CANCEL
+    if stop is Stop.TIMEOUT:
+        return Result.TIMEOUT
+    return Result.OK if stop is None and not stopping.failures else Result.ERROR
 
 
 def completed_stack(

@@ -22,6 +22,7 @@ from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAttempts
 from heatlite.engine.execution.execution import Execution, Parts
+from heatlite.engine.execution.final_writes import FinalWrites
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
@@ -93,6 +94,7 @@ class Worker:
             meter,
         )
         self._termination = Termination(store, clock)
+        self._final_writes = FinalWrites(store, clock, settings.lease_seconds, self._termination, self._stopping)
         self._claimed: set[tuple[str, int]] = set()
         """Ids and attempts that occupy a slot; both of one action may overlap for a moment."""
         self._running: dict[str, tuple[int, Execution]] = {}
@@ -218,7 +220,7 @@ class Worker:
         try:
             if action.takeovers > self._settings.takeover_limit:
                 log.error("action %s: taken over too often without progress", action.id)
-                self._give_up(action, TAKEN_OVER.format(self._settings.takeover_limit))
+                self._final_writes.give_up(action, TAKEN_OVER.format(self._settings.takeover_limit))
                 return
             attempt = attempt or self._attempt(action)
             with attempt.lock:
@@ -246,7 +248,7 @@ class Worker:
         except Exception:
             # An internal error must not leave the stack IN_PROGRESS forever.
             log.exception("action %s: internal error", action.id)
-            self._give_up(action, "Internal error of the engine; its log has the details")
+            self._final_writes.give_up(action, "Internal error of the engine; its log has the details")
         finally:
             if not waits:
                 now = self._clock.now()
@@ -368,34 +370,13 @@ class Worker:
         now, limit = self._clock.now(), self._settings.execution_retry_limit
         if action.retries >= limit:
             reason = f"Failed {limit + 1} times: {reason}"
-            self._give_up(action, reason)
+            self._final_writes.give_up(action, reason)
         else:
             pause = min(2.0**action.retries, MAX_RETRY_DELAY)
-            self._write_with_retries(action, lambda: self._store_retry(action, reason, now + pause))
+            self._final_writes.requeue(action, reason, now + pause)
             with self._lock:
                 self._retry_times.append(now + pause)
             self._timer_changed.set()
-
-    def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
-        with self._store.transaction():
-            self._store.moves.requeue(action, reason, self._clock.now(), not_before)
-
-    def _give_up(self, action: ActionRecord, reason: str) -> None:
-        """End an action that no worker can complete."""
-        lease = self._settings.lease_seconds
-        self._write_with_retries(action, lambda: self._termination.give_up(action, reason, lease))
-
-    def _write_with_retries(self, action: ActionRecord, write: Callable[[], None]) -> None:
-        """Write the action's new state, with retries until the database is available."""
-        while not self._stopping.is_set():
-            try:
-                write()
-                return
-            except Fenced:
-                return
-            except DatabaseUnavailable as error:
-                log.error("action %s: cannot write its state yet, trying again: %s", action.id, error)
-                self._stopping.wait(POLL_INTERVAL)
 
     # -- looking after -----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound, OverQuota
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.simulated import block_storage
+from heatlite.simulated.block_storage import volumes
 from heatlite.simulated.compute.states import SERVER, free, server_of
 from heatlite.simulated.simulation import Verb, View
 
@@ -63,7 +63,7 @@ def _refuse_too_large(verb: str, flavor: JsonMap, wanted: list[JsonMap]) -> None
 
 
 def _give(view: View, verb: str, server: JsonMap, volume: Json, device: Json, goes_with_it: bool) -> JsonMap:
-    found = block_storage.attach(view, verb, volume, server["id"], device)
+    found = volumes.attach(view, verb, volume, server["id"], device)
     attached: JsonMap = {"id": volume, "delete_on_termination": goes_with_it, "_device": found}
     cast(list[Json], server[ATTACHED]).append(attached)
     return attached
@@ -82,7 +82,7 @@ def release(view: View, server: JsonMap) -> None:
         volume.pop("_then", None)
         left = [to for to in cast(list[JsonMap], volume["attachments"]) if to["server_id"] != server["id"]]
         volume.update(status="in-use" if left else "available", attachments=cast(Json, left))
-        if one["delete_on_termination"] and not left and not block_storage.has_snapshots(view, volume):
+        if one["delete_on_termination"] and not left and not volumes.has_snapshots(view, volume):
             view.drop(VOLUME, volume)
         else:
             view.put(VOLUME, volume)
@@ -165,7 +165,7 @@ def _detach(view: View, key: Json, volume: Json, ignore_missing: bool = True) ->
         raise
     if one.get("_root"):
         raise CloudError(verb, "Cannot detach a root device volume", 400)
-    if block_storage.detach(view, verb, volume, server["id"]):
+    if volumes.detach(view, verb, volume, server["id"]):
         server[ATTACHED] = [other for other in cast(list[Json], server[ATTACHED]) if other != one]
         view.put(SERVER, server)
     return None
