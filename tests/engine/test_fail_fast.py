@@ -115,4 +115,4 @@ def test_the_data_of_a_scale_in_says_who_goes(engine: Engine) -> None:
     assert set(deletion.names) == gone
     ended = engine.store.actions.get(action.id)
     assert ended is not None
-    assert (ended.status, ended.data) == (ActionStatus.SUCCEEDED, action.data)
+    assert (ended.status, ended.data.deletion) == (ActionStatus.SUCCEEDED, deletion)
