@@ -4,19 +4,17 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.cloud import CloudResource
 from heatlite.plugin.constraints import custom_constraint
-from heatlite.plugin.nested import ChildStack, StackResource
-from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
-from heatlite.plugin.resource import (
+from heatlite.plugin.handlers import (
     NoActionNeeded,
     ReplaceResource,
     Resize,
-    Resource,
     ResourceInError,
-    ResourceType,
     ServiceConflict,
-    SupportStatus,
     Unhealthy,
 )
+from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
+from heatlite.plugin.resource import Resource, ResourceType, SupportStatus
 from heatlite.plugin.schema import Schema, prop
 from heatlite.plugin.signing import Node, Signalled
 

@@ -34,8 +34,9 @@ from heatlite.clients.finders import Finders, identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.plugin.handlers import ResourceInError, Unhealthy
 from heatlite.plugin.ports import Change
-from heatlite.plugin.resource import Attribute, Resource, ResourceInError, Unhealthy, attribute_kind
+from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
 from heatlite.template.types import Fault, Installation
 

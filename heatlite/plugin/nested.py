@@ -21,8 +21,9 @@ from typing import cast
 
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json
+from heatlite.plugin.handlers import VERBS, NoActionNeeded
 from heatlite.plugin.ports import Member, Nested
-from heatlite.plugin.resource import VERBS, NoActionNeeded, P_co, Resource
+from heatlite.plugin.resource import P_co, Resource
 
 
 @dataclass(frozen=True, slots=True)

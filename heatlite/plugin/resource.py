@@ -53,64 +53,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
-from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
+from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.coercion import Kind
+from heatlite.plugin.handlers import VERBS, Handlers
 from heatlite.plugin.ports import Account, Change, Facts
 from heatlite.plugin.schema import Schema
 from heatlite.template.expression import select
 from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
-
-VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "lock", "unlock")
-"""Verbs that a type may have handlers for."""
-
-
-class ServiceConflict(Exception):
-    """The service refuses now and may accept later (409).
-
-    The engine tries again after some seconds. It first removes the remains of a failed create, by the handlers of
-    delete.
-    """
-
-
-class ResourceInError(Exception):
-    """The object was made but went to an error state; retried as a conflict.
-
-    Raised by the handlers of create.
-    """
-
-
-class Unhealthy(Exception):
-    """Raised by the handlers of check: the object is not there, or not well.
-
-    The next update replaces it.
-
-    Anything else that they raise says that the object could not be looked at: its health is unknown, and no update
-    replaces it for that.
-    """
-
-
-class ReplaceResource(Exception):
-    """The change needs a new object. Raised by `handle_update`."""
-
-
-class NoActionNeeded(Exception):
-    """Raised by `handle_signal` and `resized`: there is nothing to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """Change of a group in the same stack, requested by a signal."""
-
-    group: str
-    """The group's reference: what get_resource gives."""
-    wanted: JsonMap
-    """Argument of the group's `resized`."""
-    reason: str = ""
-    """Reason in the event of the signal."""
-
 
 @dataclass(frozen=True, slots=True)
 class SupportStatus:
@@ -145,7 +97,7 @@ class Attribute:
         return body
 
 
-class Resource(Generic[P_co]):
+class Resource(Handlers, Generic[P_co]):
     """Base of all resource types."""
 
     type_name: ClassVar[str] = ""
@@ -442,116 +394,6 @@ class Resource(Generic[P_co]):
         Asked after a check, which says what differs from the stored ones, and before an update that is to start from
         what is there (`converge`). Only looks."""
         return {}
-
-    # -- handlers ----------------------------------------------------------------------------------
-
-    def handle_create(self) -> Json:
-        """Make the object and set `physical_id`."""
-        return None
-
-    def check_create_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_update(self, change: Change) -> Json:
-        """Make the change in place.
-        Only called when every changed property is `update=True`."""
-        if change.changed:
-            raise ReplaceResource
-        return None
-
-    def check_update_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_rebuild(self, change: Change) -> Json:
-        """Rebuild the object in place with the new properties. It keeps its `physical_id`.
-
-        The template or the environment asks for it by ``replacement: {order: rebuild}``. It takes the place of each
-        replacement: after a change, a failure, or an unhealthy mark. A type without this handler is never asked.
-        """
-        return None
-
-    def check_rebuild_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_delete(self) -> Json:
-        """Remove the object. Called with whatever a failed create has left, too."""
-        return None
-
-    def handle_snapshot_delete(self) -> Json:
-        """Save the object, then remove it: ``deletion_policy: Snapshot``.
-        Its check is that of a delete."""
-        return self.handle_delete()
-
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_check(self) -> Json:
-        """Raise Unhealthy if the object is missing or broken.
-        Raise anything else if that cannot be determined."""
-        return None
-
-    def check_check_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_suspend(self) -> Json:
-        return None
-
-    def check_suspend_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_resume(self) -> Json:
-        return None
-
-    def check_resume_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_snapshot(self, name: str) -> Json:
-        """Save the object under `name`, which is the same after a crash.
-
-        Store in `data` whatever finds it again.
-        """
-        return None
-
-    def check_snapshot_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_delete_snapshot(self) -> None:
-        """Remove what was made for a snapshot; `data` is as it was when that was taken.
-        MissingType is well."""
-
-    @classmethod
-    def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:  # noqa: ARG003
-        """Return the properties with which a restore makes the object.
-        `saved` is what was in `data` when the snapshot was taken."""
-        return properties
-
-    def handle_lock(self) -> Json:
-        """Record whether the object is locked already; see the module's text."""
-        return None
-
-    def check_lock_complete(self, token: Json) -> bool | float:
-        """Lock the object."""
-        return True
-
-    def handle_unlock(self) -> Json:
-        """Put back the state from before the lock."""
-        return None
-
-    def check_unlock_complete(self, token: Json) -> bool | float:
-        return True
-
-    def handle_cancel(self) -> None:
-        """Give up the work of a handler, whose check is not called any more.
-        Must not wait for anything."""
-
-    def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
-        """Take a signal; see the module's text.
-
-        Raises ResourceActionNotSupported where the type takes none.
-
-        Details that make no sense: InvalidValue.
-        """
-        raise ResourceActionNotSupported(action="signal")
 
 
 ResourceType = type[Resource[Schema]]

@@ -9,10 +9,9 @@ from heatlite.core.errors import (
     InvalidTemplateReference,
     Problem,
     StackValidationFailed,
-    UnknownUserParameter,
-    UserParameterMissing,
 )
 from heatlite.core.json import Json, JsonMap
+from heatlite.template.binding import Binding
 from heatlite.template.conditions import Conditions
 from heatlite.template.definitions import OutputDefinition, ResourceDefinition
 from heatlite.template.dialects import Dialect, dialect_of
@@ -23,7 +22,6 @@ from heatlite.template.expression import (
     MapOf,
     NoResources,
     Parser,
-    Unknown,
     UnknownMap,
     fields,
     resolve,
@@ -33,7 +31,7 @@ from heatlite.template.functions.references import GetAttrSelecting, GetResource
 from heatlite.template.implied import with_implied
 from heatlite.template.loader import Path
 from heatlite.template.parameter_groups import check_groups
-from heatlite.template.parameters import Parameters, ParameterSchema
+from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import TypeCatalog
 
@@ -174,7 +172,8 @@ class Definition:
         self.findings = template.findings.copy()
         dialect = template.dialect
         self.sections, self.keys = dialect.sections, dialect.resource_keys
-        self.parameters = self._bind_parameters(pseudo)
+        binding = Binding(environment, self.findings, self.sections["parameters"], strict, stored)
+        self.parameters = binding.bind(template.parameters, template.declared, dialect.pseudo(pseudo))
         self._conditions = Conditions(
             template.conditions,
             dialect,
@@ -221,46 +220,6 @@ class Definition:
         places = (self.parameters, given.parameters, given.parameter_defaults)
         found = [values[name] for name in names for values in places if name in values]
         return [*sinks, *(value for value in found if value is not UNKNOWN)]
-
-    # -- parameters --------------------------------------------------------------------------------
-
-    def _bind_parameters(self, pseudo: Mapping[str, str]) -> Parameters:
-        template, given = self.template, self.environment.parameters
-        for name in given:
-            if name not in template.declared:
-                text = UnknownUserParameter(key=name).message
-                hint = self.findings.nearest(name, template.declared)
-                self._found(
-                    Phase.UNKNOWN_PARAMETERS, ("parameters", name), text, "UnknownUserParameter", hint, "environment"
-                )
-        values = template.dialect.pseudo(pseudo)
-        for name in template.declared:
-            schema = template.parameters.get(name)
-            values[name] = UNKNOWN if schema is None else self._value(schema)
-        return Parameters(template.parameters, values)
-
-    def _value(self, schema: ParameterSchema) -> object:
-        name, environment = schema.name, self.environment
-        section = self.sections["parameters"]
-        path: Path = (section, name, "default" if section == "parameters" else "Default")
-        value = schema.default
-        source = "template"
-        if environment.parameter_defaults.get(name) is not None:
-            value, path, source = environment.parameter_defaults[name], ("parameter_defaults", name), "environment"
-        if environment.parameters.get(name) is not None:
-            value, path, source = environment.parameters[name], ("parameters", name), "environment"
-        if value is None:
-            if self.strict:
-                text = UserParameterMissing(key=name).message
-                self._found(Phase.MISSING_PARAMETERS, (section, name), text, "UserParameterMissing")
-            return UNKNOWN
-        if isinstance(value, Unknown):  # of a nested template: what the resource gives is yet to come
-            return UNKNOWN
-        typed, faults = schema.examine(value, constrained=not self._stored)
-        for fault in faults if self.strict else ():
-            text = schema.masked(f"Parameter '{name}' is invalid: {fault}", value)
-            self._found(Phase.PARAMETER_VALUES, path, text, source=source)
-        return UNKNOWN if faults else typed
 
     def _check_conditions_section(self) -> None:
         """Refuse an empty conditions section that is no map; `Template` refuses others."""

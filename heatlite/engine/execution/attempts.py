@@ -76,9 +76,9 @@ class WaitingAttempts:
         """Add an attempt that continues at `until`, in seconds since the epoch."""
         self._waiting[action.id] = until, action, attempt
         self._push(until, action.id)
-        if attempt.execution.awaits_nested:
+        if attempt.execution.walker.awaits_nested:
             self._awaiting_nested.add(action.id)
-        for address in attempt.execution.awaited_addresses:
+        for address in attempt.execution.walker.awaited_addresses:
             self._by_address[address].add(action.id)
 
     def wake(self, action_id: str) -> None:
@@ -92,7 +92,7 @@ class WaitingAttempts:
         """Let the attempts continue that wait for a message at one of the addresses."""
         for address in addresses:
             for action_id in self._by_address.get(address, ()):
-                self._waiting[action_id][2].execution.deliver()
+                self._waiting[action_id][2].execution.walker.deliver()
                 self.wake(action_id)
 
     def take_due(self, now: float) -> list[tuple[ActionRecord, Attempt]]:
@@ -123,7 +123,7 @@ class WaitingAttempts:
     def _remove(self, action_id: str) -> None:
         attempt = self._waiting.pop(action_id)[2]
         self._awaiting_nested.discard(action_id)
-        for address in attempt.execution.awaited_addresses:
+        for address in attempt.execution.walker.awaited_addresses:
             actions = self._by_address[address]
             actions.discard(action_id)
             if not actions:

@@ -130,7 +130,7 @@ class Execution:
             self._calls,
             self._stopping,
         )
-        self._walker = Walker(
+        self.walker = Walker(
             parts.clock,
             self._calls,
             self._transitions,
@@ -140,6 +140,7 @@ class Execution:
             lambda: retry_while_unavailable(parts.clock, self._commits.set_aside),
             self._stopping,
         )
+        """The walk; other threads notify it."""
         if action.data.checked is not None:
             self._transitions.operations.tally = action.data.checked.copy()
         if action.data.stopping is not None:
@@ -157,37 +158,6 @@ class Execution:
     def control(self) -> Control | None:
         """Return the control of the action as last read."""
         return self._stopping.control
-
-    def notify(self) -> None:
-        """Read the control again: it has changed, or the lease is lost (any thread)."""
-        self._walker.notify()
-
-    def drain(self) -> None:
-        """Leave the action to another engine at the next tick (from any thread)."""
-        self._walker.drain()
-
-    @property
-    def awaits_nested(self) -> bool:
-        """True if it waits for nested stacks, in which another process may work."""
-        return self._walker.awaits_nested
-
-    @property
-    def awaited_addresses(self) -> frozenset[str]:
-        """The addresses of mailboxes whose next message lets it continue."""
-        return self._walker.awaited_addresses
-
-    def deliver(self) -> None:
-        """Wake it: a message that it waits for has arrived (from any thread)."""
-        self._walker.deliver()
-
-    @property
-    def nudged(self) -> bool:
-        """True if a notification has arrived that it has not handled yet."""
-        return self._walker.is_nudged
-
-    def nudge(self) -> None:
-        """Wake it: the action of a nested stack has ended (from any thread)."""
-        self._walker.nudge()
 
     def resume(self, action: ActionRecord) -> None:
         """Continue with the reclaimed action. Call before `execute` is advanced."""
@@ -233,7 +203,7 @@ class Execution:
 
     def _run(self) -> Iterator[float | None]:
         self._stopping.control = self.action.control
-        yield from self._walker.rest()
+        yield from self.walker.rest()
         if self.action.failed_dependencies:
             self._end_unbegun()
             return
@@ -263,14 +233,14 @@ class Execution:
             case Verb.LOCK | Verb.UNLOCK:
                 nested_outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
                 nested = planner.plan_nested(filter(self._is_nested, self._undone()), nested_outcome)
-                yield from self._walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
+                yield from self.walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
                 yield from self._walk_last(nested, operations.begin_nested)
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
 
     def _walk_last(self, plan: Plan, begin: Callable[[Step], StepExecution]) -> Iterator[float | None]:
         """Walk the last plan of an operation, and end it."""
-        yield from self._walker.walk(plan, begin)
+        yield from self.walker.walk(plan, begin)
         yield from self._end()
 
     def _rows(self) -> list[ResourceRecord]:
@@ -296,7 +266,7 @@ class Execution:
             if self.action.inputs.converge:
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
-            yield from self._walker.wait_out()
+            yield from self.walker.wait_out()
             stop = self._stopping.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._stopping.rolls_back
             # A repair has no earlier definition to return to.
@@ -320,13 +290,13 @@ class Execution:
             self._stopping.fail()
             return
         self._transitions.converging.start(definition, plan)
-        yield from self._walker.walk(plan, self._transitions.converging.begin)
+        yield from self.walker.walk(plan, self._transitions.converging.begin)
         if self._stopping.stop is None:
             self._stopping.finish_making()
         if self._stopping.is_made:
             keep = [row.id for row in self._transitions.rows.chosen.values()]
             cleanup = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
-            yield from self._walker.walk(cleanup, self._transitions.operations.begin_delete)
+            yield from self.walker.walk(cleanup, self._transitions.operations.begin_delete)
 
     def _removable(self, plan: Plan, chosen: Mapping[str, ResourceRecord]) -> list[ResourceRecord]:
         """Return the rows that the clean-up may delete."""
@@ -366,8 +336,8 @@ class Execution:
             self._breakpoints.start(Verb.DELETE, Environment.stored(self._stack.environment))
         # A locked object may refuse its deletion. Deletions of nested stacks unlock their own.
         own = [row for row in self._undone() if not self._is_nested(row) and not self._deletes(row)]
-        yield from self._walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
-        yield from self._walker.rest()
+        yield from self.walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
+        yield from self.walker.rest()
         if self._stopping.stop is None and not self._transitions.operations.keeps_objects:
             kept = drop_parts(self._parts.store.snapshots.of(self._stack.id), self._resources, self._parts.pool)
             self._stopping.failures += [text for text in kept if text not in self._stopping.failures]
@@ -376,7 +346,7 @@ class Execution:
         failed = [row.id for row in self._rows() if row.status is Status.FAILED and self._deletes(row)]
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
         plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
-        yield from self._walker.walk(plan, self._transitions.operations.begin_delete)
+        yield from self.walker.walk(plan, self._transitions.operations.begin_delete)
         if outcome(self._stopping, self._forced) is Result.OK:
             # Before the stack's end is written: afterwards no action would revoke them.
             _revoke_access(self._parts, self._stack)
@@ -411,7 +381,7 @@ class Execution:
 
     def _end(self) -> Iterator[float | None]:
         """Write the final states of stack and action, and release it, in one transaction."""
-        yield from self._walker.wait_out()
+        yield from self.walker.wait_out()
         if self._stopping.stop is Stop.DRAIN:
             return  # The worker releases the action.
         result = outcome(self._stopping, self._forced)

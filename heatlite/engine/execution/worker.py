@@ -5,7 +5,6 @@ The claim loop waits for wake-ups by the dispatcher and polls once a second, so 
 
 import logging
 import math
-import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +23,13 @@ from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAtt
 from heatlite.engine.execution.execution import Execution, Parts
 from heatlite.engine.execution.final_writes import FinalWrites
 from heatlite.engine.execution.retention import Retention
+from heatlite.engine.execution.sweep import POLL_INTERVAL, Sweep, renew_leases, run_cleanup
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.store.actions.claims import max_takeovers
 from heatlite.store.errors import Fenced
-from heatlite.store.records import ActionRecord, ServiceRecord
+from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -39,13 +39,6 @@ MAX_RETRY_DELAY = 60.0
 
 CLOCK_DIFFERENCE = 10.0
 """Seconds by which the clocks of two processes may differ without a late delivery of messages."""
-
-HEARTBEAT_INTERVAL = 30.0
-"""Seconds between two heartbeats of this engine."""
-
-POLL_INTERVAL = 1.0
-"""Seconds between two polls, for lost wake-ups, controls and periodic jobs."""
-
 
 TAKEOVER_INTERVAL = 2.0
 """Seconds between claims of two actions that were taken over without progress.
@@ -75,7 +68,6 @@ class Worker:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._due = due
         self._meter = meter
         self._retention = Retention(store, clock, settings)
         self._handlers = logs.Pool(settings.handler_threads, "handler")
@@ -120,13 +112,24 @@ class Worker:
         self._began = clock.now()
         self._takeovers_from = self._began
         """Time from which actions taken over without progress may be claimed again."""
+        jobs = (
+            *due,
+            self._retention.sweep,
+            self._recheck_nested,
+            self._deliver_messages,
+            self._recheck_controls,
+            self._notify_lost,
+            lambda: store.moves.wake_parked(clock.now()),
+            self._termination.time_out,
+        )
+        sweep = Sweep(store, clock, self.owner, self._stopped, jobs)
         self._starters = [
             threading.Thread(target=self._claim_loop, name="claims", daemon=True),
             threading.Thread(target=self._timer_loop, name="alarm", daemon=True),
         ]
         self._keepers = [
             threading.Thread(target=self._lease_loop, name="leases", daemon=True),
-            threading.Thread(target=self._sweep_loop, name="sweep", daemon=True),
+            threading.Thread(target=sweep.run, name="sweep", daemon=True),
         ]
 
     def start(self) -> None:
@@ -156,7 +159,7 @@ class Worker:
         self._timer_changed.set()
         with self._lock:
             for _, execution in self._running.values():
-                execution.drain()
+                execution.walker.drain()
         for thread in self._starters:
             thread.join()
         self._slots.shutdown(wait=True)
@@ -228,7 +231,7 @@ class Worker:
                     self._running[action.id] = action.attempt, attempt.execution
                     self._attempts[action.id] = attempt
                     if self._stopping.is_set():
-                        attempt.execution.drain()
+                        attempt.execution.walker.drain()
                 try:
                     with hiding(attempt.execution.mask):
                         until = attempt.advance()
@@ -260,21 +263,13 @@ class Worker:
                     self._claimed.discard((action.id, action.attempt))
                     parent = self._running.get(action.parent_id or "")
                 if parent is not None:
-                    parent[1].nudge()
+                    parent[1].walker.nudge()
                     self._wake_attempt(parent[1].action.id)
                 self._wake_up.set()
 
     def _run_cleanup(self, call: Callable[[], None]) -> None:
         """Run the long clean-up of an ended attempt in a thread of its own."""
-        self._cleanup_threads.submit(self._run_logged, call)
-
-    def _run_logged(self, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception:
-            log.exception("clean-up after an attempt failed")
-        finally:
-            self._store.close()
+        self._cleanup_threads.submit(run_cleanup, self._store, call)
 
     def _forget(self, attempt: Attempt) -> None:
         """Drop a broken attempt: the next claim starts a new one."""
@@ -285,7 +280,7 @@ class Worker:
     def _wait(self, action: ActionRecord, attempt: Attempt, until: float) -> None:
         """Free the slot until then. The lease is renewed meanwhile."""
         with self._lock:
-            self._waiting.add(action, attempt, 0.0 if attempt.execution.nudged else until)
+            self._waiting.add(action, attempt, 0.0 if attempt.execution.walker.is_nudged else until)
             was_full = len(self._claimed) >= self._settings.engine_slots
             self._claimed.discard((action.id, action.attempt))
         self._timer_changed.set()
@@ -305,14 +300,14 @@ class Worker:
             self._waiting.deliver((address,))
         self._timer_changed.set()
 
-    def _deliver_messages(self, now: float) -> None:
+    def _deliver_messages(self) -> None:
         """Continue the attempts for which another process has stored a message.
 
         Each look goes back over the last one, since the clocks of processes differ.
         """
         with self._lock:
             awaits = self._waiting.awaits_messages
-        since, self._messages_since = self._messages_since, now
+        since, self._messages_since = self._messages_since, self._clock.now()
         if not awaits:
             return
         try:
@@ -402,7 +397,7 @@ class Worker:
     def _notify_changed(self, executions: Iterable[Execution], asked: Mapping[str, Control]) -> None:
         for execution in executions:
             if asked.get(execution.action.id) is not execution.control:
-                execution.notify()
+                execution.walker.notify()
                 self._wake_attempt(execution.action.id)
 
     def _notify_lost(self) -> None:
@@ -414,7 +409,7 @@ class Worker:
         held = set(self._store.claims.held_by(self.owner))
         for action_id, (_, execution) in running.items():
             if action_id not in held:
-                execution.notify()
+                execution.walker.notify()
                 self._wake_attempt(action_id)
 
     def _lease_loop(self) -> None:
@@ -436,34 +431,6 @@ class Worker:
             self._stopped.wait(POLL_INTERVAL)
         self._store.close()
 
-    def _sweep_loop(self) -> None:
-        sent_at = 0.0
-        while not self._stopped.is_set():
-            try:
-                now = self._clock.now()
-                if now - sent_at >= HEARTBEAT_INTERVAL:
-                    sent_at = now
-                    with self._store.transaction():
-                        self._store.services.heartbeat(
-                            ServiceRecord(self.owner, socket.gethostname(), "heat-engine", self._began, now)
-                        )
-                for job in self._due:
-                    job()
-                self._retention.sweep()
-                self._recheck_nested()
-                self._deliver_messages(now)
-                self._recheck_controls()
-                self._notify_lost()
-                self._store.moves.wake_parked(now)
-                self._termination.time_out()
-            except DatabaseUnavailable as error:
-                log.warning("cannot run the periodic jobs: %s", error)
-            except Exception:
-                # An error in one job must not end the others.
-                log.exception("a periodic job failed")
-            self._stopped.wait(POLL_INTERVAL)
-        self._store.close()
-
     def _renew_leases(self, now: float) -> None:
         with self._claiming:
             with self._lock:
@@ -473,17 +440,7 @@ class Worker:
                 reason = "its worker did not receive the claim"
                 with self._store.transaction():
                     self._store.claims.release(self.owner, now, reason, keeps=own)
-        with self._store.transaction():
-            skipped = self._store.claims.heartbeat(self.owner, own, now + self._settings.lease_seconds)
-        failed: DatabaseUnavailable | None = None
-        for action_id in skipped:
-            try:
-                with self._store.transaction():
-                    self._store.claims.heartbeat_one(self.owner, action_id, now + self._settings.lease_seconds)
-            except DatabaseUnavailable as error:  # a frozen process may hold this row's lock
-                failed = error
-        if failed is not None:
-            raise failed
+        renew_leases(self._store, self.owner, own, now + self._settings.lease_seconds)
 
     def _forget_ended(self) -> None:
         """Drop parked attempts whose action another engine has continued and ended."""

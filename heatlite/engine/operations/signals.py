@@ -35,8 +35,8 @@ from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
+from heatlite.plugin.handlers import NoActionNeeded, Resize
 from heatlite.plugin.nested import StackResource
-from heatlite.plugin.resource import NoActionNeeded, Resize
 from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store

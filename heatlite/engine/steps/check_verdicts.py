@@ -9,7 +9,7 @@ from dataclasses import replace
 from heatlite.clients.cloud import CloudError
 from heatlite.core.masking import masked
 from heatlite.core.status import Status, Verb
-from heatlite.plugin.resource import Unhealthy
+from heatlite.plugin.handlers import Unhealthy
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
 
 COULD_NOT_LOOK = "Could not look: "

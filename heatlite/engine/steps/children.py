@@ -25,8 +25,9 @@ from heatlite.engine.state.resource_factory import ResourceFactory, inherited
 from heatlite.engine.state.template_types import TemplateResource
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.steps.step_execution import NestedOperation
+from heatlite.plugin.handlers import Unhealthy
 from heatlite.plugin.nested import ChildStack, StackResource
-from heatlite.plugin.resource import Resource, Unhealthy
+from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.stacks.sizes import DefinitionSize

@@ -15,7 +15,8 @@ from heatlite.core.status import Verb
 from heatlite.engine.state.observation import live_values
 from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.engine.steps.step_execution import HandlerCall, Phase, StepExecution
-from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict, Unhealthy
+from heatlite.plugin.handlers import ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
+from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 
 log = logging.getLogger(__name__)

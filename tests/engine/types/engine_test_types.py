@@ -21,7 +21,7 @@ from heatlite.plugin import (
     Unhealthy,
     prop,
 )
-from heatlite.plugin.resource import ReplaceResource
+from heatlite.plugin.handlers import ReplaceResource
 
 
 class Props(Schema):

@@ -6,7 +6,7 @@ import pytest
 
 from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
 from heatlite.plugin import Change, Facts, Json, JsonMap, ReplaceResource, Resource, Schema, Services, prop
-from heatlite.plugin.resource import VERBS
+from heatlite.plugin.handlers import VERBS
 from tests.memory_mailbox import MemoryMailbox
 from tests.ports import NoRegions, NoSoftware
 
