@@ -260,11 +260,19 @@ class _Checker:
                 else:
                     self.findings.add(Phase.TYPES, replace(problem, path=here))
             return
-        facade = self.types.find(resource.type) if resource.type != file else None
+        facade = self._facade(resource) if resource.type != file else None
         if facade is not None:
             for text in provider.check_facade(resource.type, facade):
                 problem = Problem(here, f"{self._where(resource, file)}: {text}")
                 self.findings.add(Phase.RESOURCES, problem)
+
+    def _facade(self, resource: ResourceDefinition) -> ResourceTypeView | None:
+        """Return the type or the template that the resource's template stands for; None: it stands for itself."""
+        target = self.definition.mapping.facade(resource.name, resource.type)
+        if target is None or not target.is_template:
+            return None if target is None else self.types.find(target.name)
+        provider = self._run.provider(target, self.definition, self.types)
+        return provider if isinstance(provider, Provider) else None
 
     def _where(self, resource: ResourceDefinition, within: str) -> str:
         return f"{dotted(self.definition.place(resource.name))}<{within}>"

@@ -265,6 +265,7 @@ class TypeMapping:
         system = {key: value for key, value in installed.items() if key not in environment.without}
         self._tables = [table for table in (_Table(own, (), False), _Table(system, (), True)) if table.entries]
         self._targets: dict[str, Target] = {}
+        self._facades: dict[str, Target | None] = {}
 
     def target(self, resource_name: str, type_name: str) -> Target:
         """Return the target for this resource: the first mapping that exists."""
@@ -277,6 +278,23 @@ class TypeMapping:
             mapped = self._find(self._tables, type_name, set()) if self._tables else None
             found = self._targets[type_name] = mapped or Target(type_name)
         return found
+
+    def facade(self, resource_name: str, type_name: str) -> Target | None:
+        """Return the target without the registry's entry that maps this resource, as Heat does; None: there is none.
+
+        What the entry names has to offer the same properties and attributes.
+        """
+        block = self._blocks.get(resource_name)
+        if not isinstance(block, Mapping):
+            if type_name not in self._facades:
+                self._facades[type_name] = self._unmapped(resource_name, type_name, self._tables)
+            return self._facades[type_name]
+        own = _Table(block, ("resources", resource_name), False)
+        return self._unmapped(resource_name, type_name, [own, *self._tables])
+
+    def _unmapped(self, resource_name: str, type_name: str, tables: list["_Table"]) -> Target | None:
+        used = self.target(resource_name, type_name)
+        return self._find([table.without(used) for table in tables], type_name, set())
 
     def view(self, type_name: str) -> ResourceTypeView | None:
         """The type, if there is one and types are known here."""
@@ -305,6 +323,13 @@ class _Table:
         self.path = path
         self.system = system
         self._globs = sorted((key for key in self.entries if key.endswith("*")), key=len, reverse=True)
+
+    def without(self, target: Target) -> "_Table":
+        """Return the table without the entry that has led to a target."""
+        if not target.entry or (target.entry[:-1], target.system) != (self.path, self.system):
+            return self
+        entries: JsonMap = {key: name for key, name in self.entries.items() if key != target.entry[-1]}
+        return _Table(entries, self.path, self.system)
 
     def candidates(self, type_name: str) -> Iterator[tuple[str, str]]:
         """Targets with their keys: the exact entry, then the patterns, longer ones first."""

@@ -103,14 +103,15 @@ class Provider:
             own = offered.get(name)
             if own is None:
                 if kind.required:
-                    texts.append(f'it has no parameter for the property "{name}", which {type_name} requires')
+                    texts.append(f"Required property {name} for facade {type_name} missing in provider")
             elif kind.kind not in ("any", own.kind) and (kind.kind, own.kind) != ("integer", "number"):
-                texts.append(f'its parameter "{name}" is a {own.kind}, but the property of {type_name} a {kind.kind}')
+                kinds = f"facade {type_name} ({kind.kind.capitalize()}) and provider ({own.kind.capitalize()})"
+                texts.append(f"Property {name} type mismatch between {kinds}")
         for name, own in offered.items():
             if own.required and name not in wanted:
-                texts.append(f'it requires the parameter "{name}", for which {type_name} has no property')
+                texts.append(f"Provider requires property {name} unknown in facade {type_name}")
         for name in sorted(facade.attribute_names - self.attribute_names):
-            texts.append(f'it has no output for the attribute "{name}" of {type_name}')
+            texts.append(f"Attribute {name} for facade {type_name} missing in provider")
         return texts
 
     def parameters(self, given: Mapping[str, object]) -> dict[str, object]:

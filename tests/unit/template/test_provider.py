@@ -260,15 +260,15 @@ def test_a_template_for_a_known_type() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("outputs: {ip: {value: x}}", 'it has no parameter for the property "flavor", which Test::Server requires'),
-        ("parameters: {flavor: {type: string}}", 'it has no output for the attribute "ip" of Test::Server'),
+        ("outputs: {ip: {value: x}}", 'Required property flavor for facade Test::Server missing in provider'),
+        ("parameters: {flavor: {type: string}}", 'Attribute ip for facade Test::Server missing in provider'),
         (
             "parameters: {flavor: {type: json}}\noutputs: {ip: {value: x}}",
-            'its parameter "flavor" is a map, but the property of Test::Server a string',
+            'Property flavor type mismatch between facade Test::Server (String) and provider (Map)',
         ),
         (
             "parameters: {flavor: {type: string}, zz: {type: string}}\noutputs: {ip: {value: x}}",
-            'it requires the parameter "zz", for which Test::Server has no property',
+            'Provider requires property zz unknown in facade Test::Server',
         ),
     ],
 )
@@ -277,6 +277,27 @@ def test_what_keeps_a_template_from_standing_for_a_type(content: str, told: str)
     registry: JsonMap = {"Test::Server": "s.yaml", "V": "OS::Heat::Value"}
     found = texts(template.replace(", zz: a", ", zz: a" if "zz" in content else ""), {"s.yaml": content}, registry)
     assert f"resources.a<s.yaml>: {told}" in found
+
+
+FACADE = "parameters: {one: {type: string}, two: {type: string}}\noutputs: {o: {value: x}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("parameters: {one: {type: string}}\noutputs: {o: {value: x}}", "Required property two for facade OS::Thingy"),
+        ("parameters: {one: {type: string}, two: {type: string}}", "Attribute o for facade OS::Thingy missing"),
+        (FACADE, None),
+    ],
+)
+@pytest.mark.parametrize("key", ["OS::Thingy", "OS::*"])
+def test_a_template_may_stand_for_a_template(content: str, told: str | None, key: str) -> None:
+    registry: JsonMap = {"OS::Thingy": "facade.yaml", "resources": {"a": {key: "concrete.yaml"}}}
+    two = ", two: b" if "two" in content else ""
+    template = f"resources: {{a: {{type: OS::Thingy, properties: {{one: a{two}}}}}}}"
+    found = texts(template, {"facade.yaml": FACADE, "concrete.yaml": content}, registry)
+    assert [text for text in found if "facade" in text] == found
+    assert told is None if not found else f"resources.a<concrete.yaml>: {told}" in found[0]
 
 
 def test_a_template_may_use_the_type_that_it_stands_for() -> None:
