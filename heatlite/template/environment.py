@@ -155,10 +155,9 @@ class Environment:
     def lifecycle_timeout(self, resource_name: str) -> float | None:
         """Return the seconds that an update waits before deletion; None: no wait."""
         timeout = None
-        blocks = self.resource_registry.get("resources")
-        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
-            hook = block.get(LIFECYCLE_HOOK) if isinstance(block, Mapping) else None
-            if isinstance(hook, Mapping) and fnmatchcase(resource_name, pattern):
+        for block in self._blocks(resource_name):
+            hook = block.get(LIFECYCLE_HOOK)
+            if isinstance(hook, Mapping):
                 timeout = hook["timeout"]
         return float(timeout) if isinstance(timeout, int | float) else None
 
@@ -169,10 +168,9 @@ class Environment:
     def protection(self, resource_name: str) -> str | None:
         """Return why a resource is to be protected once made; None: it is not."""
         found: str | None = None
-        blocks = self.resource_registry.get("resources")
-        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
-            rule = block.get(PROTECT) if isinstance(block, Mapping) else None
-            if isinstance(rule, Mapping) and fnmatchcase(resource_name, pattern):
+        for block in self._blocks(resource_name):
+            rule = block.get(PROTECT)
+            if isinstance(rule, Mapping):
                 found = str(rule.get("reason") or found or "the environment says so")
         return found
 
@@ -184,20 +182,29 @@ class Environment:
     def replacement(self, resource_name: str) -> Replacement:
         """Return the replacement of a resource whose update_policy has none."""
         found = Replacement()
-        blocks = self.resource_registry.get("resources")
-        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
-            if isinstance(block, Mapping) and "replacement" in block and fnmatchcase(resource_name, pattern):
+        for block in self._blocks(resource_name):
+            if "replacement" in block:
                 found = found.refined(block["replacement"])
         return found
 
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
-        blocks = self.resource_registry.get("resources")
         found: set[str] = set()
-        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
-            if isinstance(block, Mapping) and key in block and fnmatchcase(resource_name, pattern):
+        for block in self._blocks(resource_name):
+            if key in block:
                 content = block[key]
                 found.update(map(str, content if isinstance(content, list) else [content]))
         return frozenset(found)
+
+    def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
+        """Return the blocks of the section ``resources`` whose pattern matches a resource's name."""
+        blocks = self.resource_registry.get("resources")
+        if not blocks or not isinstance(blocks, Mapping):
+            return []
+        return [
+            block
+            for pattern, block in blocks.items()
+            if isinstance(block, Mapping) and fnmatchcase(resource_name, pattern)
+        ]
 
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
         """Return the environment of the nested stack that a template makes.

@@ -1,9 +1,9 @@
 """Begin steps on existing objects: delete, check, snapshot, suspend, resume, lock."""
 
-from dataclasses import replace
 from functools import partial
 
 from heatlite.core.check_tally import CheckTally
+from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import is_marked
@@ -88,7 +88,7 @@ class OperationSteps:
             self._rows.with_state(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
             return execution
         # Without a check the failure stands.
-        self._rows.save(replace(row, moved_in=self._resources.phase))
+        self._rows.save(changed(row, moved_in=self._resources.phase))
         self.tally.stale.append(row.name)
         return self.ended(step, row, Verb.CHECK, f"{row.name}: {row.status_reason}")
 
@@ -132,7 +132,7 @@ class OperationSteps:
         """Lock the object, if its type can, and keep the present state for the unlock."""
         row = self._rows.of(step)
         if row.before_lock is None:
-            row = replace(row, before_lock=row.state_without_lock)
+            row = changed(row, before_lock=row.state_without_lock)
         return self.begin(step, row, Verb.LOCK)
 
     def begin_unlock(self, step: Step) -> StepExecution:
@@ -238,9 +238,9 @@ class OperationSteps:
             token = self._breakpoints.reached(hook, row, self._rows.now())
             if token is None:
                 return None
-            row = replace(row, token=token)
+            row = changed(row, token=token)
             self._rows.save(row)
-            self._rows.record_event(replace(row, status_reason=reached_text(hook)))
+            self._rows.record_event(changed(row, status_reason=reached_text(hook)))
         wait = HookWait(step, row, self._resources.make(row), verb_of(hook), hook=hook)
         wait.replaced_by = replaced_by
         return wait

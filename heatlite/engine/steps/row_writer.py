@@ -1,11 +1,11 @@
 """Write the rows of one stack's resources, and the events of their states."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
+from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
@@ -120,7 +120,7 @@ class RowWriter:
     def described(self, row: ResourceRecord) -> ResourceRecord:
         """Return the row with the parts of its definition that no type sees."""
         definition = self.definition.resources[row.name]
-        return replace(
+        return changed(
             row,
             type=definition.type,
             requires=tuple(sorted(definition.requires)),
@@ -143,7 +143,7 @@ class RowWriter:
         Repeats `described`: one copy of a row is cheaper than two.
         """
         definition, now = self.definition.resources[row.name], self.now()
-        row = replace(
+        row = changed(
             row,
             type=definition.type,
             requires=tuple(sorted(definition.requires)),
@@ -184,4 +184,4 @@ class RowWriter:
 
     def record_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
         """Write the event of a state that the row only passes through."""
-        self.record_event(replace(row, verb=verb, status=status, status_reason=reason))
+        self.record_event(changed(row, verb=verb, status=status, status_reason=reason))

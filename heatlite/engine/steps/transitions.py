@@ -1,9 +1,9 @@
 """Ends of step executions: their rows, events, and the executions that follow."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
+from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
@@ -80,7 +80,7 @@ class Transitions:
         resource.physical_id = stack_id
         if not operation.is_recorded:
             token, data = {"token": operation.token}, dict(resource.data)
-            operation.row = replace(operation.row, token=token, physical_id=stack_id, data=data)
+            operation.row = changed(operation.row, token=token, physical_id=stack_id, data=data)
             self.rows.save(operation.row)
 
     def note_progress(self, call: HandlerCall) -> bool:
@@ -93,12 +93,12 @@ class Transitions:
             # A survey, or an unreachable service: the handler is called again, also after a crash.
             if row.data == resource.data:
                 return False
-            call.row = replace(row, data=dict(resource.data))
+            call.row = changed(row, data=dict(resource.data))
             self.rows.save(call.row)
             return True
         first = row.token is None or "token" not in row.token
         if first or row.data != resource.data or row.physical_id != resource.physical_id:
-            call.row = replace(
+            call.row = changed(
                 row,
                 token={**(row.token or {}), "token": call.token},
                 data=dict(resource.data),
@@ -124,7 +124,7 @@ class Transitions:
         if execution.wanted is not None and execution.phase is Phase.DONE:
             return self._finish_converged(execution)
         physical_id, data = execution.resource.physical_id, dict(execution.resource.data)
-        row = replace(execution.row, physical_id=physical_id, data=data, token=None)
+        row = changed(execution.row, physical_id=physical_id, data=data, token=None)
         if execution.wanted is not None and execution.phase is Phase.REPLACED:
             # The object is as before; so is its row, apart from the attempt.
             row = self.rows.with_state(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
@@ -202,7 +202,7 @@ class Transitions:
         """
         before = row.before_lock
         if before is not None and (before.status is not Status.COMPLETE or before.verb is Verb.SUSPEND):
-            row = replace(row, before_lock=None)
+            row = changed(row, before_lock=None)
             if note:
                 self.rows.record_state(row, Verb.UNLOCK, Status.COMPLETE, note)
             self.rows.with_state(row, before.verb, before.status, before.status_reason)
@@ -213,7 +213,7 @@ class Transitions:
         """Fail the operation that a row is in. A check that is cut short has no verdict."""
         if row.verb is Verb.CHECK and self._write_unknown(row, reason):
             return
-        self.rows.with_state(replace(row, token=None), row.verb, Status.FAILED, reason)
+        self.rows.with_state(changed(row, token=None), row.verb, Status.FAILED, reason)
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -234,17 +234,17 @@ class Transitions:
         if failure is not None and unknown:
             self._write_unknown(row, failure.text)
         elif failure is not None:
-            self.rows.with_state(replace(row, health=None), Verb.CHECK, Status.FAILED, failure.text)
+            self.rows.with_state(changed(row, health=None), Verb.CHECK, Status.FAILED, failure.text)
         else:
             reason = execution.note or STATE_CHANGED
-            self.rows.with_state(replace(row, health=None), Verb.CHECK, Status.COMPLETE, reason)
+            self.rows.with_state(changed(row, health=None), Verb.CHECK, Status.COMPLETE, reason)
 
     def _write_unknown(self, row: ResourceRecord, reason: str) -> bool:
         """Write the end of a check without a verdict; False if the row is in no check."""
         before = check_verdicts.unseen(row, reason, self._now())
         if before is None:
             return False
-        self.rows.save(replace(before, moved_in=self._resources.phase))
+        self.rows.save(changed(before, moved_in=self._resources.phase))
         self.rows.record_event(check_verdicts.told(row, reason))
         return True
 
@@ -256,10 +256,10 @@ class Transitions:
         if wait.failure is not None:
             self.end_wait(wait.row, wait.failure.text)
             return None
-        row = replace(wait.row, token=None)
+        row = changed(wait.row, token=None)
         self.rows.save(row)
         if not self.breakpoints.is_cleared(hook, row):
-            self.rows.record_event(replace(row, status_reason=expired_text(hook)))
+            self.rows.record_event(changed(row, status_reason=expired_text(hook)))
         if hook == "post-delete":
             self._remove(row)
         elif hook == PRE_DELETE and wait.replaced_by is not None:
@@ -274,9 +274,9 @@ class Transitions:
 
     def end_wait(self, row: ResourceRecord, reason: str) -> None:
         """End the wait of a row at a hook; nothing follows."""
-        row = replace(row, token=None)
+        row = changed(row, token=None)
         self.rows.save(row)
-        self.rows.record_event(replace(row, status_reason=reason))
+        self.rows.record_event(changed(row, status_reason=reason))
         if row.verb is Verb.DELETE and row.status is Status.COMPLETE:
             self._remove(row)
 
@@ -315,12 +315,12 @@ class Transitions:
     def _retry(self, call: HandlerCall) -> HandlerCall | None:
         """Return the next attempt or its clean-up; None if there is none."""
         retry, failure = call.retry, call.failure
-        row = replace(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
+        if failure is None and not retry.cleanup_before_retry:
+            return None
+        row = changed(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
         if failure is None:
-            if not retry.cleanup_before_retry:
-                return None
             self.rows.record_state(row, Verb.DELETE, Status.COMPLETE, STATE_CHANGED)
-            return self._delay(call, replace(row, physical_id=None, data={}))
+            return self._delay(call, changed(row, physical_id=None, data={}))
         if not failure.is_transient or retry.attempts >= self._retry_limit:
             if retry.cleanup_before_retry:
                 call.fail(f"{row.status_reason}; and what it has left cannot be removed: {failure.text}")
@@ -329,9 +329,9 @@ class Transitions:
         if call.verb is Verb.DELETE or retry.cleanup_before_retry:
             return self._delay(call, row)
         self.rows.record_state(row, Verb.CREATE, Status.FAILED, failure.text)
-        row = replace(row, status_reason=failure.text)
+        row = changed(row, status_reason=failure.text)
         if not call.resource.has("delete"):
-            return self._delay(call, replace(row, physical_id=None, data={}))
+            return self._delay(call, changed(row, physical_id=None, data={}))
         self.rows.record_state(row, Verb.DELETE, Status.IN_PROGRESS, STATE_CHANGED)
         return self._next(call, row, cleanup=True)
 
@@ -350,7 +350,7 @@ class Transitions:
     ) -> HandlerCall:
         retry = Retry(call.retry.attempts, cleanup, starts_at)
         resource = self._resources.make(row, kind=None if call.wanted is None else call.wanted.kind)
-        row = replace(row, token=retry.to_json())
+        row = changed(row, token=retry.to_json())
         resource.facts.users = call.resource.facts.users
         again = HandlerCall(
             call.step, row, resource, call.verb, call.wanted, replaced_by=call.replaced_by, find_first=True, retry=retry
