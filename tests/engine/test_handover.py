@@ -49,6 +49,21 @@ def unchanged(engine: Engine, stack: StackRecord) -> set[str]:
     return {one.record.name for one in changes.unchanged}
 
 
+def as_heat_exports(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without what Heat does not have: a nested stack's record stands in place of its resource."""
+    own = {"mapped_type", "physical_name", "protection", "stack_protection", "cloud"}
+    resources: dict[str, Any] = {}
+    for name, entry in record["resources"].items():
+        within = "template" in entry
+        kept = as_heat_exports(entry) if within else {key: one for key, one in entry.items() if key not in own}
+        if within:
+            kept["name"] = entry["physical_name"]
+            for key in ("resource_id", "type", "metadata", "resource_data"):
+                del kept[key]
+        resources[name] = kept
+    return {key: one for key, one in record.items() if key not in own} | {"resources": resources}
+
+
 PAIR = template(
     a=file(content=param("text")),
     b=file(content=attr("a", "path"), keys={"metadata": {"k": [1]}}),
@@ -190,7 +205,8 @@ class TestAdopt:
         assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
         assert sorted(plugins.iterdir()) == files
 
-    def test_a_tree(self, engine: Engine, plugins: Path) -> None:
+    @pytest.mark.parametrize("heats", [False, True], ids=["own", "heats"])
+    def test_a_tree(self, engine: Engine, plugins: Path, heats: bool) -> None:
         child = {
             "heat_template_version": "2021-04-16",
             "parameters": {"p": {"type": "string"}},
@@ -202,7 +218,8 @@ class TestAdopt:
         stack = engine.create(made, files={"child.yaml": json.dumps(child)}, environment=registry)
         (nested,) = engine.store.stacks.descendants(stack)
         before, files = engine.row(nested, "x").physical_id, sorted(plugins.iterdir())
-        stack = adopt(engine, json.dumps(abandon(engine, stack)))
+        record = abandon(engine, stack)
+        stack = adopt(engine, json.dumps(as_heat_exports(record) if heats else record))
         assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
         (adopted,) = engine.store.stacks.descendants(stack)
         assert (final(adopted), engine.row(adopted, "x").physical_id) == ("ADOPT_COMPLETE", before)
@@ -222,13 +239,15 @@ class TestAdopt:
         ],
         ids=["resources", "scaling"],
     )
-    def test_a_group(self, engine: Engine, plugins: Path, group: Any) -> None:
+    @pytest.mark.parametrize("heats", [False, True], ids=["own", "heats"])
+    def test_a_group(self, engine: Engine, plugins: Path, group: Any, heats: bool) -> None:
         """The members that were there are taken over under their names, and an update leaves them alone."""
         stack = engine.create(template(g=group))
         assert final(stack) == "CREATE_COMPLETE", stack.status_reason
         (nested,) = engine.store.stacks.descendants(stack)
         before, files = {row.name: row.physical_id for row in engine.rows(nested)}, sorted(plugins.iterdir())
-        stack = adopt(engine, json.dumps(abandon(engine, stack)))
+        record = abandon(engine, stack)
+        stack = adopt(engine, json.dumps(as_heat_exports(record) if heats else record))
         assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
         (adopted,) = engine.store.stacks.descendants(stack)
         assert final(engine.patch(stack)) == "UPDATE_COMPLETE"

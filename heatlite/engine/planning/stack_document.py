@@ -137,16 +137,19 @@ def read_record(value: Json) -> Adopted:
 
 def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
     """Return the resources of a document, after validation of the fields for adoption."""
-    resources = _map(data, "resources", where)
-    for name, entry in resources.items():
+    resources: JsonMap = {}
+    for name, entry in _map(data, "resources", where).items():
         here = f"{where}.resources.{name}"
         if not isinstance(entry, dict):
             raise HTTPBadRequest(f"{here}: has to be an object.")
+        if entry.get("resource_id") is None and isinstance(entry.get("template"), dict):
+            # Heat puts the document of a nested stack in the place of its resource.
+            entry = {**entry, "resource_id": entry.get("id"), "physical_name": entry.get("name")}
         for key in ("resource_id", "physical_name"):
             if not isinstance(entry.get(key), str | None):
                 raise HTTPBadRequest(f"{here}.{key}: has to be text or null.")
         _map(entry, "resource_data", here)
-        _resources(entry, here)
+        resources[name] = {**entry, "resources": _resources(entry, here)} if "resources" in entry else entry
     return resources
 
 
