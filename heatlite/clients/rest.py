@@ -37,6 +37,7 @@ SERVICES: Final[Mapping[str, Service]] = {
     "container": Service("/v1", {"OpenStack-API-Version": "container 1.12"}),
     "container_infra": Service("/v1"),
     "database": Service("/v1.0"),
+    "identity": Service("/v3"),
     "load_balancer": Service("/v2.0"),
     "messaging": Service("/v2", {"Client-ID": str(uuid.uuid4())}),
     "network": Service("/v2.0"),
@@ -80,6 +81,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "database.cluster": Kind("/clusters", "cluster", "clusters"),
     "database.flavor": Kind("/flavors", "flavor", "flavors"),
     "database.instance": Kind("/instances", "instance", "instances", change="PATCH"),
+    "identity.ec2_credential": Kind(
+        "/users/{}/credentials/OS-EC2", "credential", "credentials", key="access", bare=True
+    ),
     # The SDK gives objects without an id, and sends quotas by old names.
     "load_balancer.availability_zone": Kind(
         "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"

@@ -226,7 +226,7 @@ class Preparation:
         if not self._settings.template_hosts:
             return request.files
         files = dict(request.files)
-        wanted = [*_addresses(document, ("type", "Type"))]
+        wanted = [*_addresses(document, _TEMPLATE_KEYS)]
         for environment in _environments(request)[0]:
             wanted += _addresses(environment.data.get("resource_registry"), None)
         while wanted:
@@ -237,7 +237,7 @@ class Preparation:
                 raise RequestLimitExceeded(message=f"more than {MAX_REMOTE_FILES} templates to fetch")
             files[url] = self._fetcher.text(url)
             with suppress(HTTPBadRequest):  # the check reports this problem, too
-                wanted += _addresses(load_template(files[url], url).data, ("type", "Type"))
+                wanted += _addresses(load_template(files[url], url).data, _TEMPLATE_KEYS)
         return files
 
     def _source(self, request: Request) -> Source:
@@ -346,6 +346,10 @@ def _over(old: Environment, new: Environment) -> Environment:
         event_sinks=new.event_sinks or old.event_sinks,
         encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
     )
+
+
+_TEMPLATE_KEYS = ("type", "Type", "TemplateURL")
+"""Keys of a template whose values may be addresses of templates."""
 
 
 def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
