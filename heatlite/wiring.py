@@ -52,6 +52,7 @@ from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
+from heatlite.healing.operations import HealingOperations
 from heatlite.healing.sweep import HealingLoop
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.deployments import Deployments
@@ -303,6 +304,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration)
     ledger = Ledger(store, clock)
     repairs = Repairs(store, clock, definitions, admission, reader)
+    healing = HealingLoop(store, clock, settings, repairs)
     agents = Agents(settings)
     return Components(
         stacks=Stacks(
@@ -315,7 +317,8 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         schedule=schedule,
         health=HealthMarks(store, clock, definitions, admission, reader),
         repairs=repairs,
-        healing=HealingLoop(store, clock, settings, repairs),
+        healing=healing,
+        healing_operations=HealingOperations(store, clock, healing),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reader),
         controls=ActionSignals(store, clock),

@@ -32,6 +32,7 @@ from heatlite.api.handlers.stacks import (
     Stacks,
 )
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
+from heatlite.api.healing.policies import HealingPolicies, Incidents
 from heatlite.api.middleware import RequestMiddleware
 from heatlite.api.nodes.node_actions import NodeActions
 from heatlite.api.nodes.nodes import Node, Nodes
@@ -67,6 +68,7 @@ def create_app(components: Components, settings: Settings, meter: Meter) -> App:
     _add_stacks(routes, components, settings.hidden_stack_tags)
     _add_stack_parts(routes, components)
     _add_nodes(routes, components)
+    _add_healing(routes, components)
     _add_templates_and_software(routes, components)
     return app
 
@@ -201,6 +203,21 @@ def _add_nodes(routes: Routes, components: Components) -> None:
     one = P + "/node_playbook_runs/{run}"
     routes.add(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
     routes.add(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
+
+
+def _add_healing(routes: Routes, components: Components) -> None:
+    finder, healing = StackFinder(components.store), components.healing_operations
+
+    policies = HealingPolicies(finder, healing)
+    routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
+    routes.add(S + "/healing/acknowledge", policies, "acknowledge", POST="health:operate")
+
+    incidents = Incidents(components.store, healing)
+    routes.add(P + "/incidents", incidents, GET="health:show")
+    one = P + "/incidents/{incident_id}"
+    routes.add(one, incidents, "one", GET="health:show")
+    routes.add(one + "/close", incidents, "close", POST="health:operate")
+    routes.add(one + "/approve", incidents, "approve", POST="health:operate")
 
 
 def _add_templates_and_software(routes: Routes, components: Components) -> None:

@@ -21,6 +21,7 @@ from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
+from heatlite.healing.operations import HealingOperations
 from heatlite.healing.sweep import HealingLoop
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.playbooks import Playbooks
@@ -44,6 +45,7 @@ class Components:
     health: HealthMarks
     repairs: Repairs
     healing: HealingLoop
+    healing_operations: HealingOperations
     offer: OfferedTypes
     signals: Signals
     controls: ActionSignals

@@ -8,7 +8,9 @@ from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
     Forbidden,
+    HealingHeld,
     HeatliteError,
+    PlanChanged,
     RepairSpreads,
     ResourceIsLocked,
     StackLocked,
@@ -17,7 +19,7 @@ from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.repairs import RepairPlan, Repairs
+from heatlite.engine.operations.repairs import Repairs
 from heatlite.healing.brakes import Held, repair_brakes
 from heatlite.healing.incident import Event, Wants, held_by, look, move, pending, proposed
 from heatlite.healing.scene import Scene
@@ -49,7 +51,6 @@ class Chosen:
     steps: dict[str, RepairStep]
     """By path."""
     position: int
-    plan: RepairPlan
 
     @property
     def member(self) -> str:
@@ -113,8 +114,7 @@ class Repairing:
 
     def _choose(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> Chosen | None:
         """Return the step and the plan of a member; None if that showed a brake, which is written then."""
-        paths = {one.path for one in incidents} | _marked_below(scene, member)
-        paths = {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
+        paths = self._paths(scene, member, incidents)
         settings = scene.tree.policy.at(incidents[0].path)
         position = min(max(one.step for one in incidents), len(settings.ladder) - 1)
         for at in range(position, len(settings.ladder)):
@@ -135,7 +135,7 @@ class Repairing:
         if held:
             self._propose(incidents, plan.shown.digest, held, scene.now)
             return None
-        return Chosen(incidents, steps, at, plan)
+        return Chosen(incidents, steps, at)
 
     def _propose(self, incidents: Sequence[IncidentRecord], digest: str, held: Sequence[Held], now: float) -> None:
         for incident in incidents:
@@ -170,6 +170,31 @@ class Repairing:
                         one.steps.get(incident.path, RepairStep.REPLACE), one.position, action.id, now,
                     )
                 )  # fmt: skip
+
+    def approve(self, scene: Scene, incident: IncidentRecord, digest: str) -> None:
+        """Begin the repair that an incident proposes, as its approved plan. Call as `begin`.
+
+        Raises HealingHeld with the brakes that hold it, PlanChanged, and what refuses the update.
+        """
+        place = scene.place(incident)
+        free = [one for one in scene.tree.incidents if (one.member, one.state) == (incident.member, incident.state)]
+        settings = scene.tree.policy.at(incident.path)
+        position = min(incident.step, len(settings.ladder) - 1)
+        if incident.plan_digest != digest or place is None:
+            raise PlanChanged(stack_name=scene.tree.root.name)
+        held = repair_brakes(scene.facts(incident, place, settings.ladder[position].any_time), is_approved=True)
+        if held:
+            names = ", ".join(one.brake for one in held)
+            raise HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=incident.path)
+        steps = dict.fromkeys(
+            sorted(self._paths(scene, incident.member, free)), RepairStep(settings.ladder[position].step)
+        )
+        self._enqueue(scene, [Chosen(tuple(free), steps, position)], digest)
+
+    def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
+        """Return the paths to repair of a member: its marked rows, without those below another."""
+        paths = {one.path for one in incidents} | _marked_below(scene, member)
+        return {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
 
     def hold(self, wanting: Sequence[str], error: HeatliteError, now: float) -> None:
         """Hold incidents whose repair was refused with an error."""

@@ -59,7 +59,7 @@ class HealingLoop:
         self._store = store
         self._clock = clock
         self._with_keystone = settings.auth is Auth.KEYSTONE
-        self._repairing = Repairing(store, repairs)
+        self.repairing = Repairing(store, repairs)
         self._noted = 0.0
 
     def sweep(self) -> None:
@@ -91,10 +91,10 @@ class HealingLoop:
         now = self._clock.now()
         with self._store.transaction():
             root = self._store.stacks.lock(root_id)
-            scene = None if root is None or root.deleted_at is not None else self._scene(root, now)
+            scene = None if root is None or root.deleted_at is not None else self.scene(root, now)
             if scene is None:
                 for incident in self._store.incidents.open_of_root(root_id):
-                    self._apply(None, incident, Event.GONE, now)
+                    self.apply(None, incident, Event.GONE, now)
                 return
             wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
             wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
@@ -108,16 +108,16 @@ class HealingLoop:
             with self._store.transaction():
                 root = self._store.stacks.lock(root_id)
                 if root is not None and root.deleted_at is None:
-                    self._repairing.begin(self._scene(root, now), wanting)
+                    self.repairing.begin(self.scene(root, now), wanting)
         except DatabaseUnavailable:
             raise
         except HeatliteError as error:
             log.warning("a repair of stack %s cannot begin: %s", root_id, error)
             with self._store.transaction():
                 self._store.stacks.lock(root_id)
-                self._repairing.hold(wanting, error, now)
+                self.repairing.hold(wanting, error, now)
 
-    def _scene(self, root: StackRecord, now: float) -> Scene:
+    def scene(self, root: StackRecord, now: float) -> Scene:
         """Read a tree. Storms and breakers are judged first, since they may demand evidence."""
         policy = self.policy(root.id)
         tree = self._read(root, policy, now)
@@ -142,6 +142,10 @@ class HealingLoop:
         period = max(EARLIEST_PERIOD, float(policy.top.repairs_per), float(policy.top.min_healthy))
         return read_tree(self._store, root, policy, now, period)
 
+    def tree(self, root: StackRecord, now: float) -> Tree:
+        """Read a tree without changing anything."""
+        return self._read(root, self.policy(root.id), now)
+
     def policy(self, root_id: str) -> Policy:
         """Return the policy of a tree."""
         stored = self._store.healing_policies.get(root_id)
@@ -154,7 +158,7 @@ class HealingLoop:
         incident, now = next(one for one in scene.tree.incidents if one.id == incident_id), scene.now
         event = pending(incident, scene.situation(incident), now)
         if event is not None:
-            self._apply(scene, incident, event, now)
+            self.apply(scene, incident, event, now)
             return False
         place = scene.place(incident)
         if place is None or incident.state not in BEFORE_REPAIR:
@@ -163,9 +167,9 @@ class HealingLoop:
             return False
         incident = judge_new(self._store, scene.tree, incident, now)
         if _was_released(incident, scene.tree.released_at) and not scene.is_locked(place):
-            self._apply(scene, incident, Event.RELEASED, now)
+            self.apply(scene, incident, Event.RELEASED, now)
             return False
-        facts = scene.facts(incident, place, self._repairing.any_time(scene, incident))
+        facts = scene.facts(incident, place, self.repairing.any_time(scene, incident))
         before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
         result, wants = look(incident, mark_brakes(facts) if before_mark else repair_brakes(facts), now)
         if result is not None:
@@ -189,9 +193,9 @@ class HealingLoop:
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
 
-    def _apply(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
-        """Write a move with all that belongs to it."""
-        result = move(incident, event, now)
+    def apply(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float, reason: str = "") -> None:
+        """Write a move with all that belongs to it. Call with the root's row locked."""
+        result = move(incident, event, now, reason)
         if result is None:
             return
         place = None if scene is None else scene.place(incident)

@@ -35,8 +35,12 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import TooManyFailures
+from heatlite.core.healing import IncidentState
+from heatlite.core.ids import new_id
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.signing import NATIVE, Signalled
+from heatlite.store.healing.records import IncidentRecord
+from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
@@ -666,10 +670,21 @@ class Estate:
             "node_action_id": node_action["id"],
             "playbook": "maintain",
             "run": run["id"],
+            "incident_id": self._incident(store, stack).id,
             "event_id": owner.get(f"{self.path}/resources/a/events")["events"][0]["id"],
             "type_name": "OS::Heat::Value",
             "version": "heat_template_version.2018-08-31",
         }
+
+    def _incident(self, store: Store, stack: StackRecord) -> IncidentRecord:
+        """An incident at which no engine looks for long."""
+        incident = IncidentRecord(
+            new_id(), stack.project, "grafana", stack.id, stack.id, "a", "a", "type:OS::Heat::Value", "row", "vm",
+            IncidentState.OBSERVED, 1.0, 1.0, due=4e9,
+        )  # fmt: skip
+        with store.transaction():
+            store.incidents.insert_many([incident])
+        return incident
 
     def requests(self, app: Any) -> Iterator[tuple[str, str, object]]:
         """Route, path below the project, and a body that would do."""
@@ -692,6 +707,10 @@ class Estate:
             f"POST {S}/node_actions": {"node": "a", "kind": "script"},
             f"PUT {P}/node_playbooks/{{playbook}}": playbook(""),
             f"POST {S}/node_playbook_runs": {"playbook": "maintain"},
+            f"PUT {S}/healing": {"healing_policy": "2026-11-22"},
+            f"POST {S}/healing/acknowledge": {"scope": "a"},
+            f"POST {P}/incidents/{{incident_id}}/close": {},
+            f"POST {P}/incidents/{{incident_id}}/approve": {"plan_digest": "d"},
         }
         for route in routes(app):
             if route in OPEN:

@@ -18,7 +18,10 @@ from webtest import TestResponse
 from heatlite import wiring
 from heatlite.core import clock
 from heatlite.core.config import Settings
+from heatlite.core.healing import Brake, IncidentState
+from heatlite.core.repairs import RepairStep, Selection
 from heatlite.engine.state.hooks import lifecycle_token
+from heatlite.store.healing.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
 from tests.databases import sqlite
 
 from .conftest import Heat, registered, template
@@ -324,6 +327,47 @@ def play_signals(play: Play) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
+def play_healing(play: Play, server: wiring.Embedded) -> None:
+    """An incident whose repair waits for approval; no monitoring system has told of it."""
+    path = play.heat.create(template(a={"type": "OS::Heat::TestResource"}), "healed")
+    names = {"stack_name": "healed", "stack_id": path.rpartition("/")[2]}
+    play("Put healing policy", **names)
+    incident_id = proposed_incident(server, names["stack_id"])
+    play("Show healing", **names)
+    play("List incidents")
+    shown = play("Show incident", incident_id=incident_id).json["incident"]
+    play("Approve incident", incident_id=incident_id, plan_digest=shown["plan_digest"])
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    until("repaired", lambda: play.heat.get(f"/incidents/{incident_id}")["incident"]["state"] == "SETTLING")
+    play("Close incident", incident_id=incident_id)
+    with server.store.transaction():
+        server.store.healing_scopes.save(HealingScopeRecord(names["stack_id"], "type:OS::Heat::TestResource"))
+    play("Acknowledge scope", **names)
+    play("Delete healing policy", **names)
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def proposed_incident(server: wiring.Embedded, stack_id: str) -> str:
+    """An incident with a plan for the resource `a` of a stack; its id."""
+    store, now = server.store, server.components.clock.now()
+    stack, (row,) = store.stacks.get(stack_id), store.resources.of(stack_id)
+    assert stack is not None and row.physical_id is not None
+    plan = server.components.repairs.plan(stack, Selection({"a": RepairStep.REPLACE}))
+    line = HistoryLine(now, "OBSERVED", "CONFIRMED", "confirmed")
+    incident = IncidentRecord(
+        "7c9e6679-7425-40de-944b-e07fc1f90ae7", stack.project, "alertmanager", stack_id, stack_id, "a", "a",
+        "type:OS::Heat::TestResource", row.id, row.physical_id, IncidentState.PROPOSED, now, now, due=now + 1e6,
+        evidence_since=now, reason=Brake.AWAITING_APPROVAL, plan_digest=plan.shown.digest, history=(line,),
+        summary="ServerDown: no answer",
+    )  # fmt: skip
+    episode = ObservationRecord("o", stack.project, "alertmanager", "k", now, now, now, incident_id=incident.id)
+    with store.transaction():
+        store.incidents.insert_many([incident])
+        store.observations.insert_many([episode])
+    return incident.id
+
+
 def play_node_actions(play: Play, server: wiring.Embedded) -> None:
     """Work for an agent, with which nobody has talked yet."""
     path = play.heat.create(template(app={"type": "OS::Heat::Value", "properties": {"value": "v"}}), "nodes")
@@ -428,6 +472,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     play("Delete software config", config_id=config["id"])
 
     play_nodes(play)
+    play_healing(play, server)
 
     play("Preview stack update")
     play("Preview stack patch")

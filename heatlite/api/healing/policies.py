@@ -1,0 +1,101 @@
+"""The healing policy of a stack, and the incidents of a project."""
+
+from http import HTTPStatus
+
+from falcon import Response
+from jsonschema import Draft202012Validator
+
+from heatlite.api import bodies, query, views
+from heatlite.api.handlers.common import StackFinder, next_page
+from heatlite.api.healing import views as healing_views
+from heatlite.api.request import Request
+from heatlite.core.healing import ClosedAs, IncidentState
+from heatlite.healing.operations import HealingOperations
+from heatlite.store.healing.incidents import IncidentQuery
+from heatlite.store.store import Store
+
+SCOPE = Draft202012Validator(
+    {"properties": {"scope": {"type": "string"}}, "required": ["scope"], "additionalProperties": False}
+)
+REASON = Draft202012Validator(
+    {"properties": {"reason": {"type": "string", "maxLength": 255}}, "additionalProperties": False}
+)
+DIGEST = Draft202012Validator(
+    {"properties": {"plan_digest": {"type": "string"}}, "required": ["plan_digest"], "additionalProperties": False}
+)
+ANY = Draft202012Validator({})
+KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
+MAX_PAGE = 200
+
+
+class HealingPolicies:
+    """S/healing and below."""
+
+    def __init__(self, finder: StackFinder, healing: HealingOperations) -> None:
+        self._finder = finder
+        self._healing = healing
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Show the policy of a stack, its scopes and its open incidents."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        resp.media = healing_views.overview(self._healing.overview(stack))
+
+    def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Replace the policy."""
+        document = bodies.checked(req, ANY)
+        self._healing.put_policy(req.caller, self._finder.find_live(req, stack_name, stack_id), document)
+        self.on_get(req, resp, stack_name, stack_id)
+
+    def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Remove the policy."""
+        self._healing.delete_policy(req.caller, self._finder.find_live(req, stack_name, stack_id))
+        resp.status = HTTPStatus.NO_CONTENT
+
+    def on_post_acknowledge(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """End the suspension of a scope."""
+        scope = str(bodies.checked(req, SCOPE)["scope"])
+        self._healing.acknowledge(req.caller, self._finder.find_live(req, stack_name, stack_id), scope)
+        self.on_get(req, resp, stack_name, stack_id)
+
+
+class Incidents:
+    """P/incidents and below."""
+
+    def __init__(self, store: Store, healing: HealingOperations) -> None:
+        self._store = store
+        self._healing = healing
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List incidents, newest first."""
+        query.check_known(req, KEYS)
+        limit = query.number(req, "limit")
+        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        marker = query.text(req, "marker")
+        if marker is not None:
+            self._healing.incident(req.caller.project, marker)
+        query.several_of(req, "state", {state.value: state for state in IncidentState})
+        query.several_of(req, "closed_as", {reason.value: reason for reason in ClosedAs})
+        given = {name: query.values(req, name) for name in KEYS[:5]}
+        # One more than the page shows if there is a next page.
+        wanted = IncidentQuery(**given, limit=limit + 1, marker=marker)
+        rest = self._store.incidents.page(req.caller.project, wanted)
+        listed: dict[str, object] = {"incidents": [healing_views.incident(one) for one in rest[:limit]]}
+        if 0 < limit < len(rest):
+            listed["links"] = [views.link("next", next_page(req, "incidents", rest[limit - 1].id))]
+        resp.media = listed
+
+    def on_get_one(self, req: Request, resp: Response, incident_id: str) -> None:
+        """Show an incident with its alerts and its history."""
+        found = self._healing.incident(req.caller.project, incident_id)
+        resp.media = {"incident": healing_views.incident_details(found, self._healing.alerts(incident_id))}
+
+    def on_post_close(self, req: Request, resp: Response, incident_id: str) -> None:
+        """Close an incident, and mute its alerts until they have resolved once."""
+        self._healing.close(req.caller, incident_id, str(bodies.checked(req, REASON).get("reason", "")))
+        self.on_get_one(req, resp, incident_id)
+
+    def on_post_approve(self, req: Request, resp: Response, incident_id: str) -> None:
+        """Begin the repair that an incident proposes."""
+        self._healing.approve(req.caller, incident_id, str(bodies.checked(req, DIGEST)["plan_digest"]))
+        resp.status = HTTPStatus.ACCEPTED
+        self.on_get_one(req, resp, incident_id)

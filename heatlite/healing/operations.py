@@ -1,0 +1,198 @@
+"""Use cases of operators: policies, acknowledgements, and decisions about incidents."""
+
+from dataclasses import dataclass, replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    ActionInProgress,
+    EntityNotFound,
+    HTTPBadRequest,
+    InvalidStackState,
+    PolicyChanged,
+    StackNotFound,
+)
+from heatlite.core.healing import IncidentState
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Verb
+from heatlite.engine.admission.admission import audit
+from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.healing.brakes import ScopeFacts, cooldown_until
+from heatlite.healing.incident import Event
+from heatlite.healing.policy import Settings, read_policy
+from heatlite.healing.scene import Scene
+from heatlite.healing.sweep import HealingLoop
+from heatlite.healing.windows import next_start, opened_at
+from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, IncidentRecord, ObservationRecord
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+CLOSED_BY_HAND = "closed by {}: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeView:
+    """A scope of a tree as operators see it."""
+
+    scope: str
+    facts: ScopeFacts
+    settings: Settings
+    record: HealingScopeRecord
+    cooldown_until: float | None
+    next_window: float | None
+    """Next opening; None: there are no windows, or one is open."""
+    recent: int
+    """Repairs begun in the period of `max_repairs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The healing of a tree: its policy, scopes and open incidents."""
+
+    policy: HealingPolicyRecord | None
+    scopes: tuple[ScopeView, ...]
+    incidents: tuple[IncidentRecord, ...]
+
+
+class HealingOperations:
+    """Reads and changes what the loop works with."""
+
+    def __init__(self, store: Store, clock: Clock, loop: HealingLoop) -> None:
+        self._store = store
+        self._clock = clock
+        self._loop = loop
+
+    # -- policies ----------------------------------------------------------------------------------------
+
+    def overview(self, stack: StackRecord) -> Overview:
+        """Return the healing of a tree. Raises HTTPBadRequest for a nested stack."""
+        _require_root(stack)
+        tree, now = self._loop.tree(stack, self._clock.now()), self._clock.now()
+        scopes = []
+        for scope in sorted({*(one.scope for one in tree.incidents), *tree.scopes, *tree.members}):
+            facts, settings = tree.scope_facts(scope, now), tree.policy.of_scope(scope)
+            record = tree.scopes.get(scope, HealingScopeRecord(stack.id, scope))
+            is_open = opened_at(settings.windows, now) is not None
+            cooled = cooldown_until(facts, settings)
+            scopes.append(
+                ScopeView(
+                    scope,
+                    facts,
+                    settings,
+                    record,
+                    cooled if cooled is not None and cooled > now else None,
+                    None if is_open else next_start(settings.windows, now),
+                    sum(begun > now - settings.repairs_per for begun in facts.begun),
+                )
+            )
+        return Overview(self._store.healing_policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
+
+    def put_policy(self, context: Context, stack: StackRecord, document: JsonMap) -> None:
+        """Store the policy of a root stack. Its incidents need new evidence before they are repaired.
+
+        A `version` in the document has to be the stored one. Raises HTTPBadRequest with all faults of the document or
+        for a nested stack, PolicyChanged, StackNotFound.
+        """
+        _require_root(stack)
+        given = document.get("version")
+        document = {name: value for name, value in document.items() if name != "version"}
+        read_policy(document)
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
+            raise HTTPBadRequest(f"version is a number, not {given!r}.")
+        now = self._clock.now()
+        with self._store.transaction():
+            stack = self._locked(stack)
+            before = self._store.healing_policies.get(stack.id)
+            version = 0 if before is None else before.version
+            if given is not None and given != version:
+                raise PolicyChanged(stack_name=stack.name, version=version, given=given)
+            self._store.healing_policies.put(HealingPolicyRecord(stack.id, document, version + 1, context.user, now))
+            self._store.incidents.demand_evidence(now, root_id=stack.id)
+        audit.info("healing stack=%s request=put_policy version=%s by=%s", stack.id, version + 1, context.user)
+
+    def delete_policy(self, context: Context, stack: StackRecord) -> None:
+        """Remove the policy of a root stack, which has the defaults then. Raises EntityNotFound without one."""
+        _require_root(stack)
+        with self._store.transaction():
+            stack = self._locked(stack)
+            if not self._store.healing_policies.delete(stack.id):
+                raise EntityNotFound(entity="Healing policy", name=stack.name)
+            self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
+        audit.info("healing stack=%s request=delete_policy by=%s", stack.id, context.user)
+
+    def acknowledge(self, context: Context, stack: StackRecord, scope: str) -> None:
+        """End the suspension of a scope. Its incidents need new evidence. Raises EntityNotFound."""
+        _require_root(stack)
+        with self._store.transaction():
+            stack = self._locked(stack)
+            record = self._store.healing_scopes.of_root(stack.id).get(scope)
+            if record is None:
+                raise EntityNotFound(entity="Scope", name=scope)
+            self._store.healing_scopes.save(replace(record, is_suspended=False, failures=0))
+            self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
+        audit.info("healing stack=%s request=acknowledge scope=%s by=%s", stack.id, scope, context.user)
+
+    def _locked(self, stack: StackRecord) -> StackRecord:
+        held = self._store.stacks.lock(stack.id)
+        if held is None or held.deleted_at is not None or held.verb is Verb.DELETE:
+            raise StackNotFound(name=stack.name)
+        return held
+
+    # -- incidents ---------------------------------------------------------------------------------------
+
+    def incident(self, project: str, incident_id: str) -> IncidentRecord:
+        """Return an incident of a project. Raises EntityNotFound."""
+        found = self._store.incidents.get(incident_id)
+        if found is None or found.project != project:
+            raise EntityNotFound(entity="Incident", name=incident_id)
+        return found
+
+    def alerts(self, incident_id: str) -> list[ObservationRecord]:
+        """Return the episodes of an incident."""
+        return self._store.observations.of_incidents([incident_id])
+
+    def close(self, context: Context, incident_id: str, reason: str) -> None:
+        """Close an incident, take its mark back, and mute its keys until they have resolved once.
+
+        Raises EntityNotFound, ActionInProgress while the tree is busy, StackLocked, InvalidStackState if it is closed.
+        """
+        now = self._clock.now()
+        with self._store.transaction():
+            incident, scene = self._open(context, incident_id, now)
+            place = None if scene is None else scene.place(incident)
+            if scene is not None and place is not None:
+                if scene.is_busy(place):
+                    raise ActionInProgress(stack_name=scene.tree.root.name, action=scene.tree.root.verb)
+                if incident.is_marked and scene.is_locked(place):
+                    held = next((one for one in place.stacks if one.locked), scene.tree.root)
+                    raise locked_error(Operation.MARK, held)
+            self._loop.apply(scene, incident, Event.CLEARED, now, CLOSED_BY_HAND.format(context.user, reason))
+        audit.info("healing incident=%s request=close by=%s reason=%s", incident_id, context.user, reason)
+
+    def approve(self, context: Context, incident_id: str, plan_digest: str) -> None:
+        """Begin the repair that an incident proposes. All brakes but those that wait for it are asked again.
+
+        Raises EntityNotFound, InvalidStackState if nothing is proposed, PlanChanged, HealingHeld, and what refuses the
+        update.
+        """
+        now = self._clock.now()
+        with self._store.transaction():
+            incident, scene = self._open(context, incident_id, now)
+            if incident.state is not IncidentState.PROPOSED or scene is None:
+                raise InvalidStackState(f"Incident {incident.id} is {incident.state}: it proposes no repair.")
+            self._loop.repairing.approve(scene, incident, plan_digest)
+        audit.info("healing incident=%s request=approve digest=%s by=%s", incident_id, plan_digest, context.user)
+
+    def _open(self, context: Context, incident_id: str, now: float) -> tuple[IncidentRecord, Scene | None]:
+        """Lock the root of an open incident, and read it with its tree."""
+        root = self._store.stacks.lock(self.incident(context.project, incident_id).root_id)
+        scene = None if root is None or root.deleted_at is not None else self._loop.scene(root, now)
+        incident = self.incident(context.project, incident_id)
+        if incident.state is IncidentState.CLOSED:
+            raise InvalidStackState(f"Incident {incident.id} is closed already, as {incident.closed_as}.")
+        return incident, scene
+
+
+def _require_root(stack: StackRecord) -> None:
+    if stack.root_id is not None:
+        raise HTTPBadRequest(f"Stack {stack.name} is nested: its root has the healing policy, stack {stack.root_id}.")
