@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.plugin.coercion import Kind, convert
+from heatlite.plugin.constraints import AllowedValues
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault
 
@@ -51,6 +52,14 @@ class RandomStringProps(Schema):
             return [(CHARACTER_CLASSES[self.sequence], 1)]
         named = [(CHARACTER_CLASSES[item.characters], item.min) for item in self.character_classes]
         return named + [(item.sequence, item.min) for item in self.character_sequences or ()]
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        if {"sequence", "character_classes"} <= coerced.keys():
+            text = "Cannot use character_classes and sequence at the same time"
+            faults.append(Fault((), text, "Leave out sequence."))
+        return coerced, faults
 
     def fault(self) -> str | None:
         sources = self.sources()
@@ -121,16 +130,18 @@ _VALUE_KINDS = {
 
 
 class ValueProps(Schema):
-    value: Json = prop(update=True, doc="The value of the attribute `value`.")
+    value: Json = prop(update=True, null=True, doc="The value of the attribute `value`.")
     kind: str | None = prop(alias="type", one_of=tuple(_VALUE_KINDS), update=True, doc="The type of the value.")
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
         coerced, faults = super().examine(values)
         value, kind = coerced.get("value"), coerced.get("type")
+        if "type" in values and values["type"] is None:
+            faults.append(Fault(("type",), AllowedValues(tuple(_VALUE_KINDS)).fault("") or ""))
         if value is not None and value is not UNKNOWN and isinstance(kind, str) and kind in _VALUE_KINDS:
             try:
-                coerced["value"] = convert(_VALUE_KINDS[kind], value)
+                convert(_VALUE_KINDS[kind], value)
             except ValueError as error:
                 faults.append(Fault(("value",), str(error)))
         return coerced, faults
@@ -149,7 +160,7 @@ class Value(Resource[ValueProps], type="OS::Heat::Value"):
         """Do nothing: the value is the property."""
 
     def attr_value(self) -> Json:
-        """The value, converted to the property `type`."""
+        """The value as it was given; the property `type` only checks it."""
         return self.props.value
 
 

@@ -188,11 +188,14 @@ class _Run:
         key = (target.name, target.system)
         if key not in self.providers:
             try:
-                found = read_provider(target, definition.template, types, definition.environment.parameter_defaults)
-                self.providers[key] = found
+                defaults = definition.environment.parameter_defaults
+                self.providers[key] = read_provider(target, definition.template, types, defaults)
             except HeatliteError as error:
                 given = error.problems if isinstance(error, Invalid) else ()
-                self.providers[key] = list(given) or [Problem((), error.message, error=wire_name(error))]
+                found = list(given) or [Problem((), error.message, error=wire_name(error))]
+                # The request is well-formed: the template that it names is not.
+                kinds = {"HTTPBadRequest": "StackValidationFailed"}
+                self.providers[key] = [replace(one, error=kinds.get(one.error, one.error)) for one in found]
         return self.providers[key]
 
 
@@ -524,6 +527,8 @@ class _Checker:
         Messages name the property as Heat's do; the places are the functions'.
         """
         for function, error in failed:
+            if isinstance(function, GetResource):
+                continue  # the reference has been told already
             hint = self._name_hint(function, error)
             yield replace(stated(path, error.message, prefix), path=function.path, hint=hint)
 
@@ -553,7 +558,9 @@ class _Checker:
             if isinstance(name, str) and name != "show" and not _has_attribute(view, name):
                 text = f"The Referenced Attribute ({resource.name} {name}) is incorrect."
                 hint = self.findings.nearest(name, sorted(view.attribute_names))
-                self.findings.add(phase, stated(expression.path, text, hint=hint))
+                problem = stated(expression.path, text, hint=hint)
+                late = phase is Phase.OUTPUTS and isinstance(view, Provider)
+                self.findings.add(phase, _when_read(problem) if late else problem)
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -563,16 +570,21 @@ class _Checker:
                 resource = expression.resource
                 if resource and resource not in self.definition.resources:
                     problem = self.definition.unknown_reference(resource, expression.path)
-                    self.findings.add(Phase.OUTPUTS, problem)
+                    late = isinstance(expression, GetResource)
+                    self.findings.add(Phase.OUTPUTS, _when_read(problem) if late else problem)
         self._check_attributes(value, Phase.OUTPUTS)
         if self.definition.strict:
             failed: list[Failed] = []
             sift(value, _SCOPE, failed)
-            # Heat takes it, and gives an output_error whenever it is read.
             template = self.definition.template
             path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
             for problem in self._unresolved(failed, path):
-                self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
+                self.findings.add(Phase.OUTPUTS, _when_read(problem))
+
+
+def _when_read(problem: Problem) -> Problem:
+    """Return the warning for what Heat accepts, and tells as output_error whenever the output is read."""
+    return replace(problem, severity="warning", error="OutputError")
 
 
 def _has_attribute(view: ResourceTypeView, name: str) -> bool:

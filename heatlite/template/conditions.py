@@ -3,7 +3,14 @@
 from collections.abc import Container, Mapping
 from typing import Final
 
-from heatlite.core.errors import Problem, StackValidationFailed
+from heatlite.core.errors import (
+    Invalid,
+    InvalidTemplateReference,
+    Problem,
+    StackValidationFailed,
+    UserParameterMissing,
+    wire_name,
+)
 from heatlite.template.dialects import Dialect
 from heatlite.template.expression import (
     UNKNOWN,
@@ -41,6 +48,14 @@ class _NotHere(Function):
         raise call.fault(f'The function "{call.name}" is invalid in this context')
 
 
+def _at(path: Path, error: Invalid) -> StackValidationFailed:
+    """Return the error of a function in a condition; what is named but not there keeps its kind."""
+    if isinstance(error, (InvalidTemplateReference, UserParameterMissing)):
+        problem = Problem(path, error.message, error=wire_name(error))
+        return StackValidationFailed(problem.text, problems=(problem,))
+    return failure(path, error.message)
+
+
 class Conditions:
     """The conditions section; the `Bindings` of a template's functions.
 
@@ -62,6 +77,7 @@ class Conditions:
         self.files = files
         self.mappings = mappings
         self.resources = resources
+        self.enabled = resources
         self.facade = facade
         self._section = dialect.sections.get("conditions", "")
         self._definitions = definitions
@@ -134,7 +150,7 @@ class Conditions:
             raise StackValidationFailed(parser.problems[0].text, problems=tuple(parser.problems))
         failed: list[Failed] = []
         result = sift(parsed, NoResources(), failed)
-        raise_together([failure(path, error.message) for _, error in failed])
+        raise_together([_at(path, error) for _, error in failed])
         if result is UNKNOWN:
             return True
         if not isinstance(result, bool):

@@ -33,7 +33,7 @@ from heatlite.template.loader import Path
 from heatlite.template.parameter_groups import check_groups
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
-from heatlite.template.types import TypeCatalog
+from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
 _KINDS: Final[Mapping[str, str]] = {
@@ -185,9 +185,12 @@ class Definition:
         )
         for problem in self._conditions.problems:
             self.findings.add(Phase.CONDITIONS, problem)
-        if "conditions" in self.sections and not stored:
-            self._check_conditions_section()
+        section = self.sections.get("conditions", "")
+        if template.document.get(section, {}) in (None, [], "", False) and not stored:  # `Template` refuses others
+            text = "Conditions validation error: Condition definitions must be a map."
+            self._found(Phase.CONDITIONS, (section,), text)
         self._parser = Parser(dialect.functions, self._conditions)
+        self._output_parser = Parser(dialect.functions, self._conditions, tolerant=True)
         self.disabled: frozenset[str] = frozenset()
         self.resources: dict[str, ResourceDefinition] = {}
         """Enabled resources, in the template's order."""
@@ -220,14 +223,6 @@ class Definition:
         places = (self.parameters, given.parameters, given.parameter_defaults)
         found = [values[name] for name in names for values in places if name in values]
         return [*sinks, *(value for value in found if value is not UNKNOWN)]
-
-    def _check_conditions_section(self) -> None:
-        """Refuse an empty conditions section that is no map; `Template` refuses others."""
-        key = self.sections["conditions"]
-        written = self.template.document.get(key, {})
-        if not written and not isinstance(written, Mapping):
-            text = "Conditions validation error: Condition definitions must be a map."
-            self._found(Phase.CONDITIONS, (key,), text)
 
     # -- resources ---------------------------------------------------------------------------------
 
@@ -270,6 +265,7 @@ class Definition:
         names = {name for name, _ in enabled}
         for name, written in enabled:
             self.resources[name] = self._resource(name, written, names)
+        self._conditions.enabled = names
         for name, written in () if self._stored else disabled:
             self._check_disabled(name, written)
         self.resources = with_implied(self.resources, self.mapping.view)
@@ -285,14 +281,13 @@ class Definition:
 
     def _foreign_key(self, path: Path, key: str) -> None:
         """Report a key that no resource has; CloudFormation has some that Heat ignores."""
-        if self.template.dialect.kind == "cfn":
-            text = f'"{key}" is ignored: it is not a valid keyword inside a resource definition'
-            near = [known for known in self.keys.values() if known.lower() == key.lower()]
-            hint = self.findings.nearest(key, near)
-            self.findings.add(Phase.DEFINITIONS, Problem((*path, key), text, hint, severity="warning"))
+        known, text = self.keys.values(), "is not a valid keyword inside a resource definition"
+        if self.template.dialect.kind == "hot":
+            self._found(Phase.DEFINITIONS, (*path, key), f'"{key}" {text}', hint=self.findings.nearest(key, known))
             return
-        text = f'"{key}" is not a valid keyword inside a resource definition'
-        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, self.keys.values()))
+        hint = self.findings.nearest(key, [name for name in known if name.lower() == key.lower()])
+        problem = Problem((*path, key), f'"{key}" is ignored: it {text}', hint, severity="warning")
+        self.findings.add(Phase.DEFINITIONS, problem)
 
     def _wrong_kind(self, name: str, key: str) -> None:
         written = self.keys[key]
@@ -323,7 +318,7 @@ class Definition:
             self._wrong_kind(name, "description")
         mapped = self.mapping.target(name, kind).name
         if isinstance(description, str):
-            properties = self._described(properties, description, mapped)
+            properties = _described(properties, description, self.mapping.view(mapped))
         return ResourceDefinition(
             name=name,
             type=kind,
@@ -338,18 +333,6 @@ class Definition:
             requires=frozenset(required),
             refill=self._conditions.refill,
         )
-
-    def _described(
-        self, properties: Mapping[str, object] | Expression, description: str, kind: str
-    ) -> Mapping[str, object] | Expression:
-        """Return the description: the property's, if the type can update it."""
-        view = self.mapping.view(kind)
-        known = view.property_types().get("description") if view is not None else None
-        given = fields(properties)
-        if known is None or not known.updatable or given is None or "description" in given:
-            return properties
-        described = {**given, "description": description}
-        return MapOf(described) if isinstance(properties, MapOf) else described
 
     def _external_id(self, written: Mapping[str, Json], path: Path) -> str | None:
         """The id, None where it is not known yet."""
@@ -475,8 +458,20 @@ class Definition:
             holds = True
             if condition_key and condition_key in written:
                 holds = self._decided(written[condition_key], (*path, condition_key), Phase.OUTPUTS)
-            value = self._parsed(written[value_key], (*path, value_key), Phase.OUTPUTS) if holds else None
+            value = self._output(written[value_key], (*path, value_key)) if holds else None
             self.outputs[name] = OutputDefinition(name, value, str(written.get(keys["description"]) or ""), holds)
+
+    def _output(self, value: object, path: Path) -> object:
+        """Parse the value of an output. What Heat tells when the output is read is a warning."""
+        parser = self._output_parser
+        parsed = parser.parse(value, path)
+        for problem in parser.problems:
+            self._add(Phase.OUTPUTS, problem)
+        for problem in parser.tolerated:
+            self._add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
+        parser.problems.clear()
+        parser.tolerated.clear()
+        return parsed
 
     # -- helpers -----------------------------------------------------------------------------------
 
@@ -510,3 +505,15 @@ class Definition:
     ) -> None:
         """A problem whose text does not repeat its path."""
         self.findings.add(phase, Problem(path, text, hint, error, source))
+
+
+def _described(
+    properties: Mapping[str, object] | Expression, description: str, view: ResourceTypeView | None
+) -> Mapping[str, object] | Expression:
+    """Return the description: the property's, if the type can update it."""
+    known = view.property_types().get("description") if view is not None else None
+    given = fields(properties)
+    if known is None or not known.updatable or given is None or "description" in given:
+        return properties
+    described = {**given, "description": description}
+    return MapOf(described) if isinstance(properties, MapOf) else described

@@ -247,6 +247,10 @@ class Bindings(Protocol):
         """Names of all resources of the template."""
 
     @property
+    def enabled(self) -> Container[str]:
+        """Names of the resources that no condition disables; all of them until that is known."""
+
+    @property
     def facade(self) -> Mapping[str, object] | None:
         """Data of the resource whose type is this template.
 
@@ -318,6 +322,8 @@ class Function(Expression):
     """One line for people (GET /template_versions/{v}/functions)."""
     takes: ClassVar[Shape | None] = None
     """Shape of the arguments, checked when a call is parsed."""
+    late: ClassVar[bool] = False
+    """A fault of the syntax counts when the value is needed: an output may have one, as in Heat."""
     strict: ClassVar[bool] = True
     """UNKNOWN anywhere in the arguments makes the result UNKNOWN."""
 
@@ -352,6 +358,21 @@ class Function(Expression):
         return (self.arguments,)
 
 
+class Faulty(Expression):
+    """A function with wrong syntax, which fails when it is resolved."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def result(self, _scope: Scope) -> object:
+        raise StackValidationFailed(self.message)
+
+    def parts(self) -> Iterable[object]:
+        return ()
+
+
 Failed = tuple[Function, Invalid]
 """A function, and what it says."""
 
@@ -363,7 +384,7 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
     """
     if not isinstance(value, Expression):
         return value
-    if isinstance(value, UnknownMap):
+    if isinstance(value, (UnknownMap, Faulty)):
         return UNKNOWN
     if isinstance(value, ListOf):
         return [sift(item, scope, failed) for item in value.items]
@@ -386,13 +407,16 @@ class Parser:
     """Turns data into data with expressions in it.
 
     `functions` are those of the template's version. A fault in one function is put down in `problems`, and the
-    value becomes UNKNOWN, so that one fault hides no other.
+    value becomes UNKNOWN, so that one fault hides no other. With `tolerant`, the faults of `late` functions are put
+    down in `tolerated`, and the value becomes `Faulty`.
     """
 
-    def __init__(self, functions: Mapping[str, type[Function]], bindings: Bindings) -> None:
+    def __init__(self, functions: Mapping[str, type[Function]], bindings: Bindings, tolerant: bool = False) -> None:
         self.functions = functions
         self.bindings = bindings
+        self.tolerant = tolerant
         self.problems: list[Problem] = []
+        self.tolerated: list[Problem] = []
 
     def parse(self, value: object, path: Path) -> object:
         """Return `value` with its calls parsed.
@@ -442,6 +466,9 @@ class Parser:
         try:
             return self.functions[call.name].build(call)
         except StackValidationFailed as error:
+            if self.tolerant and self.functions[call.name].late:
+                self.tolerated.extend(error.problems)
+                return Faulty(error.message)
             self.problems.extend(error.problems)
             return UNKNOWN
 

@@ -128,6 +128,8 @@ def load(text: str, name: str = "template", kind: str = "Template") -> Source:
         raise _fault(f"Error parsing {name}: {error}", name, kind, error.line, error.column) from error
     except ValueError as error:  # lone surrogates, integers of more digits than Python takes
         raise _fault(f"Error parsing {name}: {error}", name, kind) from error
+    if data is None and kind == "Environment":
+        data = {}
     if not isinstance(data, dict):
         raise _fault(f"The {kind.lower()} is not a JSON object or YAML mapping.", name, kind)
     return Source(name, data, text, duplicates)

@@ -343,7 +343,10 @@ class ParameterSchema:
             return
         try:
             value = coerce(self.type, self.default)
-        except ValueError:
+        except ValueError as error:
+            if self.type == "comma_delimited_list":
+                text = f"Parameter '{self.name}' is invalid: {error}"
+                raise invalid(path, self.masked(text, self.default)) from error
             return  # Heat tells only when the default is used.
         problems: list[Problem] = []
         for fault in _faults(value, [rule for rule in self.constraints if not isinstance(rule, CustomConstraint)]):
@@ -373,7 +376,7 @@ class ParameterSchema:
             return MASK
         if isinstance(value, list) and self.type == "comma_delimited_list":
             return ",".join(map(str, value))
-        if self.type == "json" and not isinstance(value, str):
+        if self.type == "json":
             return json.dumps(value)
         return str(value)
 
@@ -435,7 +438,8 @@ class ConstraintParser:
     def build(self, kind: str, rule: object, description: str, path: Path) -> Constraint:
         """The constraint `kind` from what is written for it. Raises InvalidSchemaError."""
         if self.type not in _ALLOWED_FOR[kind]:
-            raise invalid(path, f"{kind} constraint invalid for {TYPES[self.type]}")
+            text = f"Parameter '{self.parameter}' is invalid: {kind} constraint invalid for {self.type}"
+            raise invalid(path, text)
         match kind:
             case "length":
                 low, high = self._integers(rule, ("min", "max"), path)

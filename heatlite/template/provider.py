@@ -29,6 +29,15 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 """Type of a parameter → type of the property."""
 
+_NULLS: Final[Mapping[str, Json]] = {
+    "string": "",
+    "number": 0,
+    "comma_delimited_list": "",
+    "json": {},
+    "boolean": False,
+}
+"""Type of a parameter → value of a property that is null: it is given, so the default is not used."""
+
 
 class Provider:
     """A template as a resource type (`types.ResourceTypeView`).
@@ -74,9 +83,10 @@ class Provider:
                 faults.append(Fault((), f"Unknown Property {name}", hint))
         for name, schema in schemas.items():
             value = given.get(name)
-            if value is None:
+            if name not in given:
                 if self._required(schema):
-                    faults.append(Fault((), f"Property {name} not assigned", f"Give {name}: {schema.description}"))
+                    hint = f"Give {name}: {schema.description}" if schema.description else f"Give {name}"
+                    faults.append(Fault((), f"Property {name} not assigned", hint))
             elif not has_unknown(value):
                 for text in _value_faults(schema, value):
                     faults.append(Fault((name,), "the value is not valid" if schema.hidden else text))
@@ -121,11 +131,11 @@ class Provider:
         """
         values: dict[str, object] = {}
         for name, schema in self.template.parameters.items():
-            value = given.get(name)
-            if value is None:
+            if name not in given:
                 if self._required(schema):
                     values[name] = UNKNOWN
                 continue
+            value = given[name]
             values[name] = UNKNOWN
             if not has_unknown(value) and not _value_faults(schema, value):
                 values[name] = parameter_value(schema, value)
@@ -155,6 +165,10 @@ def parameter_value(schema: ParameterSchema, value: object) -> Json:
             else:
                 items.append(item)
         return items
+    if value is None:
+        return _NULLS[schema.type]
+    if schema.type == "boolean" and str(value).lower() not in ("true", "false"):
+        raise ValueError(f'"{value}" is not a valid boolean')
     if schema.type == "string" and isinstance(value, (list, Mapping, float)):
         raise ValueError(f"Value must be a string; got {value!r}")
     return value  # type: ignore[return-value]  # what a template resolves to is JSON

@@ -91,6 +91,12 @@ def test_classes_and_sequences_decide_the_characters(build: Build) -> None:
     assert set(value) <= set("0123456789$_")
 
 
+def test_the_old_property_sequence_excludes_the_new_one() -> None:
+    given = {"sequence": "octdigits", "character_classes": [{"class": "digits"}]}
+    (fault,) = RandomString.check_properties(given)
+    assert fault.text == "Cannot use character_classes and sequence at the same time"
+
+
 def test_the_old_property_sequence_still_names_the_one_class(build: Build) -> None:
     resource = build(RandomString, {"sequence": "octdigits", "length": 100})
     resource.handle_create()
@@ -136,26 +142,34 @@ def test_a_value_gives_out_what_it_was_given(build: Build, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "coerced"),
+    ("kind", "value"),
     [
-        ("string", 1, "1"),
-        ("number", "1", 1),
-        ("number", "1.5", 1.5),
-        ("boolean", "True", True),
-        ("json", {"a": 1}, {"a": 1}),
-        ("comma_delimited_list", ["a"], ["a"]),
+        ("string", 1),
+        ("number", "1"),
+        ("number", "1.5"),
+        ("boolean", "True"),
+        ("json", {"a": 1}),
+        ("comma_delimited_list", ["a"]),
+        ("string", None),
+        ("number", None),
+        ("json", None),
     ],
 )
-def test_a_values_type_coerces(build: Build, kind: str, value: Any, coerced: Any) -> None:
+def test_a_values_type_only_checks(build: Build, kind: str, value: Any) -> None:
+    assert Value.check_properties({"type": kind, "value": value}) == []
     result = build(Value, {"type": kind, "value": value}).attribute("value")
-    assert (type(result), result) == (type(coerced), coerced)
+    assert (type(result), result) == (type(value), value)
 
 
 @pytest.mark.parametrize(
     ("properties", "path", "text"),
     [
         ({}, (), "Property value not assigned"),
-        ({"value": None}, (), "Property value not assigned"),
+        (
+            {"value": 1, "type": None},
+            ("type",),
+            '"" is not an allowed value [string, number, comma_delimited_list, json, boolean]',
+        ),
         ({"value": "abc", "type": "number"}, ("value",), "could not convert string to float: 'abc'"),
         ({"value": "abc", "type": "json"}, ("value",), '"abc" is not a map'),
         ({"value": "a,b", "type": "comma_delimited_list"}, ("value",), "\"'a,b'\" is not a list"),

@@ -78,7 +78,7 @@ def _typed(provider: Provider) -> ResourceType:
             if faults:
                 problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)
                 raise StackValidationFailed(f"Property error: {problems[0].where}: {problems[0].text}", problems)
-            return {name: value for name, value in values.items() if value is not None}  # type: ignore[misc]
+            return dict(values)  # type: ignore[arg-type]  # outside of a preview nothing in it is UNKNOWN
 
         @classmethod
         def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:

@@ -32,6 +32,7 @@ class ParamRef(GetParam):
 
 class Ref(Function):
     summary = "The reference of a resource, or the value of a parameter."
+    late = True
     __slots__ = ()
 
     @classmethod

@@ -27,8 +27,6 @@ class Repeat(Function):
         for_each = fields(given["for_each"])
         if for_each is None and not deferred(given["for_each"]):
             raise call.fault(f'The "for_each" argument to "{call.name}" must contain a map')
-        if for_each is not None and not for_each:
-            raise call.fault(f'The "for_each" argument to "{call.name}" must not be empty')
         permutations = given.get("permutations", True)
         if self.permutes and not isinstance(permutations, bool) and not deferred(permutations):
             raise call.fault(f'"permutations" should be boolean type for {call.name} function')
@@ -42,6 +40,8 @@ class Repeat(Function):
             return UNKNOWN
         if not isinstance(for_each, Mapping):
             raise wrong(f'The "for_each" argument to "{self.name}" must contain a map')
+        if not for_each:
+            raise wrong(f'The "for_each" argument to "{self.name}" must not be empty')
         if not isinstance(permutations, bool):
             raise wrong(f'"permutations" should be boolean type for {self.name} function')
         if any(items is UNKNOWN for items in for_each.values()):
@@ -138,6 +138,7 @@ def _present(function: Function, arguments: object, kind: type[Kind], name: str)
 
 class MapMerge(Function):
     summary = "Several maps as one; the later ones win."
+    late = True
     strict = False
     takes = Items('Incorrect arguments to "%s" should be: [ {"key1": "val1"}, ... ]', may_be_call=True)
     __slots__ = ()

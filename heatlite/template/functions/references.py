@@ -18,10 +18,12 @@ from heatlite.template.expression import (
     weight,
 )
 from heatlite.template.functions.arguments import sequence, wrong
+from heatlite.template.problems import stated
 
 
 class GetParam(Function):
     summary = "The value of a parameter, or of what a path leads to within it."
+    late = True
     strict = False
     __slots__ = ()
 
@@ -55,12 +57,15 @@ def _early_name(call: Call, value: object, what: str) -> str:
     if name is UNKNOWN:
         return ""
     if not isinstance(name, str) or not name:
-        raise call.fault(f'{what} "{call.name}" must be a resource name')
+        text = f'{what} "{call.name}" must be a resource name'
+        problem = stated(call.path, text, error="InvalidTemplateReference")
+        raise StackValidationFailed(problem.text, problems=(problem,))
     return name
 
 
 class GetResource(Function):
     summary = "The reference of a resource: its physical id for most types."
+    late = True
     __slots__ = ("resource",)
 
     def __init__(self, call: Call, arguments: object) -> None:
@@ -68,7 +73,11 @@ class GetResource(Function):
         self.resource = _early_name(call, arguments, "Argument to")
 
     def result(self, scope: Scope) -> object:
-        return scope.reference(self.resource) if self.resource else UNKNOWN
+        if not self.resource:
+            return UNKNOWN
+        if self.resource not in self.bindings.enabled:
+            raise InvalidTemplateReference(resource=self.resource, key="unknown")
+        return scope.reference(self.resource)
 
     def refers(self) -> Iterable[str]:
         return (self.resource,) if self.resource else ()

@@ -140,6 +140,7 @@ class StrReplaceVeryStrict(StrReplaceStrict):
 
 class StrSplit(Function):
     summary = "A text cut at a delimiter into a list, or one item of that list."
+    late = True
     takes = Items('Incorrect arguments to "%s" should be: "str_split" : [ ",", "apples,pears", <index>]', 2, 3)
     __slots__ = ()
 

@@ -28,7 +28,7 @@ resources:
     properties:
       value: {get_attr: [b, valu]}
 outputs:
-  o: {value: {get_resource: nope}}
+  o: {value: {get_attr: [nope, value]}}
   used: {value: [{get_param: size}, {get_param: p}]}
 """
 

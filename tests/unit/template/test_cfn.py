@@ -240,7 +240,6 @@ def test_conditions(condition: Json, holds: bool) -> None:
         {"Fn::Not": True},
         {"Fn::Not": ["yes", "yes"]},
         {"Fn::And": ["yes"]},
-        {"Ref": "r"},
         {"Ref": "p"},
         {"Fn::GetAtt": ["r", "a"]},
         {"Fn::Equals": [{"Fn::Join": ["", ["a"]]}, "a"]},

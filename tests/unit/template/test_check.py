@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from heatlite.template.check import check, check_definition, raise_first
 from heatlite.template.dialects import FUNCTIONS
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
-from heatlite.template.expression import UNKNOWN, has_unknown
+from heatlite.template.expression import UNKNOWN, Expression, has_unknown
 from heatlite.template.loader import Source, load
 from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog, Unavailable
 
@@ -358,6 +359,34 @@ def test_the_text_of_a_get_file_is_found() -> None:
 def test_properties_that_are_no_map() -> None:
     problem = one("resources: {x: {type: Str, properties: {list_join: [',', [a]]}}}")
     assert problem.text == "Property error: resources.x.properties: must be a map"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("{get_param: []}", "outputs.o.value.get_param: Function"),
+        ("{get_param: 5}", "outputs.o.value.get_param: Argument to"),
+        ("{get_resource: zz}", 'outputs.o.value.get_resource: The specified reference "zz" (in unknown) is incorrect.'),
+        ("{get_resource: null}", "outputs.o.value.get_resource: Argument to"),
+        ("{list_join: [',', [{get_resource: 5}]]}", "outputs.o.value.list_join[1][0].get_resource: Argument to"),
+        ("{str_split: 5}", "outputs.o.value.str_split: Incorrect arguments"),
+        ("{map_merge: 5}", "outputs.o.value.map_merge: Incorrect arguments"),
+        ("{repeat: {template: x, for_each: {}}}", 'outputs.o.value: The "for_each" argument to "repeat" must not be'),
+    ],
+)
+def test_faults_of_outputs_that_are_told_when_they_are_read(value: str, told: str) -> None:
+    problem = one(f"outputs: {{o: {{value: {value}}}}}")
+    assert (problem.severity, problem.error) == ("warning", "OutputError")
+    assert problem.text.startswith(told)
+    definition = Template(
+        {"heat_template_version": "2018-08-31", **yaml.safe_load(f"outputs: {{o: {{value: {value}}}}}")}
+    )
+    assert isinstance(definition.bind(Environment(), {}).outputs["o"].value, Expression)
+
+
+@pytest.mark.parametrize("value", ["{list_join: zz}", "{get_attr: [zz, a]}", "{get_attr: []}", "{if: [zz, 1, 2]}"])
+def test_faults_of_outputs_that_are_told_at_once(value: str) -> None:
+    assert one(f"outputs: {{o: {{value: {value}}}}}").severity == "error"
 
 
 def test_an_output_that_cannot_be_read_is_a_warning() -> None:

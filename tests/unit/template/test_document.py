@@ -10,6 +10,7 @@ from heatlite.core.errors import (
     InvalidTemplateReference,
     InvalidTemplateVersion,
     StackValidationFailed,
+    UserParameterMissing,
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Definition, Template
@@ -340,7 +341,6 @@ def test_conditions(condition: Json, expected: bool) -> None:
         {"not": "zz"},
         {"not": ["yes"]},
         {"get_param": "text"},
-        {"get_param": "zz"},
         {"get_resource": "y"},
         {"get_attr": ["y", "a"]},
         {"if": ["yes", True, False]},
@@ -358,6 +358,13 @@ def test_bad_conditions(condition: Json) -> None:
     with pytest.raises(StackValidationFailed) as caught:
         holds(True, {"c": condition})
     assert caught.value.message.startswith("conditions.c")
+
+
+def test_conditions_with_unknown_parameters() -> None:
+    for condition in ({"get_param": "zz"}, {"equals": [{"get_param": "zz"}, 1]}):
+        for section in (None, {"c": condition}):
+            with pytest.raises(UserParameterMissing, match=r"^The Parameter \(zz\) was not provided\.$"):
+                holds(True if section else condition, section)
 
 
 def test_a_name_alone_defines_no_condition() -> None:

@@ -135,6 +135,8 @@ def test_the_kind_and_the_name_of_the_file_are_told() -> None:
         load_mapping("a: [", "env.yaml", "Environment")
     with pytest.raises(HTTPBadRequest, match=r"^Environment not in valid format: The environment is not a JSON object"):
         load_mapping([], "env.yaml", "Environment")
+    for empty in ("", " \n", "# a comment\n"):
+        assert load_mapping(empty, "env.yaml", "Environment").data == {}
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", '{"a": ', "a: [", "!!map {a: ", "[{"])

@@ -55,6 +55,8 @@ def fails(kind: str, given: Json, **more: Json) -> str:
         ("json", '{"a": [1, null]}', {"a": [1, None]}, '{"a": [1, null]}'),
         ("json", {"a": 1}, {"a": 1}, '{"a": 1}'),
         ("json", "[]", [], "[]"),
+        ("json", '"zz"', "zz", '"zz"'),
+        ("json", "", "", '""'),
     ],
 )
 def test_types(kind: str, given: Json, typed: object, text: str) -> None:
@@ -176,16 +178,17 @@ def test_immutable() -> None:
         ({"type": "string", "constraints": [{"description": "d"}]}, "No constraint expressed"),
         ({"type": "string", "constraints": [{"zz": 1}]}, "Invalid key 'zz' for parameter constraints (p)"),
         ({"type": "string", "constraints": [{"length": {"min": 1}, "allowed_pattern": "a"}]}, "Only one constraint"),
-        ({"type": "string", "constraints": [{"range": {"min": 1}}]}, "range constraint invalid for String"),
-        ({"type": "number", "constraints": [{"length": {"min": 1}}]}, "length constraint invalid for Number"),
-        ({"type": "json", "constraints": [{"allowed_values": []}]}, "allowed_values constraint invalid for Json"),
+        ({"type": "string", "constraints": [{"range": {"min": 1}}]}, "range constraint invalid for string"),
+        ({"type": "number", "constraints": [{"length": {"min": 1}}]}, "length constraint invalid for number"),
+        ({"type": "comma_delimited_list", "default": 5}, "Parameter 'p' is invalid: Value must be a comma-delimited"),
+        ({"type": "json", "constraints": [{"allowed_values": []}]}, "allowed_values constraint invalid for json"),
         (
             {"type": "number", "constraints": [{"allowed_pattern": "a"}]},
-            "allowed_pattern constraint invalid for Number",
+            "allowed_pattern constraint invalid for number",
         ),
         (
             {"type": "json", "constraints": [{"custom_constraint": "a"}]},
-            "custom_constraint constraint invalid for Json",
+            "custom_constraint constraint invalid for json",
         ),
         ({"type": "string", "constraints": [{"length": {}}]}, "needs min or max"),
         ({"type": "string", "constraints": [{"length": 5}]}, "expected a mapping"),

@@ -13,7 +13,9 @@ from heatlite.resources import BUILTIN
 from heatlite.template.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment, Target, TypeMapping, merge, merged_registry
+from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Source, load
+from heatlite.template.provider import Provider
 from heatlite.template.types import Installation
 
 
@@ -82,7 +84,7 @@ def use(properties: str, more: str = "") -> str:
     "properties",
     [
         "{name: abc}",
-        "{name: 5, size: '2', list: [a, b], map: {a: 1}, flag: 'yes'}",
+        "{name: 5, size: '2', list: [a, b], map: {a: 1}, flag: 'True'}",
         "{name: abc, list: 'a,b', map: '{\"a\": 1}'}",
         "{name: abc, list: [{a: 1}, b]}",
         "{name: {get_attr: [b, value]}, size: {get_attr: [b, value]}}",
@@ -101,7 +103,8 @@ def test_properties_are_the_parameters(properties: str) -> None:
         ("{name: [a]}", "Property error: resources.a.properties.name: Value must be a string"),
         ("{name: a, size: big}", "Property error: resources.a.properties.size: could not convert"),
         ("{name: a, map: '{'}", "Property error: resources.a.properties.map: Value must be valid JSON"),
-        ("{name: a, flag: perhaps}", "Property error: resources.a.properties.flag: Unrecognized value"),
+        ("{name: a, flag: 'yes'}", 'Property error: resources.a.properties.flag: "yes" is not a valid boolean'),
+        ("{name: a, flag: 1}", 'Property error: resources.a.properties.flag: "1" is not a valid boolean'),
     ],
 )
 def test_bad_properties(properties: str, told: str) -> None:
@@ -113,8 +116,22 @@ def test_outputs_are_the_attributes() -> None:
     for attribute in ("value", "show", "resource.inner", "resource.inner.value"):
         assert texts(use("{name: a}", f"outputs: {{o: {{value: {{get_attr: [a, {attribute}]}}}}}}"), FILES) == []
     for attribute in ("valeu", "resource.zz", "resource"):
-        (text,) = texts(use("{name: a}", f"outputs: {{o: {{value: {{get_attr: [a, {attribute}]}}}}}}"), FILES)
-        assert text == f"outputs.o.value.get_attr: The Referenced Attribute (a {attribute}) is incorrect."
+        (problem,) = problems(use("{name: a}", f"outputs: {{o: {{value: {{get_attr: [a, {attribute}]}}}}}}"), FILES)
+        assert problem.text == f"outputs.o.value.get_attr: The Referenced Attribute (a {attribute}) is incorrect."
+        assert (problem.severity, problem.error) == ("warning", "OutputError")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("string", ""), ("number", 0), ("boolean", False), ("json", {}), ("comma_delimited_list", "")],
+)
+@pytest.mark.parametrize("default", [{}, {"default": "1"}])
+def test_a_null_is_a_value_even_with_a_default(kind: str, value: Json, default: JsonMap) -> None:
+    document: JsonMap = {"heat_template_version": "2018-08-31", "parameters": {"p": {"type": kind, **default}}}
+    provider = Provider("child.yaml", Template(document), {})
+    assert provider.check_properties({"p": None}) == []
+    assert provider.parameters({"p": None}) == {"p": value}
+    assert provider.parameters({}) == ({} if default else {"p": UNKNOWN})
 
 
 # -- faults within ---------------------------------------------------------------------------------
@@ -137,7 +154,8 @@ def test_a_fault_within_is_told_with_the_way_to_it() -> None:
 @pytest.mark.parametrize(
     ("content", "told", "error"),
     [
-        ("resources: [\n", "Template not in valid format", "HTTPBadRequest"),
+        ("resources: [\n", "Template not in valid format", "StackValidationFailed"),
+        ("zz", "Template not in valid format", "StackValidationFailed"),
         ("zz: 1\n", "The template section is invalid: zz", "StackValidationFailed"),
         ("parameters: {p: {type: zz}}\n", "Invalid type (zz)", "InvalidSchemaError"),
         ("resources: {b: {type: No::Such}}\n", "The Resource Type (No::Such) could", "StackValidationFailed"),
