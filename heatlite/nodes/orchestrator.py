@@ -4,7 +4,6 @@ Each engine has one.
 """
 
 import logging
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
+from heatlite.core.polling import PollingThread
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestration import Orchestration
@@ -51,9 +51,7 @@ class Orchestrator:
         self._resting: dict[str, float] = {}
         """Root id → end of the pause after its last orchestration, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
-        self._called = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="orchestrations", daemon=True)
+        self._thread = PollingThread("orchestrations", self._look, store.close)
 
     def start(self) -> None:
         """Start polling."""
@@ -61,28 +59,12 @@ class Orchestrator:
 
     def wake(self) -> None:
         """Poll now (from any thread)."""
-        self._called.set()
+        self._thread.wake()
 
     def stop(self) -> None:
         """Start nothing more, and wait for running calls to agents."""
-        self._stopping.set()
-        self._called.set()
-        self._thread.join()
+        self._thread.stop()
         self._pool.shutdown(wait=True)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._called.clear()
-            pause = LOOK
-            try:
-                pause = self._look()
-            except DatabaseUnavailable as error:
-                log.warning("cannot look for nodes that are to be looked after: %s", error)
-            except Exception:
-                # Any failure must leave this thread running, or no node would be orchestrated any more.
-                log.exception("cannot look for nodes that are to be looked after")
-            self._called.wait(pause)
-        self._store.close()
 
     def _look(self) -> float:
         """Claim due trees, as far as threads are free.
@@ -109,7 +91,7 @@ class Orchestrator:
 
     def _do(self, claimed: OrchestrationRecord) -> None:
         turn = Turn(
-            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._stopping
+            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._thread.stopping
         )
         root_id, began = claimed.root_id, time.monotonic()
         try:
@@ -134,4 +116,4 @@ class Orchestrator:
             ended = time.monotonic()
             self._resting[root_id] = ended + min(ended - began, MAX_REST)
             self._busy.discard(root_id)
-            self._called.set()
+            self._thread.wake()

@@ -225,7 +225,7 @@ class TestApproval:
 
     def test_somebody_else_has_to_where_the_installation_wants_that(self, site: Site) -> None:
         requests, action = self.strict(site), site.ask()
-        with pytest.raises(Forbidden, match="somebody else"):
+        with pytest.raises(Forbidden, match="another user"):
             requests.approve(site.caller, action)
         assert site.now(action).state is S.PENDING_APPROVE
         assert requests.approve(Context("demo", "max"), action).approved_by == "max"

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import threading
 from collections.abc import Callable, Collection, Sequence
 
 from heatlite.core.clock import Clock
@@ -22,37 +21,26 @@ POLL_INTERVAL = 1.0
 class Sweep:
     """The jobs that an engine runs once a second."""
 
-    def __init__(
-        self, store: Store, clock: Clock, owner: str, stopped: threading.Event, jobs: Sequence[Callable[[], object]]
-    ) -> None:
-        """`stopped` ends the sweep of the engine `owner`. A job may raise DatabaseUnavailable."""
+    def __init__(self, store: Store, clock: Clock, owner: str, jobs: Sequence[Callable[[], object]]) -> None:
+        """Create the sweep of the engine `owner`. A job may raise DatabaseUnavailable."""
         self._store = store
         self._clock = clock
         self._owner = owner
-        self._stopped = stopped
         self._jobs = jobs
         self._began = clock.now()
+        self._sent_at = 0.0
 
-    def run(self) -> None:
-        """Run the jobs and send heartbeats until the engine has stopped."""
-        sent_at = 0.0
-        while not self._stopped.is_set():
-            try:
-                now = self._clock.now()
-                if now - sent_at >= HEARTBEAT_INTERVAL:
-                    sent_at = now
-                    service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
-                    with self._store.transaction():
-                        self._store.services.heartbeat(service)
-                for job in self._jobs:
-                    job()
-            except DatabaseUnavailable as error:
-                log.warning("cannot run the periodic jobs: %s", error)
-            except Exception:
-                # An error in one job must not end the others.
-                log.exception("a periodic job failed")
-            self._stopped.wait(POLL_INTERVAL)
-        self._store.close()
+    def poll(self) -> float:
+        """Run the jobs, and send a heartbeat if one is due. Returns the pause until the next poll, in seconds."""
+        now = self._clock.now()
+        if now - self._sent_at >= HEARTBEAT_INTERVAL:
+            self._sent_at = now
+            service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
+            with self._store.transaction():
+                self._store.services.heartbeat(service)
+        for job in self._jobs:
+            job()
+        return POLL_INTERVAL
 
 
 def renew_leases(store: Store, owner: str, action_ids: Collection[str], until: float) -> None:

@@ -16,6 +16,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
 from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
+from heatlite.core.polling import PollingThread
 from heatlite.core.status import Control, Result
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.execution.action_log import about_action
@@ -106,10 +107,7 @@ class Worker:
         self._lock = threading.Lock()
         self._claiming = threading.Lock()
         """Held during a claim, so that another thread cannot take the free slot."""
-        self._wake_up = threading.Event()
-        self._stopped = threading.Event()
-        """Set when nothing runs any more and no lease needs renewal."""
-        self._began = clock.now()
+        self._began = self._renewed_at = clock.now()
         self._takeovers_from = self._began
         """Time from which actions taken over without progress may be claimed again."""
         jobs = (
@@ -122,24 +120,19 @@ class Worker:
             lambda: store.moves.wake_parked(clock.now()),
             self._termination.time_out,
         )
-        sweep = Sweep(store, clock, self.owner, self._stopped, jobs)
-        self._starters = [
-            threading.Thread(target=self._claim_loop, name="claims", daemon=True),
-            threading.Thread(target=self._timer_loop, name="alarm", daemon=True),
-        ]
-        self._keepers = [
-            threading.Thread(target=self._lease_loop, name="leases", daemon=True),
-            threading.Thread(target=sweep.run, name="sweep", daemon=True),
-        ]
+        self._claims = PollingThread("claims", self._claim_all, store.close)
+        self._timer = threading.Thread(target=self._timer_loop, name="alarm", daemon=True)
+        self._leases = PollingThread("leases", self._keep_leases, store.close)
+        self._sweep = PollingThread("sweep", Sweep(store, clock, self.owner, jobs).poll, store.close)
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in (*self._starters, *self._keepers):
+        for thread in (self._claims, self._timer, self._leases, self._sweep):
             thread.start()
 
     def wake(self) -> None:
         """Look for claimable actions and for controls (from any thread)."""
-        self._wake_up.set()
+        self._claims.wake()
 
     def take(self, action_id: str) -> None:
         """Claim and start this action, unless it is taken or no slot is free (any thread).
@@ -155,17 +148,15 @@ class Worker:
         """Stop claiming, release running actions at their next tick, and wait for that."""
         with self._claiming:
             self._stopping.set()
-        self._wake_up.set()
         self._timer_changed.set()
         with self._lock:
             for _, execution in self._running.values():
                 execution.walker.drain()
-        for thread in self._starters:
-            thread.join()
+        self._claims.stop()
+        self._timer.join()
         self._slots.shutdown(wait=True)
-        self._stopped.set()
-        for thread in self._keepers:
-            thread.join()
+        self._leases.stop()
+        self._sweep.stop()
         try:
             with self._store.transaction():
                 self._store.claims.release(self.owner, self._clock.now(), "its worker has stopped")
@@ -177,20 +168,12 @@ class Worker:
 
     # -- claiming ----------------------------------------------------------------------------------
 
-    def _claim_loop(self) -> None:
-        while not self._stopping.is_set():
-            self._wake_up.clear()
-            try:
-                self._forward_controls()
-                while self._claim_next():
-                    pass
-            except DatabaseUnavailable as error:
-                log.warning("cannot claim actions: %s", error)
-            except Exception:
-                # An engine that stops claiming would be worse than any error here.
-                log.exception("cannot claim actions")
-            self._wake_up.wait(POLL_INTERVAL)
-        self._store.close()
+    def _claim_all(self) -> float:
+        """Notify of controls and start actions while slots are free. Returns the pause until the next look."""
+        self._forward_controls()
+        while self._claim_next():
+            pass
+        return POLL_INTERVAL
 
     def _claim_next(self, action_id: str | None = None) -> bool:
         """Claim and start the named action, or the next. False: none, or no free slot."""
@@ -265,7 +248,7 @@ class Worker:
                 if parent is not None:
                     parent[1].walker.nudge()
                     self._wake_attempt(parent[1].action.id)
-                self._wake_up.set()
+                self._claims.wake()
 
     def _run_cleanup(self, call: Callable[[], None]) -> None:
         """Run the long clean-up of an ended attempt in a thread of its own."""
@@ -285,7 +268,7 @@ class Worker:
             self._claimed.discard((action.id, action.attempt))
         self._timer_changed.set()
         if was_full:  # otherwise no action has waited for a slot
-            self._wake_up.set()
+            self._claims.wake()
 
     def _recheck_nested(self) -> None:
         """Continue attempts that wait for nested stacks: other processes send no wake-up."""
@@ -334,7 +317,7 @@ class Worker:
                 self._claimed.update((action.id, action.attempt) for action, _ in due)
                 if any(begins <= now for begins in self._retry_times):
                     self._retry_times = [begins for begins in self._retry_times if begins > now]
-                    self._wake_up.set()
+                    self._claims.wake()
                 first = min((self._waiting.next_time(), *self._retry_times))
             for action, attempt in due:
                 self._slots.submit(self._run, action, attempt)
@@ -412,24 +395,15 @@ class Worker:
                 execution.walker.notify()
                 self._wake_attempt(action_id)
 
-    def _lease_loop(self) -> None:
+    def _keep_leases(self) -> float:
         """Renew leases in a thread of its own, so that a blocked sweep does not delay it."""
         self._store.database.use_request_limits()  # waiting for one locked row would let all leases expire
-        renewed = self._clock.now()
-        while not self._stopped.is_set():
-            try:
-                now = self._clock.now()
-                if now - renewed >= self._settings.lease_seconds / 3:
-                    self._renew_leases(now)
-                    renewed = now
-                    self._forget_ended()
-            except DatabaseUnavailable as error:
-                log.warning("cannot renew leases: %s", error)
-            except Exception:
-                # An error must not end the renewal of leases.
-                log.exception("cannot renew leases")
-            self._stopped.wait(POLL_INTERVAL)
-        self._store.close()
+        now = self._clock.now()
+        if now - self._renewed_at >= self._settings.lease_seconds / 3:
+            self._renew_leases(now)
+            self._renewed_at = now
+            self._forget_ended()
+        return POLL_INTERVAL
 
     def _renew_leases(self, now: float) -> None:
         with self._claiming:

@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import http.client
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
+from heatlite.core.polling import PollingThread
 from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event
@@ -77,9 +77,10 @@ class WebhookDelivery:
         """
         self._hosts_of: dict[str, str] = {}
         """Digest → host."""
-        self._wake_up = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sinks", daemon=True)
+        self._start: Callable[[WebhookRecord, float], object]
+        """Starts a claimed delivery: in a sender, or in this thread at the end."""
+        self._start = lambda record, until: self._senders.submit(self._deliver, record, until)
+        self._thread = PollingThread("sinks", self._claim_due, store.close)
 
     def start(self) -> None:
         """Start polling for due deliveries."""
@@ -87,34 +88,17 @@ class WebhookDelivery:
 
     def wake(self) -> None:
         """Poll now (from any thread)."""
-        self._wake_up.set()
+        self._thread.wake()
 
     def stop(self) -> None:
         """Stop after one last attempt at the due deliveries. The next start continues."""
-        self._stopping.set()
-        self._wake_up.set()
-        self._thread.join()
+        self._thread.stop()
         self._senders.shutdown(wait=True)
-        self._poll(self._deliver)
+        self._start = self._deliver
+        self._thread.poll()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake_up.clear()
-            self._poll(lambda record, until: self._senders.submit(self._deliver, record, until))
-            self._wake_up.wait(POLL_INTERVAL)
-        self._store.close()
-
-    def _poll(self, deliver: Callable[[WebhookRecord, float], object]) -> None:
-        try:
-            self._claim_due(deliver)
-        except DatabaseUnavailable as error:
-            log.warning("cannot poll for due webhooks: %s", error)
-        except Exception:
-            # Any failure must leave this thread running, or no event would be delivered any more.
-            log.exception("cannot poll for due webhooks")
-
-    def _claim_due(self, deliver: Callable[[WebhookRecord, float], object]) -> None:
-        """Claim due deliveries, as far as threads are free."""
+    def _claim_due(self) -> float:
+        """Claim due deliveries, as far as threads are free. Returns the pause until the next poll."""
         for digest in self._installed:
             lacking = self._store.webhooks.stacks_without(digest)
             if lacking:
@@ -136,7 +120,8 @@ class WebhookDelivery:
                 mine = self._store.webhooks.claim(record, now, until)
             if mine:
                 self._busy[key] = record.project, host
-                deliver(record, until)
+                self._start(record, until)
+        return POLL_INTERVAL
 
     def _busy_senders(self, what: int) -> Counter[str]:
         """Count the senders at work for each project (0), or host (1)."""
@@ -166,7 +151,7 @@ class WebhookDelivery:
             log.exception("stack %s: cannot deliver events to a webhook", record.stack_id)
         finally:
             del self._busy[record.stack_id, record.digest]
-            self._wake_up.set()
+            self._thread.wake()
 
     def _deliver_batch(self, record: WebhookRecord, until: float) -> None:
         stack = self._store.stacks.get(record.stack_id)
