@@ -144,7 +144,8 @@ SERVER = (
 FORMATS = ("table", "json", "yaml", "csv", "value")
 FORMAT = argument("-f", "--format", choices=FORMATS, default="table", help="default: table")
 COLUMN = repeatable("-c", "--column", metavar="COLUMN", help="show only this column (repeatable)")
-LISTING = (FORMAT, COLUMN)
+WIDE = argument("-o", "--output", choices=("wide",), help="wide: a table with all columns, whole cells and times")
+LISTING = (FORMAT, COLUMN, WIDE)
 LIMIT = argument(
     "--limit", type=number, default=100, metavar="NUMBER", help="maximum number of rows (default: 100; 0: all)"
 )

@@ -57,6 +57,12 @@ def health_of(resource: Object) -> str:
     return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
 
 
+def path_of(resource: Object) -> str:
+    """Return the name of a resource; in a nested stack, after that of the resource with the stack."""
+    name, parent = text(resource.get("resource_name")), text(resource.get("parent_resource"))
+    return f"{parent}/{name}" if parent else name
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """A stack without outputs."""
@@ -172,9 +178,10 @@ class Client:
 
     # -- what is in a stack ----------------------------------------------------------------------
 
-    def resources(self, stack: Stack) -> list[Object]:
-        """List the resources of the stack."""
-        return objects(self.request("GET", f"{stack.path}/resources"), "resources")
+    def resources(self, stack: Stack, nested: int = 0) -> list[Object]:
+        """List the resources of the stack, and of `nested` levels of stacks in it."""
+        query = {"nested_depth": str(nested)} if nested else None
+        return objects(self.request("GET", f"{stack.path}/resources", query=query), "resources")
 
     def events(self, stack: Stack, after: str | None = None, nested: int = 0) -> list[Object]:
         """List the events of the stack, oldest first, after the event with the id `after`.

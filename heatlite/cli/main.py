@@ -19,7 +19,7 @@ from heatlite.core.json import dump
 SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Stacks": {
         "changes": ("up", "plan", "down", "retry"),
-        "stacks": ("ls", "show", "resources", "outputs", "events"),
+        "stacks": ("ls", "show", "explain", "resources", "outputs", "events"),
     },
     "Health, locks and protection": {
         "maintenance": (

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pty
 import signal
 import sqlite3
 import subprocess
@@ -277,6 +278,66 @@ def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
     assert run("down", "--yes", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
     unknown = run("up", "--yes", STORY, "-P", "size=1", code=1)
     assert unknown == "heatlite: -P: error: The Parameter (size) was not defined in template. (HTTP 400)\n"
+
+
+def test_the_state_of_a_stack_is_explained(run: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "heat_template_version: 2018-08-31\n"
+        "parameters: {p: {type: string, default: v}}\n"
+        "resources:\n"
+        "  ok: {type: OS::Heat::RandomString}\n"
+        "  boom: {type: OS::Heat::TestResource, properties: {fail: true}, depends_on: ok}\n"
+        "outputs: {o: {value: {get_param: p}}}\n"
+    )
+    run("up", "-y", str(path), code=1)
+    shown = run("explain", "s")
+    assert shown.startswith("s  CREATE_FAILED\n  boom (OS::Heat::TestResource) is CREATE_FAILED: ValueError")
+    assert shown.endswith("\nNext:\n  Continue with: heatlite retry s\n")
+    run("mark-unhealthy", "s", "ok", "--reason", "disk errors")
+    run("protect", "s", "--reason", "production")
+    run("lock", "s", "--level", "stacks", "--reason", "rack 7")
+    shown = run("show", "s")
+    assert "locked (stacks) by anonymous since " in shown and ": rack 7\n" in shown
+    assert "protected from deletion by anonymous: production\n" in shown
+    assert "\nParameters:\n  p  v\n\nOutputs:\n  o  v\n\nResources: 2\n" in shown
+    assert "heatlite unlock s\n" in run("explain", "s")
+    assert "There are none" not in run("resources", "s", "-o", "wide")
+
+
+def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) -> None:
+    group = "{count: 2, resource_def: {type: 'OS::Heat::RandomString'}}"
+    (tmp_path / "s.yaml").write_text(
+        "heat_template_version: 2021-04-16\n"
+        f"resources: {{g: {{type: OS::Heat::ResourceGroup, properties: {group}}}}}\n"
+    )
+    terminal, inside = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heatlite", "up", str(tmp_path / "s.yaml")],
+        cwd=TEMPLATES.parent,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "70", "NO_COLOR": "1"},
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+    )
+    os.close(inside)
+    out = b""
+    answered = False
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # the child has closed the terminal
+            break
+        out += chunk
+        if b"[y/N]" in out and not answered:
+            answered = True
+            os.write(terminal, b"y\n")
+    os.close(terminal)
+    assert process.wait() == 0, out.decode()
+    shown = out.decode()
+    assert "+ g  (OS::Heat::ResourceGroup)" in shown and "Do it? [y/N]" in shown
+    assert "g  CREATE_COMPLETE" in shown and "2 of 2 inside" in shown and "1 of 1" in shown
+    assert "s: CREATE_COMPLETE in " in shown and ": 1 created" in shown
 
 
 def test_down(run: Callable[..., str]) -> None:

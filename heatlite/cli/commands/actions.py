@@ -13,7 +13,7 @@ from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 
-COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")
+COLUMNS = ("action", "stack", "status", "created_at", "status_reason", "cause", "id", "name", "target", "stop_time")
 HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 TIMED_OUT = 124
@@ -62,7 +62,9 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
             query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
         for _ in render.watching(arguments.watch):
             found, are_more = pages(session.client, "/actions", "actions", {**query}, arguments.limit)
-            print_page(found, are_more, COLUMNS, arguments)
+            names = {text(stack.get("id")): text(stack.get("stack_name")) for stack in session.client.stacks()}
+            named = [{**one, "stack": names.get(text(one.get("target")))} for one in found]
+            print_page(named, are_more, COLUMNS, arguments)
     return 0
 
 
@@ -83,9 +85,9 @@ def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int
         query |= following
 
 
-def print_page(found: list[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
+def print_page(found: Sequence[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
     """Print the result of `pages`."""
-    render.rows(found, columns, arguments.format, arguments.column)
+    render.listing(found, columns, arguments)
     if are_more:
         print(f"There are more rows: use --limit {2 * arguments.limit}, or --limit 0 for all.", file=sys.stderr)
 
@@ -112,7 +114,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.history:
             path = f"/actions/{part(text(found.get('id')))}/history"
             moves = objects(session.client.request("GET", path), "history")
-            render.rows(moves, HISTORY_COLUMNS, arguments.format, arguments.column)
+            render.listing(moves, HISTORY_COLUMNS, arguments)
             return 0
     render.one(found, arguments.format, arguments.column)
     return 0

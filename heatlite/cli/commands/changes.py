@@ -202,7 +202,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.format == "table" and not arguments.column:
         plans.draw(found)
     else:
-        render.rows(plans.rows(found), plans.COLUMNS, arguments.format, arguments.column)
+        render.listing(plans.rows(found), plans.COLUMNS, arguments)
     return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
 
 
@@ -298,5 +298,3 @@ def retry(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         again = f"heatlite retry {stack.name}"
         return start(arguments, session, stack, lambda: session.client.action(stack, "retry"), again)
-
-

@@ -47,7 +47,7 @@ def database(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.what == "upgrade":
         host.upgrade(chosen)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
-    render.rows(steps, ("migration", "applied"), arguments.format, arguments.column)
+    render.listing(steps, ("migration", "applied"), arguments)
     return 0
 
 
@@ -64,7 +64,7 @@ def _back_up(arguments: argparse.Namespace, host: Host, chosen: Settings, file: 
 def _restore(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
     installed, aside, found = host.restore(chosen, file, arguments.force)
     if found:
-        render.rows(_rules(found), FSCK_COLUMNS, arguments.format, arguments.column)
+        render.listing(_rules(found), FSCK_COLUMNS, arguments)
     if not installed:
         raise CommandError(
             f"Nothing is restored: heatlite fsck finds these faults in {file}. Use --force to install it anyway."
@@ -107,7 +107,7 @@ def fsck(arguments: argparse.Namespace, host: Host) -> int:
     if not rows and arguments.format == "table":
         print("No orphaned rows.")
     else:
-        render.rows(rows, FSCK_COLUMNS, arguments.format, arguments.column)
+        render.listing(rows, FSCK_COLUMNS, arguments)
     return 1 if rows else 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from datetime import timedelta
 
 from heatlite.cli.arguments import EXPIRES, FOLLOWED, LISTING, REASON, STACK, YES, CommandGroup, argument
@@ -54,6 +55,8 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
         after = an_object(session.client.request("GET", path), "resource")
     name, status = text(after.get("resource_name")), text(after.get("resource_status"))
     print(f"{stack.name}.{name}: {status}  {text(after.get('resource_status_reason'))}".rstrip())
+    if unhealthy:
+        print(f"The next heatlite up replaces it. See: heatlite explain {stack.name}", file=sys.stderr)
     return 0
 
 

@@ -16,7 +16,7 @@ from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
 
 NODE_COLUMNS = ("name", "state", "agent", "url", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
-COLUMNS = ("id", "node", "kind", "state", "requester", "requested_by", "created_at", "finished_at", "error")
+COLUMNS = ("node", "kind", "state", "created_at", "error", "id", "requester", "requested_by", "finished_at")
 HISTORY_COLUMNS = ("time", "state", "origin", "user", "reason")
 ENDED = ("DONE", "FAILED", "CANCELLED", "LOST")
 
@@ -43,7 +43,7 @@ def nodes(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):
             found = objects(session.client.request("GET", f"{stack.path}/nodes"), "nodes")
-            render.rows(found, NODE_COLUMNS, arguments.format, arguments.column)
+            render.listing(found, NODE_COLUMNS, arguments)
     return 0
 
 
@@ -92,7 +92,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = _find(session.client, arguments.action)
     if arguments.history:
-        render.rows(objects(found, "history"), HISTORY_COLUMNS, arguments.format, arguments.column)
+        render.listing(objects(found, "history"), HISTORY_COLUMNS, arguments)
     else:
         render.one(found, arguments.format, arguments.column)
     return 0

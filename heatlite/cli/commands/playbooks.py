@@ -30,7 +30,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the playbooks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
-    render.rows(found, COLUMNS, arguments.format, arguments.column)
+    render.listing(found, COLUMNS, arguments)
     return 0
 
 
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
         path = f"{stack.path}/node_playbook_runs"
         if arguments.dry_run:
             found = an_object(client.request("POST", path, {**body, "dry_run": True}))
-            render.rows(_planned(found), PLAN_COLUMNS, arguments.format, arguments.column)
+            render.listing(_planned(found), PLAN_COLUMNS, arguments)
             return 0
         after = client.last_event(stack, NESTED)
         asked = an_object(client.request("POST", path, body), "action")

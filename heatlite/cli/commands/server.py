@@ -45,7 +45,7 @@ def services(arguments: argparse.Namespace, host: Host) -> int:
         found = objects(session.client.request("GET", "/services"), "services")
     if arguments.format != "json":
         found = [{**engine, "actions": _names(engine.get("actions"))} for engine in found]
-    render.rows(found, COLUMNS, arguments.format, arguments.column)
+    render.listing(found, COLUMNS, arguments)
     return 0
 
 

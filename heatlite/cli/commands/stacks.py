@@ -3,18 +3,29 @@
 import argparse
 import time
 
-from heatlite.cli.arguments import COLUMN, FORMATS, LISTING, STACK, WATCH, CommandGroup, argument
-from heatlite.cli.client import health_of, text
-from heatlite.cli.output import progress, render
+from heatlite.cli.arguments import COLUMN, FORMATS, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
+from heatlite.cli.client import health_of, path_of, text
+from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 
-STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
+STACK_COLUMNS = (
+    "stack_name",
+    "stack_status",
+    "locked",
+    "protected",
+    "creation_time",
+    "updated_time",
+    "stack_owner",
+    "id",
+    "stack_status_reason",
+)
 RESOURCE_COLUMNS = (
     "resource_name",
-    "physical_resource_id",
-    "resource_type",
     "resource_status",
     "health",
+    "protected",
+    "resource_type",
+    "physical_resource_id",
     "resource_status_reason",
     "updated_time",
 )
@@ -36,29 +47,54 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
-            render.rows(session.client.stacks(), STACK_COLUMNS, arguments.format, arguments.column)
+            render.listing(session.client.stacks(), STACK_COLUMNS, arguments)
     return 0
 
 
 @commands.command("show", "show a stack", STACK, *LISTING)
 def show(arguments: argparse.Namespace, host: Host) -> int:
-    """Show a stack."""
+    """Show a stack: a page for people; with a format or columns, its fields."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.show(arguments.stack)
+        if arguments.format == "table" and not arguments.column and arguments.output is None:
+            page.draw(page.gather(session.client, session.client.find(arguments.stack)), found)
+            return 0
     render.one(found, arguments.format, arguments.column)
     return 0
 
 
-@commands.command("resources", "list the resources of a stack", STACK, *LISTING, WATCH)
+@commands.command("explain", "explain the state of a stack, and what to do next", STACK)
+def explain(arguments: argparse.Namespace, host: Host) -> int:
+    """Explain the state of a stack: failures, waits, locks, marks, and the commands that lead on."""
+    with connect(arguments, host, reads_only=True) as session:
+        page.explain(page.gather(session.client, session.client.find(arguments.stack)))
+    return 0
+
+
+@commands.command(
+    "resources",
+    "list the resources of a stack",
+    STACK,
+    *LISTING,
+    argument("--nested", type=number, default=0, metavar="LEVELS", help="levels of nested stacks to include"),
+    WATCH,
+)
 def resources(arguments: argparse.Namespace, host: Host) -> int:
     """List the resources of a stack."""
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):
-            found = session.client.resources(stack)
+            found = [
+                {
+                    **item,
+                    "resource_name": path_of(item),
+                    "health": health_of(item),
+                    "protected": bool(item.get("protection")),
+                }
+                for item in session.client.resources(stack, arguments.nested)
+            ]
             found.sort(key=lambda item: text(item.get("resource_name")))
-            shown = [{**item, "health": health_of(item)} for item in found]
-            render.rows(shown, RESOURCE_COLUMNS, arguments.format, arguments.column)
+            render.listing(found, RESOURCE_COLUMNS, arguments)
     return 0
 
 
@@ -67,7 +103,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
     """List the outputs of a stack with their values."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.outputs(session.client.find(arguments.stack))
-    render.rows(found, OUTPUT_COLUMNS, arguments.format, arguments.column)
+    render.listing(found, OUTPUT_COLUMNS, arguments)
     return 0
 
 
@@ -78,6 +114,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
     argument("-f", "--follow", action="store_true", help="print new events until Ctrl-C"),
     argument("--format", choices=("log", *FORMATS), default="log"),
     COLUMN,
+    WIDE,
 )
 def events(arguments: argparse.Namespace, host: Host) -> int:
     """List the events of a stack, oldest first. With --follow, continue with new ones."""
@@ -85,7 +122,7 @@ def events(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)
         if arguments.format != "log":
-            render.rows(found, EVENT_COLUMNS, arguments.format, arguments.column)
+            render.listing(found, EVENT_COLUMNS, arguments)
             return 0
         shown = progress.Lines()
         after: str | None = None

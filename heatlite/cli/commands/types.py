@@ -74,7 +74,7 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
         listed = objects(session.client.request("GET", "/resource_types", query=query), "resource_types")
     if arguments.format == "table":
         listed = [{**item, "description": text(item.get("description")).partition("\n")[0]} for item in listed]
-    render.rows(listed, ("resource_type", "description"), arguments.format, arguments.column)
+    render.listing(listed, ("resource_type", "description"), arguments)
     return 0
 
 

@@ -365,12 +365,12 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
     for (status, reason), names in causes.items():
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         print(f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}", file=sys.stderr)
-    way = _way_on(stack, again)
+    way = way_on(stack, again)
     if way:
         print(way, file=sys.stderr)
 
 
-def _way_on(stack: Stack, again: str) -> str:
+def way_on(stack: Stack, again: str) -> str:
     """Return a sentence with the command that continues after the failure."""
     name = stack.name
     return {

@@ -1,7 +1,9 @@
 """Rows and objects as text: tables, JSON, YAML or bare values."""
 
+import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,10 +11,33 @@ from importlib.util import find_spec
 
 from heatlite.cli.client import Object, text
 from heatlite.cli.errors import CommandError
+from heatlite.core.clock import from_text
 from heatlite.core.json import Json
 
-MAX_CELL = 60
-"""Characters of a line in a table cell; longer text is folded."""
+WIDEST = 40
+"""Characters of a column before it gives way to others."""
+
+GAP = 2
+"""Characters between columns."""
+
+HEADINGS = {
+    "stack_name": "name",
+    "resource_name": "name",
+    "stack_status": "status",
+    "resource_status": "status",
+    "resource_type": "type",
+    "resource_status_reason": "reason",
+    "stack_status_reason": "reason",
+    "status_reason": "reason",
+    "physical_resource_id": "physical id",
+    "creation_time": "age",
+    "created_at": "age",
+    "updated_time": "updated",
+    "stack_owner": "owner",
+}
+"""Headings of tables, for columns with other names in the API."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def is_rich() -> bool:
@@ -31,6 +56,20 @@ def _yaml(value: Json) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False).rstrip("\n")
 
 
+def _shortened(columns: Sequence[str], lines: Sequence[Sequence[str]], now: float) -> tuple[list[str], list[list[str]]]:
+    """Return headings and cells for people: ages, no routine values, no empty columns."""
+    cells = [[_short(one, now) for one in line] for line in lines]
+    used = [i for i in range(len(columns)) if i == 0 or any(line[i] for line in cells)]
+    headings = [HEADINGS.get(columns[i], columns[i].replace("_", " ")) for i in used]
+    return headings, [[line[i] for i in used] for line in cells]
+
+
+def _short(shown: str, now: float) -> str:
+    if _TIME.fullmatch(shown):
+        return age(shown, now)
+    return "" if shown in ("false", "state changed", "[]", "{}") else "yes" if shown == "true" else shown
+
+
 def _csv(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     import csv  # only this format needs it
 
@@ -46,21 +85,50 @@ def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     return list(wanted or names)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) -> None:
+def age(when: str, now: float) -> str:
+    """Return the time since a moment in one unit, such as ``5m``; for a future one, ``in 5m``."""
+    seconds = now - from_text(when)
+    ahead, seconds = ("in " if seconds <= -1 else ""), abs(seconds)
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{ahead}{int(seconds // size)}{unit}"
+    return f"{ahead}{int(seconds)}s"
+
+
+def fit(widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths of the columns that fit into `room` characters.
+
+    Later columns give way to earlier ones. At least two stay, of which the last one is wrapped.
+    """
+    kept = [min(width, WIDEST) for width in widths]
+    while len(kept) > 2 and sum(kept) + GAP * (len(kept) - 1) > room:
+        kept.pop()
+    spare = room - sum(kept) - GAP * (len(kept) - 1)
+    if spare < 0:
+        kept[-1] = max(kept[-1] + spare, 8)
+    for i, width in enumerate(widths[: len(kept)]):
+        more = max(min(width - kept[i], spare), 0)
+        kept[i] += more
+        spare -= more
+    return kept
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, wide: bool = False) -> None:
     if is_rich():
         from rich.console import Console
-        from rich.measure import Measurement
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in columns:
-            table.add_column(name, overflow="fold", max_width=MAX_CELL)
+        lines = [list(columns), *rows] if header else rows
+        natural = [max(len(part) for line in lines for part in line[i].split("\n")) for i in range(len(columns))]
+        console = Console(width=sum(natural) + GAP * len(natural)) if wide else Console()
+        widths = natural if wide else fit(natural, console.width)
+        table = Table(box=None, show_header=header, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
+        for name, width in zip(columns, widths, strict=False):
+            table.add_column(name, overflow="fold", width=width)
         for row in rows:
-            table.add_row(*(Text(item, style=style(item)) for item in row))
-        # Do not fold a table that is wider than the terminal; the terminal wraps its lines.
-        boundless = Console(width=10_000)
-        Console(width=Measurement.get(boundless, boundless.options, table).maximum).print(table)
+            table.add_row(*(Text(item, style=style(item)) for item in row[: len(widths)]))
+        console.print(table)
         return
     lines = [[item.replace("\n", " ") for item in row] for row in rows]
     if header:
@@ -103,12 +171,25 @@ def watching(seconds: float | None) -> Iterator[None]:
         time.sleep(seconds)
 
 
-def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str]) -> None:
-    """Print a list of objects with the columns `names`, or only those in `wanted`."""
+def listing(items: Sequence[Object], names: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Print a list of objects as the arguments LISTING say."""
+    rows(items, names, arguments.format, arguments.column, wide=arguments.output == "wide")
+
+
+def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str], wide: bool = False) -> None:
+    """Print a list of objects with the columns `names`, or only those in `wanted`.
+
+    A table on a terminal shows ages and as many columns as fit, unless it is `wide` or has `wanted` columns.
+    """
     columns = _columns(names, wanted)
     if form == "table":
-        if items:
-            _table(columns, [[cell(item.get(name)) for name in columns] for item in items], header=True)
+        if not items:
+            print("There are none.", file=sys.stderr)
+            return
+        cells = [[cell(item.get(name)) for name in columns] for item in items]
+        if is_rich() and not wide and not wanted:
+            columns, cells = _shortened(columns, cells, time.time())
+        _table(columns, cells, header=True, wide=wide or bool(wanted))
     elif form == "value":
         for item in items:
             print(" ".join(cell(item.get(name)) for name in columns))

@@ -415,7 +415,7 @@ def test_rows_as_values_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == ("name       n       text\na          1\nlong name  [1, 2]  ä b\n")
     render.rows([], NAMES, "table", ())
     render.rows([], NAMES, "value", ())
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "There are none.\n")
 
 
 def test_one_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -433,3 +433,31 @@ def test_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_column_is_refused() -> None:
     with pytest.raises(CommandError, match="No column 'nme'; there are: name, n, text"):
         render.rows(ROWS, NAMES, "table", ("nme",))
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "kept"),
+    [
+        ((5, 15, 3), 80, [5, 15, 3]),
+        ((5, 15, 36, 36, 36), 80, [5, 15, 36]),
+        ((5, 90, 36), 80, [5, 73]),
+        ((30, 90), 80, [30, 48]),
+        ((60, 90), 80, [40, 38]),
+        ((200,), 80, [80]),
+    ],
+)
+def test_columns_fit_the_terminal(widths: tuple[int, ...], room: int, kept: list[int]) -> None:
+    assert render.fit(widths, room) == kept
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "0s"), (119, "119s"), (125, "2m"), (7300, "2h"), (200_000, "2d"), (-3700, "in 61m"), (-0.4, "0s")],
+)
+def test_ages(seconds: float, shown: str) -> None:
+    assert render.age("2026-11-21T02:44:00Z", from_text("2026-11-21T02:44:00Z") + seconds) == shown
+
+
+def test_rows_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    render.rows(ROWS, NAMES, "csv", ())
+    assert capsys.readouterr().out == 'name,n,text\na,1,\nlong name,"[1, 2]","ä\nb"\n'

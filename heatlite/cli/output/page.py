@@ -1,0 +1,194 @@
+"""A stack for people: its state, the reasons, and what to do next."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, path_of, text
+from heatlite.cli.errors import Refused
+from heatlite.cli.output import progress, render
+from heatlite.cli.output.tally import span
+from heatlite.core.clock import from_text
+from heatlite.core.json import Json
+
+NESTED = 20
+"""Levels of nested stacks whose resources count."""
+
+MOST_SHOWN = 10
+"""Resources that a page lists."""
+
+_OPEN = "INIT,WAITING,READY,RUNNING,SUSPENDED"
+"""Statuses of actions that have not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that a page is about."""
+
+    stack: Stack
+    resources: Sequence[Object]
+    actions: Sequence[Object]
+    lock: Object | None
+    suppressed: int
+
+    @property
+    def unwell(self) -> list[Object]:
+        """The resources that failed or are marked unhealthy."""
+        return [item for item in self.resources if text(item.get("resource_status")).endswith("_FAILED")]
+
+    @property
+    def running(self) -> list[Object]:
+        """The resources that are worked on."""
+        return [item for item in self.resources if text(item.get("resource_status")).endswith("_IN_PROGRESS")]
+
+
+def gather(client: Client, stack: Stack) -> Facts:
+    """Read the facts of a stack."""
+    held = an_object(client.request("GET", f"{stack.path}/lock"))
+    query = {"target": stack.id, "status": _OPEN}
+    try:
+        actions = objects(client.request("GET", "/actions", query=query), "actions")
+    except Refused as error:
+        if error.status not in (400, 403):
+            raise
+        actions = []
+    lock = held.get("lock")
+    suppressed = len(objects(held, "suppressed"))
+    return Facts(stack, client.resources(stack, NESTED), actions, None if lock is None else an_object(lock), suppressed)
+
+
+def draw(facts: Facts, shown: Object) -> None:
+    """Print the page of `heatlite show`; `shown` is the stack with its outputs."""
+    now = time.time()
+    heading(facts.stack)
+    made = f"created {render.age(text(shown.get('creation_time')), now)} ago by {text(shown.get('stack_owner'))}"
+    updated = text(shown.get("updated_time"))
+    print(f"  {made}" + (f", updated {render.age(updated, now)} ago" if updated else ""))
+    if shown.get("description") not in (None, "", "No description"):
+        print(f"  {text(shown.get('description'))}")
+    for fact in (*failures(facts), *held_by(facts), *health(facts), *waiting(facts, now)):
+        print(f"  {fact}")
+    cloud = shown.get("cloud")
+    if isinstance(cloud, Mapping):
+        print(f"  its objects are in the cloud {text(cloud.get('name'))}")
+    given = shown.get("parameters")
+    parameters = given.items() if isinstance(given, Mapping) else ()
+    _pairs("Parameters", ((name, value) for name, value in parameters if not name.startswith("OS::")))
+    outputs = objects(shown, "outputs") if shown.get("outputs") else []
+    _pairs(
+        "Outputs",
+        ((text(one.get("output_key")), one.get("output_error") or one.get("output_value")) for one in outputs),
+    )
+    own = [item for item in facts.resources if "/" not in path_of(item)]
+    counts = Counter(text(item.get("resource_status")) for item in facts.resources)
+    inner = len(facts.resources) - len(own)
+    print(f"\nResources: {len(own)}" + (f", and {inner} in nested stacks" if inner else ""))
+    for status, count in counts.most_common():
+        render.line(f"  {count} {status}", render.style(status))
+    print(f"\nid {facts.stack.id}; more: heatlite resources {facts.stack.name}, heatlite explain {facts.stack.name}")
+
+
+def explain(facts: Facts) -> None:
+    """Print the reasons for the state of a stack, and the commands that help."""
+    heading(facts.stack)
+    told = [*failures(facts), *waiting(facts, time.time()), *held_by(facts), *health(facts)]
+    for fact in told:
+        print(f"  {fact}")
+    steps = list(dict.fromkeys(ways(facts)))
+    if steps:
+        print("\nNext:")
+        for step in steps:
+            print(f"  {step}")
+    elif not told:
+        print("  Nothing is wrong, nothing runs, and nothing waits.")
+
+
+def heading(stack: Stack) -> None:
+    """Print name and status."""
+    routine = stack.status_reason.endswith("completed successfully")
+    render.line(
+        f"{stack.name}  {stack.status}" + ("" if routine or stack.failed else f"  {stack.status_reason}"),
+        render.style(stack.status),
+    )
+
+
+def failures(facts: Facts) -> Iterator[str]:
+    """Yield the reason for a failure: that of the resources, else that of the stack."""
+    if facts.stack.failed or facts.stack.status.startswith("ROLLBACK_"):
+        if not facts.unwell:
+            yield facts.stack.status_reason
+        for item in facts.unwell[:MOST_SHOWN]:
+            where = f"{path_of(item)} ({text(item.get('resource_type'))})"
+            yield f"{where} is {text(item.get('resource_status'))}: {text(item.get('resource_status_reason'))}"
+
+
+def health(facts: Facts) -> Iterator[str]:
+    """Yield a sentence on each resource that is not well, and on each with unknown health."""
+    if not facts.stack.failed:
+        for item in facts.unwell[:MOST_SHOWN]:
+            yield f"not well: {path_of(item)}: {text(item.get('resource_status_reason'))}"
+    unknown = [path_of(item) for item in facts.resources if health_of(item)]
+    if unknown:
+        yield f"health unknown: {', '.join(unknown[:MOST_SHOWN])}"
+
+
+def held_by(facts: Facts) -> Iterator[str]:
+    """Yield sentences on the lock and on protection."""
+    if facts.lock is not None:
+        lock = facts.lock
+        reason = f": {text(lock.get('reason'))}" if lock.get("reason") else ""
+        until = f", until {text(lock.get('expires_at'))}" if lock.get("expires_at") else ""
+        since = f"locked ({text(lock.get('level'))}) by {text(lock.get('locked_by'))}"
+        yield f"{since} since {text(lock.get('locked_at'))}{until}{reason}"
+        if facts.suppressed:
+            yield f"requests refused or ignored by locks: {facts.suppressed}"
+    if facts.stack.fields.get("protection") is not None:
+        held = an_object(facts.stack.fields, "protection")
+        reason = f": {text(held.get('reason'))}" if held.get("reason") else ""
+        yield f"protected from deletion by {text(held.get('protected_by'))}{reason}"
+    protected = [path_of(item) for item in facts.resources if item.get("protection")]
+    if protected:
+        yield f"protected resources: {', '.join(protected[:MOST_SHOWN])}"
+
+
+def waiting(facts: Facts, now: float) -> Iterator[str]:
+    """Yield sentences on open actions, and on resources at work and those that wait for them."""
+    for action in facts.actions:
+        since = span(now - from_text(text(action.get("start_time") or action.get("created_at"))))
+        later = f", not before {text(action.get('not_before'))}" if action.get("not_before") else ""
+        reason = f": {text(action.get('status_reason'))}" if action.get("status_reason") else ""
+        what = f"{text(action.get('action'))} {text(action.get('id'))} is {text(action.get('status'))}"
+        yield f"{what} for {since}{later}{reason}"
+    for item in facts.running[:MOST_SHOWN]:
+        after = item.get("required_by")
+        waits = f"; {', '.join(map(text, after))} wait for it" if isinstance(after, list) and after else ""
+        yield f"{path_of(item)} is {text(item.get('resource_status'))}{waits}"
+
+
+def ways(facts: Facts) -> Iterator[str]:
+    """Yield the commands that lead on, each with its effect."""
+    name = facts.stack.name
+    for action in facts.actions:
+        if action.get("status") == "SUSPENDED":
+            yield f"heatlite action signal {text(action.get('id'))} RESUME    (or CANCEL)"
+    if facts.stack.in_progress:
+        yield f"heatlite events -f {name}    follow the operation"
+    if facts.lock is not None:
+        yield f"heatlite lock-status {name}    the requests that the lock refused"
+        yield f"heatlite unlock {name}"
+    way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}")
+    if way:
+        yield way
+    elif facts.unwell:
+        yield f"heatlite up FILE -n {name}    replaces what is not well"
+        yield f"heatlite mark-healthy {name} RESOURCE    takes a mark back"
+
+
+def _pairs(title: str, found: Iterable[tuple[str, Json]]) -> None:
+    pairs = list(found)
+    if pairs:
+        print(f"\n{title}:")
+        width = max(len(name) for name, _ in pairs)
+        for name, value in pairs:
+            print(f"  {name:{width}}  {render.cell(value)}")
