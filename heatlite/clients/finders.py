@@ -3,6 +3,7 @@
 The table of constraints is Heat's: their names, and the kind of object that each looks up.
 """
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ FINDERS: Final[Mapping[str, Finder]] = {
 # fmt: on
 """Finders by the name of the constraint. Constraints that are not listed accept every value."""
 
+DOMAINS: Final = frozenset(f"keystone.{kind}" for kind in ("group", "project", "role", "user"))
+"""Constraints whose names are unique within a domain only."""
+_IN_DOMAIN: Final = re.compile(r"(.+)\{(.+)\}")
+"""As Heat has a name with its domain: ``name{domain}``."""
+
 
 class Finders:
     """Cached lookups of one project in its cloud. Safe for threads."""
@@ -105,7 +111,12 @@ class Finders:
         if self._now() < until:
             return found
         finder = FINDERS[constraint]
-        answer = self.cloud.call(finder.verb, name.rpartition("/")[2] if finder.ref else name)
+        within: JsonMap = {}
+        called = _IN_DOMAIN.fullmatch(name) if constraint in DOMAINS else None
+        if called is not None:
+            within["domain_id"] = self.id_of("keystone.domain", called[2])
+        wanted = name.rpartition("/")[2] if finder.ref else name if called is None else called[1]
+        answer = self.cloud.call(finder.verb, wanted, **within)
         if not isinstance(answer, dict):
             raise NameNotFound(finder.verb, f"The {finder.entity} ({name}) could not be found.")
         found = str(answer[finder.ref]) if finder.ref else identity(answer)

@@ -379,7 +379,7 @@ class ResourceActionNotSupported(Unsupported):
 
 
 class ResourceActionRestricted(Unsupported):
-    text = "The environment does not allow to {action} it (restricted_actions)."
+    text = "{action} is restricted for resource."
 
 
 class DatabaseUnavailable(Unavailable):

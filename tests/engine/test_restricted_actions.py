@@ -10,7 +10,7 @@ from heatlite.engine.state.requests import Request
 
 from .conftest import Engine, param, ref, resource, template, thing
 
-CAUSE = "The environment does not allow to {} it (restricted_actions)."
+CAUSE = "{} is restricted for resource."
 
 
 def restricting(**actions: object) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def test_what_is_restricted_fails_and_leaves_the_resource_as_it_is(
     assert engine.row(stack, "a") == row
     assert engine.states(stack)["b"] == "INIT_COMPLETE"
     assert engine.told(stack, since) == ["s UPDATE_IN_PROGRESS", "a UPDATE_FAILED", "s UPDATE_FAILED"]
-    assert [event.status_reason for event in engine.events(stack)[since:] if event.resource_name == "a"] == [reason]
+    assert [event.status_reason for event in engine.events(stack)[since:] if event.resource_name == "a"] == [
+        CAUSE.format(action)
+    ]
 
 
 def test_without_the_restriction_the_same_update_goes_on(engine: Engine) -> None:

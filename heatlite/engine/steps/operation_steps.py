@@ -218,13 +218,12 @@ class OperationSteps:
 
     def refuse_restricted(self, step: Step, row: ResourceRecord, cause: str) -> StepExecution:
         """Fail because of a restricted action. The row and the object stay as they are."""
-        return self._refuse(step, row, Verb.UPDATE, f"ResourceActionRestricted: resources.{row.name}: {cause}")
+        self._rows.record_state(row, Verb.UPDATE, Status.FAILED, cause)
+        return self.ended(step, row, Verb.UPDATE, f"ResourceActionRestricted: resources.{row.name}: {cause}")
 
     def refuse_protected(self, step: Step, row: ResourceRecord, verb: Verb, cause: str) -> StepExecution:
         """Fail because of deletion protection. The row and the object stay as they are."""
-        return self._refuse(step, row, verb, f"DeletionProtected: resources.{row.name}: {cause}")
-
-    def _refuse(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> StepExecution:
+        reason = f"DeletionProtected: resources.{row.name}: {cause}"
         self._rows.record_state(row, verb, Status.FAILED, reason)
         return self.ended(step, row, verb, reason)
 

@@ -199,10 +199,25 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         args = self._with_gateway(super().update_args(change))
         if args.get("host_routes", []) is None:
             args["host_routes"] = []
-        return {name: value for name, value in args.items() if name != "allocation_pools" or value is not None}
+        if args.get("allocation_pools", []) is None:
+            subnet = self.fetch()
+            args["allocation_pools"] = default_pools(str(subnet["cidr"]), args.get("gateway_ip", subnet["gateway_ip"]))
+        return args
 
     def _with_gateway(self, args: JsonMap) -> JsonMap:
         """Send null for "no gateway"."""
         if args.get("gateway_ip") in NO_GATEWAY:
             args["gateway_ip"] = None
         return args
+
+
+def default_pools(cidr: str, gateway: Json) -> list[Json]:
+    """Return the pools that the service gives to a new subnet: all usable addresses except the gateway's."""
+    whole = ipaddress.ip_network(cidr)
+    first, last = whole[0], whole[-1]
+    if whole.num_addresses > 2:
+        first, last = first + 1, last - 1 if whole.version == 4 else last
+    parts = [(first, last)]
+    if gateway is not None and first <= (at := ipaddress.ip_address(str(gateway))) <= last:  # type: ignore[operator]
+        parts = [(first, at - 1), (at + 1, last)]
+    return [{"start": str(start), "end": str(end)} for start, end in parts if start <= end]  # type: ignore[operator]

@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.context import Context
+from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.resources.keystone.users import User
 from heatlite.store.records import StackRecord
@@ -106,6 +107,24 @@ def roles_of(cloudy: Cloudy, grantee: str, key: str | None) -> set[tuple[str, st
         role = cast(JsonMap, cloudy.admin.call("identity.get_role", one["role"]["id"]))
         found.add((next(iter(one["scope"])), str(role["name"])))
     return found
+
+
+def test_a_name_may_come_with_its_domain(cloudy: Cloudy) -> None:
+    domain = str(cast(JsonMap, cloudy.admin.call("identity.create_domain", name="dom1"))["id"])
+    ids = [
+        str(cast(JsonMap, cloudy.admin.call("identity.create_user", name="us1", domain_id=one))["id"])
+        for one in ("default", domain)
+    ]
+    project = str(cast(JsonMap, cloudy.admin.call("identity.create_project", name="p1", domain_id=domain))["id"])
+    roles = [{"role": "member", "project": "p1{dom1}"}]
+    cloudy.made({"it": keystone("UserRoleAssignment", user="us1{dom1}", roles=roles)})
+    given = {
+        who: [one["scope"] for one in cast(list[Any], cloudy.admin.call("identity.role_assignments", user_id=who))]
+        for who in ids
+    }
+    assert given == {ids[0]: [], ids[1]: [{"project": {"id": project}}]}
+    with pytest.raises(StackValidationFailed, match=r"The KeystoneDomain \(nowhere\) could not be found"):
+        cloudy.made({"it": keystone("UserRoleAssignment", user="us1{nowhere}", roles=roles)}, "t")
 
 
 GIVERS = [

@@ -111,6 +111,7 @@ CASES = [
                 {"allocation_pools": [{"start": "10.0.1.10", "end": "10.0.1.20"}]},
             ),
             ({"gateway_ip": "10.0.1.254"}, {"gateway_ip": "10.0.1.254"}),
+            ({"allocation_pools": None}, {"allocation_pools": [{"start": "10.0.1.1", "end": "10.0.1.253"}]}),
             ({"gateway_ip": ""}, {"gateway_ip": None}),
             ({"tags": ["t"]}, {"tags": ["t"]}),
         ],
