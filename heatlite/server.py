@@ -1,4 +1,4 @@
-"""Server processes in the foreground: gunicorn with or without an engine, a worker.
+"""Server processes in the foreground: gunicorn, an engine, a worker.
 
 gunicorn's arbiter process supervises the processes that answer requests. With the engine there is one of these.
 """

@@ -1,4 +1,7 @@
-"""Brakes: reasons not to mark and not to repair. Pure: facts in, brakes out, in the order in which they are asked."""
+"""Brakes: reasons not to mark and not to repair. Pure: facts in, brakes out.
+
+They are in the order in which they are asked.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +88,10 @@ def mark_brakes(facts: Facts) -> list[Held]:
 
 
 def repair_brakes(facts: Facts, is_approved: bool = False) -> list[Held]:
-    """Return the brakes that hold the repair of an incident. `is_approved`: an operator has approved its plan."""
+    """Return the brakes that hold the repair of an incident.
+
+    `is_approved`: an operator has approved its plan.
+    """
     return [*_stops(facts), *_paces(facts, is_approved)]
 
 
@@ -136,7 +142,10 @@ def _paces(facts: Facts, is_approved: bool) -> Iterator[Held]:
 
 
 def cooldown_until(scope: ScopeFacts, settings: Settings) -> float | None:
-    """Return the end of the pause after the last repair of a scope. It doubles with each failure in a row."""
+    """Return the end of the pause after the last repair of a scope.
+
+    It doubles with each failure in a row.
+    """
     if scope.last_repair_end is None:
         return None
     return scope.last_repair_end + settings.cooldown * float(2 ** min(scope.failures, 20))
@@ -167,7 +176,10 @@ def _busy(facts: Facts) -> Iterator[Held]:
 
 
 def _evidence(facts: Facts) -> Iterator[Held]:
-    """Hold a marked incident whose evidence was demanded anew, until that has stood for the hold."""
+    """Hold a marked incident whose evidence was demanded again.
+
+    It is held until the new evidence has stood for the hold.
+    """
     if facts.evidence_after <= 0.0:
         return
     if facts.evidence_since is None:
@@ -190,7 +202,10 @@ def _confirmation(facts: Facts) -> Iterator[Held]:
 
 
 def next_look(held: Sequence[Held], now: float) -> float:
-    """Return the time at which a held incident is looked at again: when its first reason may end."""
+    """Return the time of the next check of a held incident.
+
+    That is when its first reason may end.
+    """
     until = held[0].until if held else None
     if until is not None and held[0].brake is Brake.WINDOW_CLOSED:
         return until

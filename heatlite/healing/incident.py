@@ -1,7 +1,7 @@
-"""State machine of an incident. Pure: an incident and an event in, the moved incident and its effects out.
+"""State machine of an incident. Pure: incident and event in, effects out.
 
-The loop asks `pending` for what has happened, in the order in which it counts, and `move` for what follows. `look` is
-the event of an incident that is due: its brakes are asked.
+The loop asks `pending` for the next event in the order of importance, and `move` for its effects. `look` is the event
+of an incident that is due: its brakes are asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -181,7 +181,7 @@ def moved(incident: IncidentRecord, state: IncidentState, now: float, reason: st
 
 
 class Wants(Enum):
-    """What an incident that is due waits for next."""
+    """The next condition that a due incident waits for."""
 
     NOTHING = auto()
     MARK = auto()
@@ -190,7 +190,7 @@ class Wants(Enum):
 
 
 def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
-    """Return what becomes of an incident before a repair that is due, and what it wants.
+    """Return the next state of an incident before a due repair, and its request.
 
     `held` are the brakes of its next move: of the mark for one that is not marked, else of the repair. A stop brake
     that held it and is gone demands new evidence first.
@@ -216,7 +216,10 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
 
 
 def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
-    """Confirm the evidence, whatever else holds the mark, unless the tree does not take evidence."""
+    """Confirm the evidence, unless the tree accepts none.
+
+    Other brakes of the mark do not matter.
+    """
     unconfirmed = {Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.IN_GRACE, Brake.CONFIRMING}
     waiting = [one for one in held if one.brake in unconfirmed]
     if not waiting:
@@ -236,7 +239,7 @@ def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentReco
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What has become of the slot, the alerts and the repair of an incident."""
+    """The present state of an incident's slot, alerts and repair."""
 
     is_gone: bool = False
     is_replaced: bool = False

@@ -1,4 +1,4 @@
-"""Healing policies: the document of a root stack, its defaults, and what it says of a path."""
+"""Healing policies: a root stack's document, its defaults, its rules for paths."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -27,7 +27,10 @@ class Limit:
     is_percent: bool = False
 
     def of(self, members: int) -> int:
-        """Return the limit for a number of members. Per cent are rounded down, and at least 1 unless 0."""
+        """Return the limit for a number of members.
+
+        Per cent are rounded down, and at least 1 unless 0.
+        """
         if not self.is_percent or self.number == 0:
             return self.number
         return max(1, members * self.number // 100)
@@ -53,7 +56,7 @@ class LadderStep:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a policy says of one path."""
+    """The settings of a policy for one path."""
 
     mode: Mode = Mode.OFF
     sources: tuple[str, ...] = (ANY_SOURCE,)
@@ -95,14 +98,14 @@ class Policy:
     """Patterns of paths, each with the settings that it changes."""
 
     def at(self, path: str) -> Settings:
-        """Return the settings for a path: of the first rule that matches, the others inherited."""
+        """Return the settings for a path: of the first matching rule, others inherited."""
         for pattern, changed in self.rules:
             if _matches(pattern, path):
                 return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of Settings
         return self.top
 
     def of_scope(self, scope: str) -> Settings:
-        """Return the settings that count over a scope: of its path, or the top for a scope by type."""
+        """Return the settings of a scope: of its path, or the top for a scope by type."""
         return self.top if scope.startswith("type:") else self.at(scope)
 
 
@@ -204,7 +207,7 @@ def read_policy(document: Json) -> Policy:
 
 
 def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem]) -> dict[str, object]:
-    """Return the settings that a checked part of a document names. Adds what is wrong with its windows."""
+    """Return the settings of a checked part of a document. Adds faults of its windows."""
     found: dict[str, object] = {}
     known = {one.name for one in fields(Settings)}
     for name, value in given.items():

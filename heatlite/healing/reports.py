@@ -1,4 +1,4 @@
-"""Reports of monitoring systems, as all formats are read into, and what came of them."""
+"""Reports of monitoring systems, independent of their format, and their results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one report."""
+    """The result of one report."""
 
     index: int
     key: str

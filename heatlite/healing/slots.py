@@ -23,10 +23,11 @@ class Slot:
 
 
 def slot_at(chain: Sequence[tuple[str, str]]) -> Slot:
-    """Return the place of the last resource of a chain: name and mapped type of each, from the root on.
+    """Return the place of the last resource of a chain.
 
-    A resource below a group belongs to the member of its innermost group. Any other is a member itself; its scope is
-    all resources of its type that no group holds.
+    The chain has name and mapped type of each resource, from the root on. A resource below a group belongs to the
+    member of its innermost group. Any other is a member itself; its scope is all resources of its type that no group
+    holds.
     """
     names = [name for name, _ in chain]
     path = "/".join(names)

@@ -92,7 +92,10 @@ def next_start(windows: Sequence[Window], now: float) -> float | None:
 
 
 def parse_cron(text: str) -> Cron:
-    """Read a cron line of five fields: names, lists, ranges and steps. Raises ValueError."""
+    """Read a cron line of five fields with names, lists, ranges and steps.
+
+    Raises ValueError.
+    """
     fields = text.lower().split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"cron has {len(fields)} fields instead of 5: minute, hour, day of month, month, day of week")

@@ -109,7 +109,7 @@ class AodhResource(CloudResource[P_co]):
         return None
 
     def _put(self, **more: Json) -> None:
-        """Replace the alarm by one of the present properties: the service takes whole alarms only."""
+        """Update the alarm as a whole: the service takes no partial updates."""
         absent: dict[str, Json] = {f"{name}_actions": [] for name in STATES}
         now = {**super().fetch(), "description": "", **absent, **self.create_args(), **self.identity(), **more}
         self.service("update_alarm", self.physical_id, **{key: value for key, value in now.items() if key != "id"})
@@ -148,7 +148,7 @@ class ThresholdAlarmProps(EvaluatedProps):
 
 
 class Alarm(AodhResource[ThresholdAlarmProps], type="OS::Aodh::Alarm", alarm="threshold"):
-    """An alarm by a threshold of a meter. Present services have alarms on metrics of Gnocchi instead."""
+    """An alarm by a threshold of a meter. Present services use metrics of Gnocchi."""
 
     support_status = SupportStatus(
         "DEPRECATED", "10.0.0", "Use an alarm on metrics of Gnocchi instead.", SupportStatus(version="2014.1")

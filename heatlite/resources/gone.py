@@ -1,4 +1,4 @@
-"""Types whose service, or place in it, is gone: recognised, and refused with the name of a successor.
+"""Types of removed services: refused with the name of a successor.
 
 Stacks that have such resources already, adopted ones for example, can be deleted, and updated to a template without
 them.

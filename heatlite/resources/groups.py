@@ -28,17 +28,17 @@ from heatlite.template.types import NestedTemplate
 
 
 class Group(StackResource[P_co]):
-    """Base of the groups: a nested stack with members, whose attributes are read together."""
+    """Base of the groups: a nested stack with members and joint attributes."""
 
     @property
     def definitions(self) -> Mapping[str, Json]:
-        """The current definitions of the members, by name; {} while there is no nested stack."""
+        """The current definitions of the members by name; {} without a nested stack."""
         nested = self.nested
         return {} if nested is None else definitions_in(nested.template)
 
     @property
     def keeps_members(self) -> bool:
-        """True if the operation keeps the members that exist, whatever size the template asks for."""
+        """True if the operation keeps the existing members, whatever the template's size."""
         return self.facts.keeps_members and self.nested is not None
 
     def limited(self, size: int) -> int:
@@ -52,7 +52,7 @@ class Group(StackResource[P_co]):
         return size
 
     def fitting(self, steps: Sequence[object], pause: float) -> None:
-        """Raise ValueError if the pauses between the steps exceed the time limit of the operation."""
+        """Raise ValueError if the pauses exceed the time limit of the operation."""
         if pause * (len(steps) - 1) >= self.facts.time_limit:
             raise ValueError("The current update policy will result in stack update timeout.")
 

@@ -1,4 +1,4 @@
-"""CloudFormation's scaling groups of servers: a launch configuration, and groups that use it."""
+"""CloudFormation's scaling groups of servers, and their launch configurations."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, cast
@@ -90,7 +90,7 @@ class ServerRollingUpdate(Schema):
 
 
 class Policy(Schema):
-    """Base of the update policies: a rolling update of servers, with a type-specific name."""
+    """Base of the update policies: rolling updates under a type-specific name."""
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -159,7 +159,7 @@ class ServerGroup(ScalingGroup[P_co]):
 
 
 def _one_server(size: object) -> NestedTemplate | None:
-    """Return a template with one server, for the time before the launch configuration is known."""
+    """Return a template with one server, used until the launch configuration is known."""
     if size == 0:
         return None
     server = cast(Json, {"type": SERVER, "properties": UNKNOWN})

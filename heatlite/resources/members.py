@@ -61,13 +61,7 @@ def removed_names(
     named: Callable[[str], str | None],
     afresh: bool,
 ) -> JsonMap:
-    """Return the names that are never used again, each with the text that requested its removal.
-
-    `kept` are the removed names so far. `wanted` are names or references of members to remove; unknown ones are
-    ignored. `names` are the members' names, and `named` finds a name by its member's reference. With `afresh` only the
-    wanted ones count, so that other names may be used again. A member that no longer exists is found by the text that
-    requested its removal.
-    """
+    """Return the names that are never used again, with the requests of removal."""
     gone = {text: name for name, text in kept.items()}
     found: JsonMap = {} if afresh else dict(kept)
     for text in map(str, wanted):
@@ -101,9 +95,9 @@ def mentions(value: Json, variable: str) -> bool:
 
 
 def oldest_first(names: Iterable[str], members: Iterable[Member]) -> list[str]:
-    """Return the members of a scaling group in their order of removal: failed ones, then the oldest.
+    """Return the members of a scaling group in their order of removal.
 
-    A member that the nested stack has not created yet counts as failed.
+    Failed ones come first, then the oldest. A member that the nested stack has not created yet counts as failed.
     """
     found = {member.name: member for member in members}
 
@@ -145,7 +139,7 @@ class Batch:
 
 
 def batches(target: int, current: int, most: int, in_service: int) -> Iterator[Batch]:
-    """Return the steps from `current` members to `target` members with the new definition.
+    """Return the steps from `current` to `target` members with the new definition.
 
     Each step gives at most `most` (≥ 1) members the new definition and leaves `in_service` members unchanged. A group
     may grow for that.

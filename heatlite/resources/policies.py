@@ -1,4 +1,4 @@
-"""OS::Heat::ScalingPolicy and AWS::AutoScaling::ScalingPolicy: signals resize a scaling group."""
+"""OS::Heat::ScalingPolicy, AWS::AutoScaling::ScalingPolicy: signals resize groups."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""OS::Heat::Stack: a stack at another endpoint of the API, in another region or at this server."""
+"""OS::Heat::Stack: a stack in another region or at this server."""
 
 import ssl
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """Return the properties with the template and the parameters from the stack's snapshot."""
+        """Return the properties with template and parameters from the stack's snapshot."""
         snapshot = saved.get("snapshot")
         if not isinstance(snapshot, dict):
             return properties
@@ -190,7 +190,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         raise error
 
     def _go_on(self, verb: str, token: Json) -> bool | float:
-        """Return True if the operation has succeeded, else the seconds until the next poll.
+        """Return True after a success, else the seconds until the next poll.
 
         Raises the operation's failure.
         """

@@ -20,7 +20,7 @@ from heatlite.template.types import Fault, NestedTemplate
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """Parameters of a rolling update: batch size, members left in service, pause in seconds."""
+    """Parameters of a rolling update: batch size, members in service, pause (seconds)."""
 
     most: int
     in_service: int
@@ -117,7 +117,7 @@ class ScalingGroup(Group[P_co]):
         raise NoActionNeeded
 
     def _cool_down(self) -> None:
-        """Begin the cooldown after a create or an update. An earlier one ends no earlier for that."""
+        """Begin the cooldown after a create or update. It never shortens an earlier one."""
         try:
             cooldown = self.limits()[2]
         except NoActionNeeded:
@@ -167,7 +167,7 @@ def _rolls(plan: Mapping[str, Json]) -> Iterator[Batch]:
 
 
 def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
-    """Return the steps: change the existing members in batches, then set the group's size."""
+    """Return the steps: change the members in batches, then set the group's size."""
     rolls = list(_rolls(plan))
     yield from rolls
     size = cast(int, plan["size"])
@@ -237,7 +237,7 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         return wanted_size(present, props.min_size, props.max_size, props.desired_capacity)
 
     def rolling(self, definition: Json) -> Rolling | None:
-        """Roll through all members that differ, so that the retry of a failed update continues it."""
+        """Update all members that differ, so that a retry continues a failed update."""
         if all(old == definition for old in self.definitions.values()):
             return None
         given = self.props.rolling_updates

@@ -83,7 +83,7 @@ def _pick(characters: str, count: int) -> list[str]:
 
 
 def draw(length: int, sources: list[tuple[str, int]]) -> str:
-    """Return a random text with at least the minimum from each source, in random order."""
+    """Return a random text with the minimum from each source, in random order."""
     if len(sources) == 1:
         return "".join(_pick(sources[0][0], length))
     picked = [character for characters, minimum in sources for character in _pick(characters, minimum)]
@@ -148,7 +148,7 @@ class ValueProps(Schema):
 
 
 class Value(Resource[ValueProps], type="OS::Heat::Value"):
-    """Exposes its property `value` as an attribute, for a computed value that is used more than once."""
+    """Exposes its property `value` as an attribute, for values that are used often."""
 
     quick = True
     support_status = SupportStatus(version="7.0.0")
@@ -190,6 +190,6 @@ class NoneResource(Resource[NoneProps], type="OS::Heat::None"):
 
 
 class HARestarter(NoneResource, type="OS::Heat::HARestarter"):
-    """A placeholder that does nothing. Mark the resource that it restarted unhealthy instead."""
+    """A placeholder that does nothing. Mark the resource unhealthy instead."""
 
     support_status = SupportStatus("HIDDEN", "10.0.0", "Mark resources unhealthy, and update the stack, instead.")

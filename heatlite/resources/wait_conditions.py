@@ -1,4 +1,4 @@
-"""Wait conditions and their handles: a stack waits for signals, mostly of booting machines."""
+"""Wait conditions and handles: a stack waits for signals, mostly of machines."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,9 @@ HandleSchema = TypeVar("HandleSchema", bound=Schema, covariant=True)
 
 
 class Handle(Signalled[HandleSchema]):
-    """Base of the handles: the mailbox holds signals by their ids, as ``{status, reason, data}``.
+    """Base of the handles.
+
+    The mailbox holds signals by id: ``{status, reason, data}``.
 
     The engine rejects signals to suspended resources, so handles need not check.
     """
@@ -202,7 +204,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return f"curl -i -X POST -H 'X-Auth-Token: {self.token}' {kind} {self.url('signal')}"
 
     def attr_signal(self) -> str:
-        """All that a signal needs, as a map in JSON text: `alarm_url`, and `token` if one is needed."""
+        """JSON text with the data for a signal: `alarm_url`, and `token` if needed."""
         match self.props.signal_transport:
             case "TOKEN_SIGNAL":
                 return dump({"alarm_url": self.url("signal"), "token": self.token})
@@ -252,7 +254,7 @@ class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle")
 
 
 class UpdateHandle(CfnHandle, type="OS::Heat::UpdateWaitConditionHandle"):
-    """An AWS::CloudFormation::WaitConditionHandle that every update of the stack replaces.
+    """An AWS::CloudFormation::WaitConditionHandle that each update replaces.
 
     New signals are needed after each update.
     """
@@ -302,7 +304,7 @@ class Condition(Resource[ConditionSchema]):
         return {"until": self._time() + self.props.timeout}
 
     def _time(self) -> float:
-        """Return the time in seconds without suspensions of the operation, so that none causes a timeout."""
+        """Return the time in seconds without suspensions, so that none causes a timeout."""
         return self.facts.now() - self.facts.suspended()
 
     def _ended(self, token: Json) -> bool | float:
@@ -345,9 +347,9 @@ class Condition(Resource[ConditionSchema]):
         return self._ended(token)
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        """Delete the signals of a handle in the same stack, so that the next condition waits for new ones.
+        """Delete the signals of a handle, so that the next condition waits for new ones.
 
-        That is Heat's behaviour.
+        The handle is in the same stack. That is Heat's behaviour.
         """
         latter = self.facts.latter()
         if isinstance(latter, Condition) and latter.props.handle == self.props.handle:

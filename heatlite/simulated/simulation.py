@@ -243,7 +243,7 @@ class Simulation:
 
 
 def _shown(answer: Json) -> Json:
-    """Return a copy of an answer without internal keys, which begin with an underscore."""
+    """Return a copy of an answer without internal keys (with a leading underscore)."""
     if isinstance(answer, dict):
         return {key: _shown(value) for key, value in answer.items() if not key.startswith("_")}
     if isinstance(answer, list):

@@ -271,7 +271,7 @@ class Definition:
         self.resources = with_implied(self.resources, self.mapping.view)
 
     def _check_disabled(self, name: str, written: Mapping[str, Json]) -> None:
-        """Check the syntax of a resource that a condition disables, not its type and references."""
+        """Check the syntax, not type and references, of a resource with a false condition."""
         keys = self.keys
         path: Path = (self.sections["resources"], name)
         for section in ("properties", "metadata", "update_policy"):

@@ -12,7 +12,7 @@ Resources = dict[str, ResourceDefinition]
 def with_implied(resources: Resources, view_of: Callable[[str], ResourceTypeView | None]) -> Resources:
     """Return the resources, each with the dependencies that its type implies.
 
-    What the template itself says comes first: nothing is added that would close a circle.
+    Those of the template come first: no dependency is added that would close a cycle.
     """
     views = {name: view_of(resource.mapped_type) for name, resource in resources.items()}
     firsts = {kind for view in views.values() if view is not None for kind in view.after}

@@ -9,7 +9,7 @@ from heatlite.template.problems import Findings, Phase, dotted
 
 
 def check_groups(groups: Json, declared: Collection[str], findings: Findings) -> None:
-    """Add the faults of the section to `findings`; `declared` are the parameters of the template."""
+    """Add the section's faults to `findings`. `declared` are the parameters."""
 
     def fault(path: Path, where: str, text: str, hint: str = "") -> None:
         findings.add(Phase.GROUPS, Problem(path, f"Parameter Groups error: {where}: {text}", hint=hint))

@@ -1,6 +1,7 @@
 """Links, paths and lines of the documents, and the references of the code to them."""
 
 import argparse
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(path for path in ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
 SOURCES = sorted(path for room in ("heatlite", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
 MAX_LINE = 120
+LONGEST_SUMMARY = 80
 UNUSED_DECISIONS = {20}
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -26,6 +28,10 @@ BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 FLAG = re.compile(r"(?<=\s)--[a-z-]+")
 TABLE = re.compile(r"^\| (?:Setting|Limit) \|.*?\n\n", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`(\w+)`")
+QUESTION = re.compile(r"(?:who|whom|whose|whoever|what|whatever|whether|where|how|which|when|why)\b", re.IGNORECASE)
+"""Words that begin no docstring."""
+UNCLEAR = re.compile(r"\b(?:whoever|somebody|nobody|anybody|he|his|him)\b")
+"""Words that name no part of the code."""
 IN_CODE = re.compile(r"\bdocs/[\w./-]+")
 
 
@@ -156,3 +162,38 @@ def test_every_setting_in_a_table_is_there(name: str) -> None:
     }
     assert named
     assert named - known == set()
+
+
+def docstrings(source: Path) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of modules, classes, functions and attributes, with their lines."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.lineno, value.value
+
+
+def summaries(source: Path) -> Iterator[tuple[int, str]]:
+    """Yield the first lines of docstrings of modules, classes and functions."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                yield node.body[0].lineno, text.split("\n", 1)[0]
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in (ROOT / "heatlite").iterdir() if path.is_dir()) + ["*.py"])
+def test_docstrings_keep_the_style(room: str) -> None:
+    """CONTRIBUTING.md, "How we write"."""
+    folder = ROOT / "heatlite"
+    sources = sorted(folder.glob(room) if room == "*.py" else (folder / room).rglob("*.py"))
+    faults = []
+    for source in sources:
+        place = source.relative_to(ROOT)
+        for line, text in docstrings(source):
+            if QUESTION.match(text.strip()):
+                faults.append(f"{place}:{line}: begin with a verb or a noun: {text[:60]}")
+            faults += [f"{place}:{line}: name a part of the code, not {word!r}" for word in UNCLEAR.findall(text)]
+        long = [(line, text) for line, text in summaries(source) if len(text) > LONGEST_SUMMARY]
+        faults += [f"{place}:{line}: {len(text)} > {LONGEST_SUMMARY} characters: {text[:60]}" for line, text in long]
+    assert faults == []

@@ -40,9 +40,9 @@ class Attempt:
 
 
 class WaitingAttempts:
-    """Attempts without a thread, by the time to continue. No call takes longer for many that wait.
+    """Attempts without a thread, by the time to continue. Not safe for threads.
 
-    Not safe for threads: hold a lock.
+    Hold a lock. No call takes longer for many that wait.
     """
 
     def __init__(self) -> None:

@@ -371,7 +371,10 @@ class Worker:
         self._notify_changed(executions, asked)
 
     def _recheck_controls(self) -> None:
-        """Notify every execution that has another control than its row: an attempt may read one at any time."""
+        """Notify every execution whose control differs from its row's.
+
+        An attempt may read the row at any time.
+        """
         with self._lock:
             executions = [execution for _, execution in self._running.values() if execution.control is not None]
         if executions:

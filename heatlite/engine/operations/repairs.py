@@ -83,12 +83,11 @@ class Repairs:
         path: str = "/actions",
         body: JsonMap | None = None,
     ) -> ActionRecord:
-        """Enqueue a repair of a root stack in one transaction, which a caller may have opened. Returns the action.
+        """Enqueue a repair of a root stack in one transaction. Returns the action.
 
-        `path` (below the stack) and `body` are the request, for a replay after a lock; default: a repair by hand.
-        `plan_digest` approves a plan that touches more than the selection. Raises RepairSpreads without that,
-        PlanChanged if the plan is another one, StackLocked for a lock on the way to a touched resource,
-        ResourceNotFound, DeletionProtected, StackValidationFailed, and as `admitted`.
+        A caller may have opened the transaction. `path` (below the stack) and `body` are the request, for a replay
+        after a lock. The default is a repair by hand. `plan_digest` approves a plan that touches more than the selected
+        resources.
         """
         body = body or {Operation.HEAL.value: {"resources": [*selection.steps]}}
         request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)

@@ -169,10 +169,10 @@ class StackReader:
         return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
 
     def _metadata_now(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
-        """Return the metadata section with the values that others have now, which signals may have changed.
+        """Return the metadata section with the present values of other resources.
 
-        As stored while an operation runs and after one that failed, because the resource may not have reached its
-        definition.
+        Signals may have changed them. The section is as stored while an operation runs and after one that failed,
+        because the resource may not have reached its definition.
         """
         if stack.status is not Status.COMPLETE or row.status is not Status.COMPLETE:
             return row.metadata

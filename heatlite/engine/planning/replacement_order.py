@@ -152,5 +152,5 @@ def _with_deletions(
 def _explained(row: ResourceRecord, other: ResourceRecord, why: str) -> str:
     return (
         f"{row.name} ({row.type}) cannot be replaced: {why}. Mark {other.name} unhealthy as well, so that both are"
-        f" made anew, or remove {other.name} from the template first."
+        f" replaced, or remove {other.name} from the template first."
     )

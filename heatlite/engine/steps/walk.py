@@ -1,7 +1,7 @@
 """Walk a plan: begin each step when the steps that it requires have succeeded.
 
-One tick takes the results of handlers, begins the steps that are ready, writes all of it in one fenced commit, and only
-then calls the handlers whose intents are written. Types that make nothing outside their row (`is_quick`) need no
+One tick takes the results of handlers, begins the steps that are ready, and writes all of it in one fenced commit. Only
+then it calls the handlers whose intents are written. Types that make nothing outside their row (`is_quick`) need no
 intent: their handlers run within the tick. The walk decides the order; `transitions` decides what a step does.
 """
 

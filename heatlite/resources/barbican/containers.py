@@ -30,7 +30,7 @@ class Container(BarbicanResource[P_co]):
         return {"type": self.form, "secret_refs": self.secret_refs()}
 
     def secret_refs(self) -> list[Json]:
-        """Return the secrets as the service takes them: one for each property called ``…_ref``."""
+        """Return the secrets for the service: one for each property ``…_ref``."""
         return [
             {"name": name.removesuffix("_ref"), "secret_ref": ref}
             for name, ref in self.resolved(self.facts.properties).items()

@@ -57,7 +57,7 @@ class CinderVolume(CloudResource[P_co]):
         named = ", ".join(map(self._named, left))
         return (
             f"volume {self.physical_id} is not deleted as long as it has snapshots: {named}. Delete the images and"
-            " snapshots if nobody needs them any more, and try again; or leave the volume behind: with deletion_policy"
+            " snapshots if they are not needed, and try again; or leave the volume behind: with deletion_policy"
             " Retain, or heatlite down --force"
         )
 

@@ -190,7 +190,7 @@ class QoSSpecsProps(Schema):
 
 
 class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="block_storage.qos_spec"):
-    """QoS specs for volumes of certain types: limits and guarantees such as operations per second."""
+    """QoS specs for volume types: limits and guarantees such as operations per second."""
 
     support_status = SupportStatus(version="7.0.0")
     unique_name = True

@@ -132,7 +132,10 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return True
 
     def _should_boot(self) -> bool:
-        """True if a server can boot from the backup: an image is given, or the backed-up volume is bootable."""
+        """True if a server can boot from the backup.
+
+        An image is given, or the backed-up volume is bootable.
+        """
         if self.props.image is not None:
             return True
         with suppress(CloudNotFound):
@@ -314,7 +317,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """Return the properties with the backup from the stack's snapshot as the one to restore."""
+        """Return the properties with the snapshot's backup as the one to restore."""
         return {**properties, "backup_id": saved["backup_id"]} if saved.get("backup_id") else properties
 
     # -- how it is -----------------------------------------------------------------------------------
@@ -350,7 +353,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return None if was is None else self._flag(bool(was))
 
     def check_unlock_complete(self, token: Json) -> bool | float:
-        """Forget the original flag, but only if it was restored: else the next unlock needs it."""
+        """Forget the original flag if it was restored: otherwise the next unlock needs it."""
         if token is not False:
             self.data.pop("was_read_only", None)
         return True

@@ -1,4 +1,4 @@
-"""Virtual private clouds: a network with a router, subnets, route tables and gateways."""
+"""Virtual private clouds: network with router, subnets, route tables, gateways."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -237,7 +237,7 @@ class SubnetRouteTableAssociation(
         return None  # connecting is idempotent
 
     def _beside(self, other: object) -> "SubnetRouteTableAssociation | None":
-        """Return the predecessor or successor `other` in a replacement, if it is about the same subnet."""
+        """Return the predecessor or successor `other` if it is about the same subnet."""
         if not isinstance(other, SubnetRouteTableAssociation) or other.physical_id is None:
             return None
         return other if other.props.subnet_id == self.props.subnet_id else None

@@ -23,7 +23,7 @@ class KeystoneResource(CloudResource[P_co]):
     kept_when_well = True
 
     def needs_replace(self, change: Change) -> bool:
-        """True if the domain is replaced: the service cannot move an object to another domain."""
+        """True if the domain is replaced: objects cannot move to another domain."""
         return "domain" in change.followed
 
     def identity(self) -> JsonMap:
@@ -62,7 +62,7 @@ class RoleGiver(KeystoneResource[P_co]):
     """``user`` or ``group``."""
 
     def grants(self, properties: Mapping[str, Json]) -> set[Grant]:
-        """Return the role assignments in coerced properties, except those whose objects no longer exist."""
+        """Return the role assignments in properties, except those of deleted objects."""
         found: set[Grant] = set()
         for given in cast(list[JsonMap], properties.get("roles") or []):
             where = "project" if given.get("project") is not None else "domain"

@@ -63,7 +63,7 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
     lasting_reference = True
 
     def update_args(self, change: Change) -> JsonMap:
-        """Return the changes together with the parent region, which `let_go` may have unset."""
+        """Return the changes with the parent region, which `let_go` may have unset."""
         return {**super().update_args(change), **self.sent(frozenset({"parent_region"}))}
 
     def let_go(self, gone: Resource[Schema]) -> None:

@@ -62,7 +62,7 @@ class RoleAssignment(RoleGiver[P_co]):
         return None
 
     def handle_delete(self) -> Json:
-        """Remove the role assignments, except those of the resource that replaces this one."""
+        """Remove the role assignments, except those of the replacing resource."""
         if self.physical_id is not None:
             latter, theirs = self.facts.latter(), set[Grant]()
             if isinstance(latter, RoleAssignment) and self.bequeaths:

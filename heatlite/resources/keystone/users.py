@@ -62,7 +62,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
     }
 
     def needs_replace_failed(self) -> bool:
-        """True also if the user should be in groups: the service does not tell the groups of a user."""
+        """True if the user should be in groups, too: the service does not show them."""
         return bool(self.props.groups) or super().needs_replace_failed()
 
     def check_create_complete(self, token: Json) -> bool | float:

@@ -1,4 +1,4 @@
-"""Address scopes, subnet pools, segments, RBAC policies and quotas of the network service."""
+"""Address scopes, subnet pools, segments, RBAC policies and network quotas."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -19,7 +19,7 @@ class AddressScopeProps(Schema):
 
 
 class AddressScope(NeutronResource[AddressScopeProps], type="OS::Neutron::AddressScope", kind="network.address_scope"):
-    """A set of subnet pools without overlapping addresses, which need no translation between them."""
+    """A set of subnet pools that do not overlap and need no address translation."""
 
     support_status = SupportStatus(version="6.0.0")
     described = False
@@ -86,7 +86,7 @@ class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="
     support_status = SupportStatus(version="9.0.0")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """True if the other segment has the same physical network, and the same network or segmentation id."""
+        """True if the other segment has the same physical network and network or id."""
         own = self.facts.properties
         same = {name for name in own if own[name] is not None and own[name] == properties.get(name)}
         return "physical_network" in same and not same.isdisjoint({"network", "segmentation_id"})

@@ -27,7 +27,7 @@ class Tagged(Schema):
 
 
 class NeutronResource(CloudResource[P_co]):
-    """Base of the types: sends `value_specs` unchanged, and sets tags with a separate call.
+    """Base of the types: sends `value_specs` unchanged, sets tags separately.
 
     Names are not unique: if the template gives the name, the description holds the mark that identifies the object.
     """
@@ -107,7 +107,7 @@ class Unnamed(NeutronResource[P_co]):
 
 
 class Link(Unnamed[P_co]):
-    """Base of the types that connect two objects and are no object of the service themselves.
+    """Base of the types that connect two objects without an object of their own.
 
     Creation is idempotent. The physical id names the connected objects.
     """
@@ -128,7 +128,7 @@ class Link(Unnamed[P_co]):
 
 
 def places(cloud: Cloud, network: Json) -> list[Json]:
-    """Return one subnet per IP version as fixed IPs for a port that has lost its addresses.
+    """Return one subnet per IP version as fixed IPs for a port without addresses.
 
     The service assigns addresses by itself only to new ports.
     """

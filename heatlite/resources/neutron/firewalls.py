@@ -1,4 +1,4 @@
-"""Firewalls of the first version of the firewall service, which some clouds still have."""
+"""Firewalls of the firewall service's first version, still found in some clouds."""
 
 from heatlite.core.json import Json
 from heatlite.plugin import Schema, prop

@@ -15,7 +15,7 @@ WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::
 
 
 def leads_by(address: JsonMap, gone: Resource[Schema]) -> bool:
-    """True if a floating IP depends on the object: its port, its router, or an interface of that router."""
+    """True for a floating IP's port, its router, and the interfaces of that router."""
     key = str(gone.physical_id)
     return address.get("port_id") == key or address.get("router_id") == key.partition(":")[0]
 
@@ -63,7 +63,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """True for routers of its external network, and for the interfaces that its port may need, as in Heat."""
+        """True for its external network's routers and its port's interfaces, as in Heat."""
         return leads_out(own, kind, other, asked(own, "floating_network"))
 
     def update_args(self, change: Change) -> JsonMap:
@@ -103,7 +103,7 @@ class FloatingIPAssociation(
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """True for the interfaces and gateways that connect the port to the outside, as in Heat."""
+        """True for interfaces and gateways between the port and the outside, as in Heat."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
@@ -182,7 +182,7 @@ class FloatingIPPortForward(
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """True for the interfaces and gateways that connect the machine to the outside, as in Heat."""
+        """True for interfaces and gateways between machine and outside, as in Heat."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
     def handle_create(self) -> Json:

@@ -1,4 +1,4 @@
-"""Gateways on layer 2: switches and devices that connect networks of a cloud to physical ones."""
+"""Layer 2 gateways: connect networks of a cloud to physical ones."""
 
 from typing import cast
 
@@ -95,7 +95,7 @@ class NetworkGateway(
                 self.service("connect_network_gateway", self.physical_id, **one)
 
     def handle_update(self, change: Change) -> Json:
-        """Update the gateway. The service cannot change its devices: then a new one is needed."""
+        """Update the gateway. Changed devices need a new one."""
         token = super().handle_update(change)
         if "connections" in change.changed:
             before = self._connections(cast(JsonMap, change.before))

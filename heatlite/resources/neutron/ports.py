@@ -92,11 +92,11 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """True for the subnets of its network, as in Heat: without them the port would have no address."""
+        """True for the subnets of its network, which give it an address, as in Heat."""
         return same(own, "network", other, "network")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """True if the other port has the same network, and shares a fixed IP or the MAC address."""
+        """True if the other port shares network and a fixed IP, or the MAC address."""
         own = self.facts.properties
         if own.get("network") != properties.get("network"):
             return False

@@ -53,7 +53,7 @@ class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="net
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """True for the subnets of its external network, as in Heat: the router has an address there."""
+        """True for its external network's subnets, which give it an address, as in Heat."""
         gateway = own.get("external_gateway_info")
         return isinstance(gateway, Mapping) and same(gateway, "network", other, "network")
 
@@ -112,7 +112,7 @@ class RouterInterface(
             super().let_go(gone)
 
     def takes(self, other: Resource[Schema]) -> bool:
-        """True for the port that connects the router: the service deletes it with the interface."""
+        """True for the router's port, which is deleted with the interface."""
         return other.physical_id is not None and other.physical_id == self.facts.properties.get("port")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
@@ -137,7 +137,7 @@ class RouterInterface(
 
     @staticmethod
     def _place(physical_id: str) -> tuple[str, str, str]:
-        """Return the router, ``subnet`` or ``port``, and the id of that, as they were at creation."""
+        """Return the router, ``subnet`` or ``port``, and its id, as of the creation."""
         router, _, place = physical_id.partition(":")
         kind, _, key = place.partition("_id=")
         return router, kind, key
@@ -191,7 +191,7 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """True for the interfaces of its router and the subnets of its network, as in Heat."""
+        """True for its router's interfaces and its network's subnets, as in Heat."""
         if kind == "OS::Neutron::Subnet":
             return same(own, "network", other, "network")
         return same(own, "router", other, "router")
@@ -287,7 +287,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """True for the interfaces and gateways of its router, as in Heat: they lead to the routes' next hops."""
+        """True for its router's interfaces and gateways, the next hops, as in Heat."""
         return same(own, "router", other, "router")
 
     def let_go(self, gone: Resource[Schema]) -> None:

@@ -1,4 +1,4 @@
-"""Virtual private networks: services of routers, policies and connections between sites."""
+"""Virtual private networks: services, policies and connections between sites."""
 
 from heatlite.plugin import Schema, prop
 from heatlite.resources.neutron.base import NeutronResource

@@ -1,4 +1,4 @@
-"""Addresses of a server as its attributes show them, by network name and by network id."""
+"""Addresses of a server as shown by its attributes, by network name and id."""
 
 from collections.abc import Sequence
 from typing import Final, cast

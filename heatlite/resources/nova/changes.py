@@ -22,7 +22,10 @@ class Changes:
         self._data = server.data
 
     def rebuilt(self, thing: JsonMap, status: str, image: Callable[[], str], arguments: Callable[[], JsonMap]) -> bool:
-        """Begin the rebuild with this image, or check it. True if it is done; raises CloudError if it failed."""
+        """Begin or check the rebuild with this image. True if it is done.
+
+        Raises CloudError if it failed.
+        """
         if self._data.get("doing") == "rebuild":
             if status == "ERROR":
                 raise self._failure("compute.rebuild_server", thing, "rebuild")
@@ -34,7 +37,10 @@ class Changes:
         return False
 
     def resized(self, thing: JsonMap, status: str, flavor: str) -> bool:
-        """Resize to a flavor and confirm. True if both are done; raises CloudError if the resize failed."""
+        """Resize to a flavor and confirm. True if both are done.
+
+        Raises CloudError if the resize failed.
+        """
         if status == "VERIFY_RESIZE":
             if self._data.get("doing") != "confirm":
                 self._confirm()

@@ -96,7 +96,7 @@ def boots_from(disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> Disk | Disk
 
 
 def restored(properties: JsonMap, snapshot: str) -> JsonMap:
-    """Return the coerced properties of a server with a volume snapshot as its boot disk.
+    """Return a server's properties with a volume snapshot as its boot disk.
 
     The server has no image.
     """

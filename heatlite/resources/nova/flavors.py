@@ -42,7 +42,7 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
         return super().excludes(properties) or own is not None and own == properties.get("flavorid")
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Set extra specs and access here, so that a flavor found after a crash has them, too."""
+        """Set extra specs and access, also of a flavor found after a crash."""
         self._set_specs(set())
         for project in self.props.tenants:
             self._let_in(project)

@@ -1,4 +1,4 @@
-"""Floating IPs by the names of the compute service, which has given them to the network service."""
+"""Floating IPs under the compute service's old type names."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,7 +36,7 @@ class FloatingIP(CloudResource[FloatingIPProps], type="OS::Nova::FloatingIP", ki
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Return True: an address is deleted before the gateways that it may be reached through."""
+        """Return True: addresses are deleted before the gateways on their way."""
         return True
 
     def identity(self) -> JsonMap:
@@ -82,7 +82,10 @@ class FloatingIPAssociation(
         return None  # associating is idempotent
 
     def fetch(self) -> JsonMap:
-        """Return the floating IP. Raises CloudNotFound unless it is associated with the port."""
+        """Return the floating IP.
+
+        Raises CloudNotFound unless it is associated with the port.
+        """
         address, _, port = str(self.physical_id).partition(":")
         if self.physical_id is not None:
             found = self.map(self.service("get_ip", address))

@@ -71,7 +71,7 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
         return {}  # the service cannot filter its list
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Set metadata and hosts here, so that an aggregate found after a crash has them, too."""
+        """Set metadata and hosts, also of an aggregate found after a crash."""
         self._set_metadata({})
         self._set_hosts([])
         return True

@@ -1,4 +1,4 @@
-"""Images that save a server: created, checked and deleted with their volume snapshots."""
+"""Images of servers: created, checked and deleted with their volume snapshots."""
 
 from contextlib import suppress
 from typing import Any
@@ -26,14 +26,17 @@ class Images:
         return self._server.map(self._cloud.call("block_storage.get_snapshot", snapshot))["status"]
 
     def save(self, name: str) -> None:
-        """Save the server as an image of that name, unless an interrupted attempt has created that."""
+        """Save the server as an image, unless an interrupted attempt has created that."""
         found = self._cloud.call("image.find_image", name)
         if not isinstance(found, dict):
             found = self._server.map(self._server.service("create_server_image", self._server.physical_id, name))
         self._server.data["snapshot_image_id"] = found["id"]
 
     def is_saved(self, image: str) -> bool:
-        """True if the image and its volume snapshots are complete; raises CloudError if one failed."""
+        """True if the image and its volume snapshots are complete.
+
+        Raises CloudError if one failed.
+        """
         thing = self._image(image)
         made_of = disks.of_image(thing)
         self._server.data["snapshot_boot"] = next(

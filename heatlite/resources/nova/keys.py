@@ -19,10 +19,10 @@ class KeyPairProps(Schema):
 
 
 class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compute.keypair"):
-    """A key pair for logins to servers.
+    """A key pair for logins to servers. Names are unique.
 
-    Names are unique. A key pair that replaces another of the same name is created after the other is deleted; a
-    rollback recreates the old one from its public key.
+    A key pair that replaces another of the same name is created after the other is deleted. A rollback recreates the
+    old one from its public key.
     """
 
     lasting_reference = True
@@ -39,7 +39,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         return self.map(self.service("get_keypair", self.physical_id, **self._whose))
 
     def survey(self) -> bool:
-        """Record the key pair that already has the name: a foreign one, or the one to be replaced."""
+        """Record the key pair of that name: a foreign one, or the one to be replaced."""
         if "before" in self.data:
             return False
         self.data["before"] = _key(self._there())

@@ -133,9 +133,10 @@ class Ports:
         theirs: JsonMap | None = None,
         other: Sequence[JsonMap] = (),
     ) -> str:
-        """Return the given port, the matching one of the replaced server (`theirs`), or a new one.
+        """Return the given port, the replaced server's matching one, or a new one.
 
-        `other` are ports of other networks, which may have the same name.
+        `theirs` are the ports of the replaced server. `other` are ports of other networks, which may have the same
+        name.
         """
         if spec.get("port") is not None:
             return str(spec["port"])
@@ -238,7 +239,7 @@ class Ports:
     # -- after the server's deletion -----------------------------------------------------------------
 
     def release(self) -> None:
-        """Delete the ports that were created for the server, and give taken ones back to the replaced server."""
+        """Delete the server's own ports, and return taken ones to the replaced server."""
         for nic in [*self.nics, *self._leaving]:
             port = str(nic["port"])
             with suppress(CloudNotFound):
@@ -316,7 +317,7 @@ class Ports:
         return found
 
     def _serves(self, nic: JsonMap, spec: JsonMap) -> bool:
-        """Return True if a port is in the network, the subnet and at the address of a specification."""
+        """Return True if a port matches network, subnet and address of a specification."""
         if spec.get("port") is not None or spec.get("allocate_network") is not None:
             return False
         try:
@@ -330,7 +331,7 @@ class Ports:
         return placed and spec.get("network") in (None, port["network_id"])
 
     def let_go(self, subnet: Json) -> None:
-        """Remove the addresses in a subnet, which is about to be deleted, from the server's own ports."""
+        """Remove the addresses in a subnet to be deleted from the server's own ports."""
         for nic in self.nics:
             held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []
             left: list[Json] = [one for one in held if one["subnet_id"] != subnet]

@@ -1,4 +1,4 @@
-"""A server that exists: its state, its attributes, and the requests that change no property."""
+"""An existing server: state, attributes, and requests that change no property."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -128,7 +128,7 @@ class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute
         return newest[-1].get("request_id") if newest else None
 
     def attr_addresses(self) -> dict[str, Json]:
-        """Its addresses by network name and by network id, each with its port, network and subnets."""
+        """The addresses by network name and id, each with port, network and subnets."""
         return addresses.with_ports(self._addresses(), self._interfaces(), self.cloud)
 
     def attr_networks(self) -> dict[str, Json]:
@@ -178,5 +178,5 @@ class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute
         return [name for name in super().shown_attributes() if name != "console_urls"]
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, with credentials if there is a stack domain."""
+        """Configuration of os-collect-config, with credentials given a stack domain."""
         return collect_config(self) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}

@@ -40,7 +40,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """True for the subnets of its networks, as in Heat: without them the server would have no address."""
+        """True for the subnets of its networks, which give it addresses, as in Heat."""
         nics, network = own.get("networks"), asked(other, "network")
         if network is None or not isinstance(nics, Sequence):
             return False
@@ -192,7 +192,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         return other.physical_id in disks.volumes_of(self.facts.properties, deleted=True)
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Release a trunk's parent port, or the addresses of the server's own ports in a subnet."""
+        """Release a trunk's parent port, or the addresses of own ports in a subnet."""
         if gone.type_name == "OS::Neutron::Trunk":
             self._ports.leave(gone.facts.properties["port"])
         else:

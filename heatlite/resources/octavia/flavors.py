@@ -1,4 +1,4 @@
-"""Flavors, availability zones and quotas of the load balancer service. For administrators."""
+"""Flavors, availability zones and quotas of load balancers, for administrators."""
 
 from contextlib import suppress
 
@@ -116,7 +116,10 @@ class Quota(CloudResource[QuotaProps], type="OS::Octavia::Quota", kind="load_bal
         return None
 
     def handle_update(self, change: Change) -> Json:
-        """Set the quotas. If one is no longer given, all return to their defaults for a moment first."""
+        """Set the quotas.
+
+        If one is no longer given, all return to their defaults for a moment first.
+        """
         if any(value is None for value in self.sent(change.changed).values()):
             self.service("delete_quota", self.physical_id)
         self.service("update_quota", self.physical_id, **self.sent())

@@ -169,7 +169,7 @@ class SoftwareComponentProps(InterfaceProps):
 
 
 class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::SoftwareComponent"):
-    """Several configs for one piece of software: one to install it, one to update it and so on."""
+    """Several configs for one piece of software: to install it, to update it …"""
 
     support_status = SupportStatus(version="2014.2")
 
@@ -234,9 +234,9 @@ def text_of(facts: Facts, text_or_id: str) -> str:
 
 
 def messages(part: Part, text: str) -> Sequence[Message]:
-    """Return the messages of a part: the part itself, or the parts of a multipart text.
+    """Return the messages of a part: the part itself, or those of a multipart text.
 
-    Nothing, if the type is multipart and the text is not.
+    Empty if the type is multipart and the text is not.
     """
     if part.kind == "multipart":
         message = message_from_string(text)

@@ -39,7 +39,7 @@ GroupSchema = TypeVar("GroupSchema", bound=SoftwareGroupProps | StructuredGroupP
 
 
 class DeploymentGroup(Group[GroupSchema]):
-    """Base of the groups: a nested stack with one deployment per server, named as in the map."""
+    """Base of the groups: a nested stack with a deployment per server of the map."""
 
     any_attribute = True
     update_policy = GroupPolicy

@@ -120,7 +120,7 @@ class Deployment(Signalled[DeploymentSchema]):
         return any(isinstance(part, Mapping) and action in cast(list[Json], part.get("actions")) for part in parts)
 
     def derived(self, action: str) -> SoftwareConfig:
-        """Return the config for the server, with the values of the inputs and the inputs that the tool needs."""
+        """Return the config for the server, with input values and the tool's inputs."""
         source = self._source(self.props.config)
         inputs = valued(source.inputs, self.props.input_values or {})
         for name, description, value in self._about(action):
@@ -349,7 +349,7 @@ class Deployment(Signalled[DeploymentSchema]):
 
 
 def valued(declared: Sequence[JsonMap], given: Mapping[str, Json]) -> list[JsonMap]:
-    """Return the inputs with their values: declared ones first, then those that only the deployment has."""
+    """Return the inputs with values: declared ones first, then the deployment's own."""
     names = {one["name"] for one in declared}
     inputs: list[JsonMap] = [{**one, "value": given.get(str(one["name"]), one.get("default"))} for one in declared]
     return inputs + [{"name": name, "type": "String", "value": given[name]} for name in given if name not in names]
@@ -381,7 +381,7 @@ class SoftwareDeploymentResource(Deployment[SoftwareDeploymentProps], type="OS::
 
 
 class StructuredDeployment(Deployment[StructuredDeploymentProps], type="OS::Heat::StructuredDeployment"):
-    """Deploys an OS::Heat::StructuredConfig to a server and waits for the server's answer.
+    """Deploys an OS::Heat::StructuredConfig to a server and awaits its answer.
 
     ``{get_input: name}`` in the config is replaced by the value of that input. Each output of the config is an
     attribute.

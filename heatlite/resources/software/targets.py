@@ -36,12 +36,12 @@ class TargetProps(Schema):
 
 
 def polls_heat(facts: Facts) -> bool:
-    """True if the agent on a server polls the API for metadata with a Keystone account."""
+    """True if a server's agent polls the API for metadata with a Keystone account."""
     return facts.properties.get("software_config_transport") == "POLL_SERVER_HEAT"
 
 
 def target_metadata(server: Resource[TargetProps]) -> JsonMap:
-    """Return the metadata for the agent on a server: the metadata section and the agent's configuration.
+    """Return the metadata for a server's agent: the section and its configuration.
 
     The deployments are added when the metadata is requested.
     """
@@ -114,5 +114,5 @@ class DeployedServer(Node[DeployedServerProps], type="OS::Heat::DeployedServer")
         return self.props.name or self.physical_name
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, with credentials if there is a stack domain."""
+        """Configuration of os-collect-config, with credentials given a stack domain."""
         return collect_config(self)

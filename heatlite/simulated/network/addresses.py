@@ -249,7 +249,7 @@ LENGTHS = ("min_prefixlen", "default_prefixlen", "max_prefixlen")
 
 
 def _allocated(view: View, thing: JsonMap) -> str:
-    """Allocate a subnet's CIDR from its pool: the requested one, or the first free one."""
+    """Allocate a subnet's CIDR from its pool: the requested or the first free one."""
     verb = "network.create_subnet"
     pool = view.thing("network.subnet_pool", thing["subnetpool_id"], verb)
     subnets = [one for one in view.simulation.all("network.subnet").values() if one.get("subnetpool_id") == pool["id"]]

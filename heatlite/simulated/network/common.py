@@ -32,7 +32,7 @@ QUOTA_NAMES: Final = {"ip": "floatingip", "subnet_pool": "subnetpool"}
 
 @dataclass(frozen=True)
 class Kind(Collection):
-    """Kind of network object: owned by a project, with optional standard attributes and a quota."""
+    """Kind of network object: owned by a project, with optional common attributes."""
 
     standard: bool = True
     """True if the objects have the service's standard attributes: description, tags, times."""

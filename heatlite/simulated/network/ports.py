@@ -111,7 +111,7 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
 
 
 def given_addresses(view: View, network: JsonMap, port: JsonMap, held: list[JsonMap], wanted: Json, verb: str) -> Json:
-    """Return the addresses of a port: the requested ones, or a free one of each IP version.
+    """Return a port's addresses: the requested ones, or a free one per IP version.
 
     A request for a subnet without an address keeps the address that the port has there.
     """

@@ -66,7 +66,7 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
 
 
 def _readdress(view: View, router: JsonMap, wanted: JsonMap, now: JsonMap) -> None:
-    """Change the address or the SNAT mode of a gateway within the same external network."""
+    """Change address or SNAT mode of a gateway within the same external network."""
     if wanted.get("enable_snat") is not None:
         now["enable_snat"] = wanted["enable_snat"]
     places = items(wanted, "external_fixed_ips")

@@ -136,7 +136,7 @@ class Claims:
     ) -> Control | None:
         """Renew the lease, count a commit, and store `data` unless it is None.
 
-        The count makes a commit repeatable: if the answer to a COMMIT was lost, a second call with the same record
+        The count makes a commit repeatable. If the answer to a COMMIT was lost, a second call with the same record
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
         """
         self._actions.lock_stack(action.id)
@@ -193,7 +193,7 @@ class Claims:
         return {action_id: Control(control) for action_id, control in self._database.read(sql, (owner,))}
 
     def heartbeat(self, owner: str, action_ids: Collection[str], until: float) -> list[str]:
-        """Extend the leases of actions that a worker runs, and return those whose rows others have locked.
+        """Extend the leases of a worker's actions. Returns those with a locked row.
 
         Waiting for several locked rows could deadlock with the lock order of others.
         """

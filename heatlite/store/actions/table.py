@@ -53,10 +53,10 @@ PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
 UNCLAIMED = "(started_at IS NULL OR verb = 'PLAYBOOK')"
 """Never claimed. No worker claims a run of a playbook."""
 HELD = "WHERE id = ? AND owner = ? AND attempt = ?"
-"""The fence: the worker still holds the action. See `held`.
+"""The fence: the worker still holds the action. See `held`. Only a RUNNING action has an owner.
 
-Only a RUNNING action has an owner. The status is no condition here, since MariaDB would then choose the index of the
-status, and lock the row in another order than `ActionTable.lock` does.
+The status is no condition here. MariaDB would then choose the index of the status, and lock the row in another order
+than `ActionTable.lock` does.
 """
 
 

@@ -49,7 +49,7 @@ class Incidents:
         self._table.insert([_row(record) for record in records])
 
     def move(self, record: IncidentRecord) -> bool:
-        """Write an incident that was read in the version of the record, and count the version.
+        """Write an incident if it is unchanged since it was read, and count its version.
 
         Returns False if it has changed since; nothing is written then.
         """
@@ -60,7 +60,7 @@ class Incidents:
         return self._database.write(sql, (*values.values(), record.version)) == 1
 
     def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
-        """Count a report for each incident. One that awaits evidence has it now, and is due."""
+        """Count a report for each incident. One that awaits evidence becomes due."""
         for some in chunks(incident_ids):
             self._database.write(
                 "UPDATE incident SET due = CASE WHEN evidence_since IS NULL OR state = 'OBSERVED' THEN ? ELSE due END,"
@@ -79,9 +79,9 @@ class Incidents:
             )
 
     def demand_evidence(self, now: float, root_id: str | None = None, source: tuple[str, str] | None = None) -> None:
-        """Let only later reports count for the incidents that await a repair: of a tree, a source, or all.
+        """Ignore earlier reports for incidents that await repair.
 
-        `source` is the project and the name of a source.
+        They are those of a tree, a source, or all. `source` is the project and the name of a source.
         """
         sql = (
             "UPDATE incident SET evidence_after = ?, evidence_since = NULL, reports = 0, due = ?, version = version + 1"
@@ -127,7 +127,7 @@ class Incidents:
         return int(number)
 
     def count_slots(self, project: str, source: str, since: float, only_open: bool) -> int:
-        """Return the number of slots in which a source has opened incidents since a moment."""
+        """Return the number of slots with incidents opened by a source since a moment."""
         sql = (
             "SELECT COUNT(*) FROM (SELECT DISTINCT root_id, path FROM incident"
             " WHERE project = ? AND source = ? AND created_at >= ?"

@@ -31,7 +31,10 @@ class Observations:
         self._table = Table(encryption, Observation, _MUTABLE, key="id", fixed=_FIXED)
 
     def insert_many(self, records: Sequence[ObservationRecord]) -> None:
-        """Add episodes. Raises Duplicate for a known episode, and for a second open one of a key."""
+        """Add episodes.
+
+        Raises Duplicate for a known episode, and for a second open one of a key.
+        """
         self._table.insert([_row(record) for record in records])
 
     def save_many(self, records: Sequence[ObservationRecord]) -> None:

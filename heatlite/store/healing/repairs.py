@@ -129,7 +129,7 @@ class Repairs:
         )
 
     def of_root(self, root_id: str, since: float) -> list[RepairRecord]:
-        """Return the repairs of a tree that were begun since a moment or have not ended, earliest first."""
+        """Return a tree's repairs begun since a moment or still running, earliest first."""
         recent = (Repair.begun_at >= since) | Repair.ended_at.is_null()
         query = Repair.select(*_REPAIR).where((Repair.root_id == root_id) & recent)
         return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
@@ -158,7 +158,10 @@ class HealingSweeps:
         return None
 
     def swept(self, now: float, before: float | None) -> bool:
-        """Note a sweep after that of the time `before`. Returns False if another engine was faster."""
+        """Note a sweep after that of the time `before`.
+
+        Returns False if another engine was faster.
+        """
         if before is None:
             return self._database.change(HealingSweep.insert(id=1, swept_at=now).on_conflict_ignore()) == 1
         update = HealingSweep.update(swept_at=now).where((HealingSweep.id == 1) & (HealingSweep.swept_at == before))

@@ -33,7 +33,10 @@ _TOKEN = (
 
 
 class HealthSources:
-    """Sources by project and name. A source without a row has never reported and has its defaults."""
+    """Sources by project and name.
+
+    A source without a row has never reported and has its defaults.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -31,12 +31,12 @@ class Messages:
         return int(count), int(stored)
 
     def changed_since(self, time: float) -> list[str]:
-        """Return the addresses with a message stored since then, in seconds since the epoch."""
+        """Return the addresses with a message stored since a time (epoch seconds)."""
         query = Row.select(Row.address).distinct().where(Row.changed_at >= time)
         return [str(address) for (address,) in self._database.select(query)]
 
     def put(self, address: str, key: str, content: Json, now: float) -> None:
-        """Store a message under its key, in place of the one before, and announce it after the commit."""
+        """Store a message in place of its key's earlier one, and announce the commit."""
         digest = _digest(key)
         same = (Row.address == address) & (Row.digest == digest)
         kept = self._encryption.encrypt(dump(content))
