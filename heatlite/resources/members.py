@@ -61,7 +61,13 @@ def removed_names(
     named: Callable[[str], str | None],
     afresh: bool,
 ) -> JsonMap:
-    """Return the names that are never used again, with the requests of removal."""
+    """Return the names that are never used again, with the requests of removal.
+
+    `kept` are the removed names so far. `wanted` are names or references of members to remove; unknown ones are
+    ignored. `names` are the members' names, and `named` finds a name by its member's reference. With `afresh` only the
+    wanted ones count, so that other names may be used again. A member that no longer exists is found by the text that
+    requested its removal.
+    """
     gone = {text: name for name, text in kept.items()}
     found: JsonMap = {} if afresh else dict(kept)
     for text in map(str, wanted):

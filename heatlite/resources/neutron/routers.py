@@ -231,7 +231,7 @@ class ExtraRouteProps(Schema):
 
 
 class ExtraRoute(Link[ExtraRouteProps], type="OS::Neutron::ExtraRoute", kind="network.router"):
-    """An additional route of a router. OS::Neutron::ExtraRouteSet sets several at once.
+    """An additional route of a router; OS::Neutron::ExtraRouteSet sets several.
 
     The physical id is ``router:destination:nexthop``.
     """
