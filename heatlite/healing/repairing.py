@@ -1,4 +1,7 @@
-"""Begin repairs: choose the step of each member, plan it, and enqueue one update of the root for all of them."""
+"""Begin repairs: choose and plan each member's step, and enqueue one update.
+
+The update of the root carries all of them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -151,7 +154,7 @@ class Repairing:
             self._store.incidents.move(held_by(incident, held[0].brake, now))
 
     def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
-        """Insert the action, the rows of the repairs and the moves of the incidents, all in one transaction."""
+        """Insert the action and its repairs, and save the incidents, in one transaction."""
         root, now = scene.tree.root, scene.now
         steps = {path: step for one in chosen for path, step in one.steps.items()}
         incidents = tuple(incident.id for one in chosen for incident in one.incidents)

@@ -139,7 +139,7 @@ def action_of(store: Store, incident: IncidentRecord) -> ActionRecord | None:
 
 
 def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:
-    """Return True if another operation has replaced the object of an incident, or made it again in place."""
+    """Return True if another operation has replaced or rebuilt an incident's object."""
     if row.id != incident.resource_id or (row.physical_id or "") != incident.physical_id:
         return True
     state = row.state_without_lock
@@ -147,6 +147,6 @@ def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:
 
 
 def _has_lost_mark(row: ResourceRecord) -> bool:
-    """Return True if a marked row is no longer CHECK_FAILED, though its object is the same."""
+    """Return True if a row lost its CHECK_FAILED mark while its object stayed."""
     state = row.state_without_lock
     return (state.verb, state.status) != (Verb.CHECK, Status.FAILED) and can_mark(row) and not row.is_locked

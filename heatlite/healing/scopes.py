@@ -15,7 +15,10 @@ SUSPENDED = "HEALING_SCOPE"
 
 
 def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
-    """Open and close the breakers of a tree. Returns True if one closed: then all incidents need new evidence."""
+    """Open and close the breakers of a tree.
+
+    Returns True if one closed: then all incidents need new evidence.
+    """
     closed = False
     for scope in sorted({*(one.scope for one in tree.incidents), *tree.scopes}):
         record = tree.scopes.get(scope, HealingScopeRecord(tree.root.id, scope))
@@ -34,7 +37,10 @@ def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
 
 
 def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) -> IncidentRecord:
-    """Count the last repair of a slot as failed if a new incident follows too soon. Returns it at the next step."""
+    """Count the last repair of a slot as failed if a new incident follows too soon.
+
+    Returns it at the next step.
+    """
     if incident.state is not IncidentState.OBSERVED or incident.history or incident.step:
         return incident
     soon = float(tree.policy.at(incident.path).min_healthy)
@@ -52,7 +58,7 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
 
 
 def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) -> None:
-    """Count a failed repair of a member once, and suspend the scope after too many in a row."""
+    """Count a member's failed repair once, and suspend the scope after too many."""
     same = [one for one in store.repairs.of_action(repair.action_id) if one.member == repair.member]
     if any(one.is_failure and one.id != repair.id for one in same):
         return

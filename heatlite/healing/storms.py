@@ -49,7 +49,10 @@ def limit_of(record: HealthSourceRecord | None) -> StormLimit:
 
 
 def storms(store: Store, project: str, sources: Sequence[str], now: float) -> Storms:
-    """Begin and end the storms of sources by their incidents. Call within a transaction."""
+    """Begin and end the storms of sources by their incidents.
+
+    Call within a transaction.
+    """
     stormy, ended = set[str](), False
     for source in sources:
         record = store.health_sources.get(project, source)

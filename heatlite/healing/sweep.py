@@ -256,7 +256,7 @@ class HealingLoop:
 
 
 def _was_released(incident: IncidentRecord, released_at: float) -> bool:
-    """Return True if a lock or a suspension ended after the last report that counts as evidence."""
+    """Return True if a lock or suspension ended after the last report as evidence."""
     if released_at <= max(incident.evidence_after, incident.created_at):
         return False
     return incident.evidence_since is None or incident.evidence_since <= released_at

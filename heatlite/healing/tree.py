@@ -24,7 +24,7 @@ WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A slot with the row that fills it now, and the stacks on the way to it, the root first."""
+    """A slot with its present row, and the stacks on the way to it from the root."""
 
     slot: Slot
     row: ResourceRecord
@@ -35,7 +35,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """A live tree with its incidents and repairs, read in one transaction that holds the root's row."""
+    """A live tree with its incidents and repairs.
+
+    It is read in one transaction that holds the root's row.
+    """
 
     root: StackRecord
     places: Mapping[str, Place]
@@ -87,7 +90,10 @@ class Tree:
         )
 
     def failures(self, scope: str, now: float) -> int:
-        """Return the failed repairs in a row of a scope. A quiet time after the last repair ends the row."""
+        """Return the failed repairs in a row of a scope.
+
+        A quiet time after the last repair ends the row.
+        """
         record = self.scopes.get(scope)
         if record is None or record.failures == 0:
             return 0

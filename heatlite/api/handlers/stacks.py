@@ -36,7 +36,10 @@ ARN = (
 
 
 def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
-    """Read the query of a list. Without `show_hidden` stacks with one of the hidden tags are left out."""
+    """Read the query of a list.
+
+    Without `show_hidden` stacks with one of the hidden tags are left out.
+    """
     hidden = () if query.flag(req, "show_hidden", blank=True) else hidden_tags
     return StackQuery(
         filters=query.filters(req, FILTERS),

@@ -96,7 +96,10 @@ class Actions:
         return found[0] if found else None
 
     def last_release(self, stack_ids: Sequence[str]) -> float:
-        """Return the time of the last lock, unlock, suspend or resume of any of the stacks; 0.0: there was none."""
+        """Return the time of the last lock, unlock, suspend or resume of the stacks.
+
+        0.0: there was none.
+        """
         verbs = (Verb.LOCK, Verb.UNLOCK, Verb.SUSPEND, Verb.RESUME)
         last = 0.0
         for some in chunks(stack_ids):

@@ -62,7 +62,7 @@ class Resources:
         return [_record(row) for row in self._table.select(rest, (root_id, root_id))]
 
     def count_of_types(self, project: str, source: str, since: float) -> int:
-        """Return the number of live resources in a project that have a type of the slots of recent incidents."""
+        """Count a project's live resources with a type of recent incidents' slots."""
         sql = (
             "SELECT COUNT(*) FROM resource JOIN stack ON stack.id = resource.stack_id"
             " WHERE stack.project = ? AND stack.deleted_at IS NULL AND resource.mapped_type IN (SELECT mapped_type"
