@@ -24,7 +24,10 @@ DRIVERS = ("psycopg2", "psycopg2cffi", "psycopg", "pymysql", "MySQLdb")
 
 @contextmanager
 def quick_imports(without: Sequence[str]) -> Iterator[None]:
-    """Import without garbage collection, which finds nothing then, and as if `without` were not installed."""
+    """Context for imports without garbage collection and without some packages.
+
+    A collection would find nothing. The packages in `without` appear as not installed.
+    """
     hidden = [name for name in without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: the import fails
     gc.disable()
@@ -44,7 +47,7 @@ class Program:
     """
 
     def __init__(self, one_command: bool = False) -> None:
-        """With `one_command`, this process runs nothing else and needs the driver of one database only."""
+        """Create it. With `one_command` this process needs one database's driver only."""
         self._one_command = one_command
 
     def running_server(self, settings: Settings) -> str | None:

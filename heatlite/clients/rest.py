@@ -173,9 +173,9 @@ def request(
     query: Mapping[str, Json] | None = None,
     content_type: str = "application/json",
 ) -> JsonMap | list[JsonMap]:
-    """Send a request and return the answer, empty if it has no body. Raises the SDK's errors.
+    """Send a request and return the answer, empty without a body.
 
-    A body is sent as JSON unless it is text.
+    A body is sent as JSON unless it is text. Raises the SDK's errors.
     """
     from openstack.exceptions import raise_from_response
 

@@ -78,8 +78,10 @@ class Repairing:
         return scene.tree.policy.at(incident.path).step_at(incident.step).any_time
 
     def begin(self, scene: Scene, wanting: Sequence[str]) -> None:
-        """Begin the repairs of incidents, up to the parallel ones of each scope, in one update. Call within the
-        transaction that read the scene. Asks all brakes again. Raises what refuses the update."""
+        """Begin the repairs of incidents in one update, up to each scope's limit.
+
+        Call within the transaction that read the scene. Asks all brakes again. Raises what refuses the update.
+        """
         chosen: list[Chosen] = []
         taken: dict[str, int] = {}
         members = dict.fromkeys(one.member for one in scene.tree.incidents if one.id in wanting)

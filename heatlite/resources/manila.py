@@ -98,7 +98,7 @@ class ShareNetwork(
         return args
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Add the security services here, so that a network found after a crash has them, too."""
+        """Add the security services, also to a network found after a crash."""
         said = self.map(self.service("security_services_of", self.physical_id))
         there = [one["id"] for one in cast(list[JsonMap], said["security_services"])]
         for one in self.props.security_services:

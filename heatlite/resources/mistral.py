@@ -57,7 +57,10 @@ class WorkflowProps(Schema):
 
 
 class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind="workflow.workflow"):
-    """A workflow. The physical id is its name. It is executed by cron triggers and by calls of the service."""
+    """A workflow.
+
+    The physical id is its name. It is executed by cron triggers and by calls of the service.
+    """
 
     support_status = SupportStatus(version="2015.1")
     kept_when_well = True
@@ -125,7 +128,10 @@ class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind=
         return [{name: one.get(name) for name in names} for one in cast(list[JsonMap], found)]
 
     def attr_alarm_url(self) -> str | None:
-        """Null: signals do not execute workflows here. Let a queue or an alarm call the service instead."""
+        """Null: signals do not execute workflows here.
+
+        Let a queue or an alarm call the service instead.
+        """
         return None
 
 
@@ -204,7 +210,7 @@ class ExternalResource(
         return any(before.get(key) != after.get(key) for key in keys)
 
     def _execute(self, action: str) -> Json:
-        """Begin the workflow of an action and return the id of its execution, None without one."""
+        """Begin the workflow of an action. Returns the execution's id, None without one."""
         given = cast(JsonMap, self.resolved(self.facts.properties)["actions"]).get(action)
         if not isinstance(given, dict):
             return None

@@ -190,7 +190,7 @@ class Cluster(CloudResource[ClusterProps], type="OS::Trove::Cluster", kind="data
         return {**args, "datastore": {"type": props.datastore_type, "version": props.datastore_version}}
 
     def status_of(self, thing: JsonMap) -> str:
-        """Return the first status of an instance that is broken or not ready, or else ACTIVE."""
+        """Return the first status of an instance that is not ready, or else ACTIVE."""
         found = [str(one.get("status") or "").upper() for one in cast(list[JsonMap], thing.get("instances") or [])]
         broken = [one for one in found if one in self.broken]
         return next((one for one in broken or found if one != "ACTIVE"), "ACTIVE" if found else "BUILD")

@@ -89,7 +89,10 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
         return found
 
     def is_ready(self) -> bool:
-        """Test whether it runs, or has ended. Raises WentToError if an interactive one has ended."""
+        """Test whether it runs, or has ended.
+
+        Raises WentToError if an interactive one has ended.
+        """
         done = super().is_ready()
         if done and self.props.interactive and self.status_of(self.seen) == "STOPPED":
             raise WentToError("it is interactive, and has stopped")
