@@ -1,4 +1,4 @@
-"""Values of parameters: from the environment, its defaults, the template's defaults and pseudo parameters."""
+"""Values of parameters: from the environment, defaults and pseudo parameters."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,10 @@ class Binding:
     def bind(
         self, schemas: Mapping[str, ParameterSchema], declared: Collection[str], values: dict[str, object]
     ) -> Parameters:
-        """Add the declared parameters to `values`; UNKNOWN stands for those without a value or with a faulty one."""
+        """Add the declared parameters to `values`.
+
+        UNKNOWN stands for those without a value or with a faulty one.
+        """
         for name in self.environment.parameters:
             if name not in declared:
                 text = UnknownUserParameter(key=name).message

@@ -270,7 +270,10 @@ class _Checker:
                 self.findings.add(Phase.RESOURCES, problem)
 
     def _facade(self, resource: ResourceDefinition) -> ResourceTypeView | None:
-        """Return the type or the template that the resource's template stands for; None: it stands for itself."""
+        """Return the type or the template that the resource's template stands for.
+
+        None: it stands for itself.
+        """
         target = self.definition.mapping.facade(resource.name, resource.type)
         if target is None or not target.is_template:
             return None if target is None else self.types.find(target.name)

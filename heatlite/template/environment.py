@@ -287,9 +287,9 @@ class TypeMapping:
         return found
 
     def facade(self, resource_name: str, type_name: str) -> Target | None:
-        """Return the target without the registry's entry that maps this resource, as Heat does; None: there is none.
+        """Return the target without the registry's entry for this resource, as in Heat.
 
-        What the entry names has to offer the same properties and attributes.
+        None: there is none. The entry's type must offer the same properties and attributes.
         """
         block = self._blocks.get(resource_name)
         if not isinstance(block, Mapping):

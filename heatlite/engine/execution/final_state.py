@@ -18,7 +18,10 @@ CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.
 
 
 def outcome(stopping: Stopping, forced: bool) -> Result:
-    """Return the result of an action's walks. `forced`: a deletion that leaves the rest behind."""
+    """Return the result of an action's walks.
+
+    `forced`: a deletion that leaves the rest behind.
+    """
     stop = stopping.stop
     if forced and stop in GIVES_UP:
         return Result.OK

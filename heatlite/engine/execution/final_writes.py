@@ -1,4 +1,4 @@
-"""Writes by which a worker lets go of an action, repeated until the database takes them."""
+"""Writes that release an action, repeated until the database is available."""
 
 import logging
 import threading
@@ -18,7 +18,10 @@ RETRY_INTERVAL = 1.0
 
 
 class FinalWrites:
-    """Requeues and ends actions. A write that a newer attempt has made needless is dropped."""
+    """Requeues and ends actions.
+
+    A write that a newer attempt has made needless is dropped.
+    """
 
     def __init__(
         self, store: Store, clock: Clock, lease: float, termination: Termination, stopping: threading.Event
@@ -31,7 +34,7 @@ class FinalWrites:
         self._stopping = stopping
 
     def requeue(self, action: ActionRecord, reason: str, not_before: float) -> None:
-        """Put an action back into the queue, to be claimed at that time (seconds since the epoch)."""
+        """Requeue an action, to be claimed at that time (seconds since the epoch)."""
         self._repeat(action, lambda: self._store_retry(action, reason, not_before))
 
     def give_up(self, action: ActionRecord, reason: str) -> None:

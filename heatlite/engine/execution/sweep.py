@@ -44,7 +44,10 @@ class Sweep:
 
 
 def renew_leases(store: Store, owner: str, action_ids: Collection[str], until: float) -> None:
-    """Renew leases until that time (seconds since the epoch). Raises DatabaseUnavailable after the last one."""
+    """Renew leases until that time (seconds since the epoch).
+
+    Raises DatabaseUnavailable after the last one.
+    """
     with store.transaction():
         skipped = store.claims.heartbeat(owner, action_ids, until)
     failed: DatabaseUnavailable | None = None
