@@ -196,7 +196,7 @@ class Environment:
         return frozenset(found)
 
     def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
-        """Return the blocks of the section ``resources`` whose pattern matches a resource's name."""
+        """Return the blocks of the section ``resources`` that match a resource name."""
         blocks = self.resource_registry.get("resources")
         if not blocks or not isinstance(blocks, Mapping):
             return []
