@@ -14,9 +14,9 @@ class AccessPolicyProps(Schema):
 
 
 class AccessPolicy(Resource[AccessPolicyProps], type="OS::Heat::AccessPolicy"):
-    """A list of resources, for AWS::IAM::User.
+    """A list of resources, for AWS::IAM::User. It restricts no access here.
 
-    It restricts nobody here: an account of a machine opens its own resource only.
+    The account of a machine opens its own resource only.
     """
 
     quick = True

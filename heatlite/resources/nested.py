@@ -47,7 +47,10 @@ class CfnStack(StackResource[CfnStackProps], type="AWS::CloudFormation::Stack"):
         return self.attribute_at(name, [])
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """Return an output of the template. Raises InvalidTemplateAttribute for other names."""
+        """Return an output of the template.
+
+        Raises InvalidTemplateAttribute for other names.
+        """
         start, steps = steps_of(name, path)
         if start != "Outputs" or not steps:
             raise InvalidTemplateAttribute(resource=self.name, key=name)

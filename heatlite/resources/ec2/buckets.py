@@ -30,7 +30,10 @@ class BucketProps(Schema):
 
 
 class Bucket(CloudResource[BucketProps], type="AWS::S3::Bucket", kind="object_store.container"):
-    """A container for objects. The physical id is its name. Deletion requires that it is empty."""
+    """A container for objects.
+
+    The physical id is its name. Deletion requires that it is empty.
+    """
 
     def fetch(self) -> JsonMap:
         if self.physical_id is None:
