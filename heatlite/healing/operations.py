@@ -1,4 +1,4 @@
-"""Use cases of operators: policies, acknowledgements, and decisions about incidents."""
+"""Operations of operators: policies, acknowledgements, decisions about incidents."""
 
 from dataclasses import dataclass, replace
 
@@ -88,7 +88,9 @@ class HealingOperations:
         return Overview(self._store.healing_policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
 
     def put_policy(self, context: Context, stack: StackRecord, document: JsonMap) -> None:
-        """Store the policy of a root stack. Its incidents need new evidence before they are repaired.
+        """Store the policy of a root stack.
+
+        Its incidents need new evidence before they are repaired.
 
         A `version` in the document has to be the stored one. Raises HTTPBadRequest with all faults of the document or
         for a nested stack, PolicyChanged, StackNotFound.
@@ -111,7 +113,10 @@ class HealingOperations:
         audit.info("healing stack=%s request=put_policy version=%s by=%s", stack.id, version + 1, context.user)
 
     def delete_policy(self, context: Context, stack: StackRecord) -> None:
-        """Remove the policy of a root stack, which has the defaults then. Raises EntityNotFound without one."""
+        """Remove the policy of a root stack, which has the defaults then.
+
+        Raises EntityNotFound without one.
+        """
         _require_root(stack)
         with self._store.transaction():
             stack = self._locked(stack)
@@ -121,7 +126,10 @@ class HealingOperations:
         audit.info("healing stack=%s request=delete_policy by=%s", stack.id, context.user)
 
     def acknowledge(self, context: Context, stack: StackRecord, scope: str) -> None:
-        """End the suspension of a scope. Its incidents need new evidence. Raises EntityNotFound."""
+        """End the suspension of a scope.
+
+        Its incidents need new evidence. Raises EntityNotFound.
+        """
         _require_root(stack)
         with self._store.transaction():
             stack = self._locked(stack)
@@ -152,7 +160,7 @@ class HealingOperations:
         return self._store.observations.of_incidents([incident_id])
 
     def close(self, context: Context, incident_id: str, reason: str) -> None:
-        """Close an incident, take its mark back, and mute its keys until they have resolved once.
+        """Close an incident, remove its mark, and mute its keys until they resolve once.
 
         Raises EntityNotFound, ActionInProgress while the tree is busy, StackLocked, InvalidStackState if it is closed.
         """
@@ -170,7 +178,9 @@ class HealingOperations:
         audit.info("healing incident=%s request=close by=%s reason=%s", incident_id, context.user, reason)
 
     def approve(self, context: Context, incident_id: str, plan_digest: str) -> None:
-        """Begin the repair that an incident proposes. All brakes but those that wait for it are asked again.
+        """Begin the repair that an incident proposes.
+
+        All brakes but those that wait for it are asked again.
 
         Raises EntityNotFound, InvalidStackState if nothing is proposed, PlanChanged, HealingHeld, and what refuses the
         update.

@@ -118,7 +118,10 @@ class Repairing:
         return look(incident, held, scene.now)[1] in (Wants.REPAIR, Wants.PROPOSAL)
 
     def _choose(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> Chosen | None:
-        """Return the step and the plan of a member; None if that showed a brake, which is written then."""
+        """Return the step and the plan of a member.
+
+        None if they showed a brake, which is written then.
+        """
         paths = self._paths(scene, member, incidents)
         settings = scene.tree.policy.at(incidents[0].path)
         position = min(max(one.step for one in incidents), len(settings.ladder) - 1)
@@ -177,7 +180,9 @@ class Repairing:
                 )  # fmt: skip
 
     def approve(self, scene: Scene, incident: IncidentRecord, digest: str) -> None:
-        """Begin the repair that an incident proposes, as its approved plan. Call as `begin`.
+        """Begin the repair that an incident proposes, as its approved plan.
+
+        Call as `begin`.
 
         Raises HealingHeld with the brakes that hold it, PlanChanged, and what refuses the update.
         """
@@ -197,7 +202,7 @@ class Repairing:
         self._enqueue(scene, [Chosen(tuple(free), steps, position)], digest)
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
-        """Return the paths to repair of a member: its marked rows, without those below another."""
+        """Return a member's paths to repair: marked rows, without those below another."""
         paths = {one.path for one in incidents} | _marked_below(scene, member)
         return {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
 

@@ -118,7 +118,10 @@ class HealingLoop:
                 self.repairing.hold(wanting, error, now)
 
     def scene(self, root: StackRecord, now: float) -> Scene:
-        """Read a tree. Storms and breakers are judged first, since they may demand evidence."""
+        """Read a tree.
+
+        Storms and breakers are judged first, since they may demand evidence.
+        """
         policy = self.policy(root.id)
         tree = self._read(root, policy, now)
         sources = sorted({one.source for one in tree.incidents if one.due is not None and one.due <= now})
