@@ -248,7 +248,10 @@ class Bindings(Protocol):
 
     @property
     def enabled(self) -> Container[str]:
-        """Names of the resources that no condition disables; all of them until that is known."""
+        """Names of the resources that no condition disables.
+
+        All of them until that is known.
+        """
 
     @property
     def facade(self) -> Mapping[str, object] | None:

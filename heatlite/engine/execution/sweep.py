@@ -31,7 +31,10 @@ class Sweep:
         self._sent_at = 0.0
 
     def poll(self) -> float:
-        """Run the jobs, and send a heartbeat if one is due. Returns the pause until the next poll, in seconds."""
+        """Run the jobs, and send a heartbeat if one is due.
+
+        Returns the pause until the next poll, in seconds.
+        """
         now = self._clock.now()
         if now - self._sent_at >= HEARTBEAT_INTERVAL:
             self._sent_at = now

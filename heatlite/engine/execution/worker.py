@@ -169,7 +169,10 @@ class Worker:
     # -- claiming ----------------------------------------------------------------------------------
 
     def _claim_all(self) -> float:
-        """Notify of controls and start actions while slots are free. Returns the pause until the next look."""
+        """Notify of controls and start actions while slots are free.
+
+        Returns the pause until the next look.
+        """
         self._forward_controls()
         while self._claim_next():
             pass

@@ -98,7 +98,10 @@ class WebhookDelivery:
         self._thread.poll()
 
     def _claim_due(self) -> float:
-        """Claim due deliveries, as far as threads are free. Returns the pause until the next poll."""
+        """Claim due deliveries, as far as threads are free.
+
+        Returns the pause until the next poll.
+        """
         for digest in self._installed:
             lacking = self._store.webhooks.stacks_without(digest)
             if lacking:
