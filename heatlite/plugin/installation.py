@@ -1,6 +1,7 @@
 """Environment files of an installation, which hold for all its stacks."""
 
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from heatlite.core.errors import HeatliteError, Invalid
@@ -8,6 +9,17 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merged_registry
 from heatlite.template.loader import load, load_template
 from heatlite.template.types import Installation
+
+DEFAULT_REGISTRY: Final[JsonMap] = {
+    "OS::Quantum*": "OS::Neutron*",
+    "OS::Metering::Alarm": "OS::Aodh::Alarm",
+    "OS::Ceilometer::Alarm": "OS::Aodh::Alarm",
+    "OS::Ceilometer::CombinationAlarm": "OS::Aodh::CombinationAlarm",
+    "OS::Ceilometer::GnocchiResourcesAlarm": "OS::Aodh::GnocchiResourcesAlarm",
+    "OS::Ceilometer::GnocchiAggregationByMetricsAlarm": "OS::Aodh::GnocchiAggregationByMetricsAlarm",
+    "OS::Ceilometer::GnocchiAggregationByResourcesAlarm": "OS::Aodh::GnocchiAggregationByResourcesAlarm",
+}
+"""The old names of types that Heat's default environment maps; a file of the folder may change or remove them."""
 
 _SECTIONS = ("resource_registry", "event_sinks")
 
@@ -19,7 +31,7 @@ class BadEnvironmentFile(Invalid):
 
 
 def read_installation(folder: Path) -> Installation:
-    """Read every file of the folder by name, later ones on top.
+    """Read every file of the folder by name, later ones on top, above `DEFAULT_REGISTRY`.
 
     A missing folder counts as empty.
 
@@ -44,7 +56,7 @@ def read_installation(folder: Path) -> Installation:
         sinks += environment.event_sinks
         for name in _templates(environment.resource_registry):
             files[name] = _template(name, path)
-    return Installation(merged_registry(*registries), tuple(sinks), files)
+    return Installation(merged_registry(DEFAULT_REGISTRY, *registries), tuple(sinks), files)
 
 
 def _templates(registry: Json) -> list[str]:

@@ -25,6 +25,7 @@ from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.replacement import faults
+from heatlite.template.type_hints import hint_for_type
 from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog
 from heatlite.template.warnings import duplicate_keys
 
@@ -240,7 +241,10 @@ class _Checker:
             self.views[kind] = self.types.find(kind)
         if self.views[kind] is None:
             text = f"The Resource Type ({kind}) could not be found."
-            hint = self.findings.nearest(kind, self.types.names())
+            hint = ""
+            if self.findings.may_hint():
+                mapped = self.definition.mapping.entry_for(resource.name, resource.type)
+                hint = hint_for_type(kind, self.types.names(), mapped)
             self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
             return
         unavailable = self.types.unavailable(kind)

@@ -303,6 +303,15 @@ class TypeMapping:
         used = self.target(resource_name, type_name)
         return self._find([table.without(used) for table in tables], type_name, set())
 
+    def entry_for(self, resource_name: str, type_name: str) -> str:
+        """Return the name that the first entry for a type gives, though it may not exist; "" without an entry."""
+        block = self._blocks.get(resource_name)
+        own = [_Table(block, ("resources", resource_name), False)] if isinstance(block, Mapping) else []
+        for table in (*own, *self._tables):
+            for name, _ in table.candidates(type_name):
+                return name
+        return ""
+
     def view(self, type_name: str) -> ResourceTypeView | None:
         """The type, if there is one and types are known here."""
         return None if self._types is None else self._types.find(type_name)

@@ -71,8 +71,12 @@ class Findings:
 
         Each call takes milliseconds in a large template.
         """
+        return nearest(name, known) if self.may_hint() else ""
+
+    def may_hint(self) -> bool:
+        """Count a hint. Return False after MAX_HINTS."""
         self._hints -= 1
-        return nearest(name, known) if self._hints >= 0 else ""
+        return self._hints >= 0
 
     def ordered(self) -> list[Problem]:
         """Heat's order; within a phase as found."""

@@ -47,18 +47,21 @@ def review(
             found += [replace(problem, source=name) for problem in child_warnings(source, child, types)]
     for source in environments:
         found += [replace(problem, source=source.name) for problem in environment_warnings(source, parsed)]
-    mask = Mask(lambda: _hidden(templates, environment))
+    text = "\n".join(source.text or "" for source in (template, *(children or {}).values()))
+    mask = Mask(lambda: _hidden(templates, environment, text))
     told = [replace(problem, text=mask.text(problem.text), hint=mask.text(problem.hint)) for problem in found]
     return in_order(Places(template, environments, files, children).all(told))
 
 
-def _hidden(templates: Sequence[Template], environment: Environment) -> Iterator[object]:
-    """Return the given values and the defaults of hidden parameters."""
+def _hidden(templates: Sequence[Template], environment: Environment, text: str) -> Iterator[object]:
+    """Return the given values of hidden parameters, except what the `text` of a template says in clear.
+
+    Messages repeat names and functions of the template, which may have such a value in them.
+    """
     for template in templates:
         for name in template.hidden:
             places = (environment.parameters, environment.parameter_defaults)
-            yield from (values[name] for values in places if name in values)
-            yield template.parameters[name].default
+            yield from (values[name] for values in places if name in values and str(values[name]) not in text)
 
 
 def _template(source: Source, files: Mapping[str, str]) -> Template | None:

@@ -126,6 +126,11 @@ def problems(
         own += places.all(wrong)
     environment = Environment.read(Source("environment", bundle.environment))[0]
     environment = replace(environment, parameters={**environment.parameters, **given})
+    # Without any values, that parameters lack them says nothing about the template.
+    complete = complete and bool(bundle.environments or given)
     found = review(bundle.template, environment, types, bundle.files, bundle.environments, bundle.children, complete)
+    # A file that could not be read is among `faults`.
+    unread = bundle.files.keys() - bundle.children.keys()
+    found = [problem for problem in found if problem.source not in unread]
     found = [problem if problem.source != "environment" else replace(problem, source="-P") for problem in found]
     return [*own, *found]

@@ -76,12 +76,37 @@ def test_a_parameter_that_is_asked_for_is_no_error(place: Path, capsys: pytest.C
         "heat_template_version: 2018-08-31\nparameters:\n  size: {type: number}\n"
         "outputs: {o: {value: {get_param: size}}}\n"
     )
-    assert main(["validate", "t.yaml"]) == 0
+    assert main(["validate", "t.yaml", "--strict"]) == 0
+    assert capsys.readouterr().out == "t.yaml: no problems\n"
+    (place / "e.yaml").write_text("parameters: {}\n")
+    assert main(["validate", "t.yaml", "-e", "e.yaml"]) == 0
     out, err = capsys.readouterr()
     assert out == "t.yaml:3:3: warning: The Parameter (size) was not provided.\n"
     assert err == ""
     assert main(["validate", "t.yaml", "-P", "size=many"]) == 1
     assert capsys.readouterr().out.startswith("-P: error: Parameter 'size' is invalid: ")
+
+
+def test_a_nested_file_that_is_not_there_is_told_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "t.yaml").write_text("heat_template_version: 2018-08-31\nresources: {a: {type: nosuch.yaml}}\n")
+    assert main(["validate", "t.yaml"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "t.yaml:2:17: error: nosuch.yaml: no such file (named in t.yaml)\n"
+    assert err == "1 error\n"
+
+
+def test_words_of_the_template_are_not_masked(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "t.yaml").write_text(
+        "heat_template_version: 2018-08-31\nparameters:\n"
+        "  pw: {type: string, hidden: true, default: password}\n"
+        "  key: {type: string, hidden: true}\n"
+        "  password_hint: {type: string}\n"
+        "outputs: {o: {value: {str_split: [5, {get_param: key}]}}}\n"
+    )
+    assert main(["validate", "t.yaml", "-P", "key=outputs", "-P", "password_hint=x"]) == 0
+    out = capsys.readouterr().out
+    assert '"password_hint" is never used' in out
+    assert "outputs.o.value: The delimiter" in out
 
 
 def test_faults_of_environments_do_not_hide_those_of_the_template(

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.config import Settings, load
-from heatlite.plugin.installation import BadEnvironmentFile, read_installation
+from heatlite.plugin.installation import DEFAULT_REGISTRY, BadEnvironmentFile, read_installation
+from heatlite.plugin.registry import Registry
+from heatlite.resources import BUILTIN
+from heatlite.template.environment import Environment, TypeMapping
 from heatlite.template.types import Installation
 from heatlite.wiring import installed_types
 
@@ -13,7 +16,32 @@ CHILD = "heat_template_version: rocky\n"
 
 
 def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
-    assert read_installation(tmp_path / "gone") == read_installation(tmp_path) == Installation({"resources": {}})
+    default = Installation({**DEFAULT_REGISTRY, "resources": {}})
+    assert read_installation(tmp_path / "gone") == read_installation(tmp_path) == default
+
+
+@pytest.mark.parametrize(
+    ("written", "mapped"),
+    [
+        ("OS::Quantum::Net", "OS::Neutron::Net"),
+        ("OS::Metering::Alarm", "OS::Aodh::Alarm"),
+        ("OS::Ceilometer::Alarm", "OS::Aodh::Alarm"),
+        ("OS::Ceilometer::GnocchiResourcesAlarm", "OS::Aodh::GnocchiResourcesAlarm"),
+        ("OS::Quantum::NoSuch", "OS::Quantum::NoSuch"),
+    ],
+)
+def test_old_names_are_mapped(tmp_path: Path, written: str, mapped: str) -> None:
+    types = Registry(BUILTIN, read_installation(tmp_path))
+    assert TypeMapping(Environment(), types).target("r", written).name == mapped
+    assert set(DEFAULT_REGISTRY.values()) - {"OS::Neutron*"} <= set(types.names())
+
+
+def test_old_names_can_be_taken_away(tmp_path: Path) -> None:
+    content = 'resource_registry: {"OS::Quantum*": null, "OS::Metering::Alarm": "OS::Heat::None"}'
+    (tmp_path / "a.yaml").write_text(content)
+    found = read_installation(tmp_path).resource_registry
+    assert "OS::Quantum*" not in found
+    assert found["OS::Metering::Alarm"] == "OS::Heat::None"
 
 
 def test_files_are_merged_by_name(tmp_path: Path) -> None:
@@ -35,6 +63,7 @@ def test_files_are_merged_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(content)
     found = read_installation(tmp_path)
     assert found.resource_registry == {
+        **DEFAULT_REGISTRY,
         "A": "Z",
         "C": "more/t.yaml",
         "E": "http://x/y.yaml",
