@@ -109,6 +109,8 @@ class Resource(Handlers, Generic[P_co]):
     support_status: ClassVar[SupportStatus] = SupportStatus()
     gone: ClassVar[str] = ""
     """Reason why no template may have the type any more, with its successor."""
+    old_name_of: ClassVar[str] = ""
+    """Name of the type that has taken this one's place: a change to it is an update, as in Heat."""
     cloud_service: ClassVar[str] = ""
     """Cloud service (``block_storage``) that the type needs."""
     quick: ClassVar[bool] = False

@@ -252,6 +252,23 @@ class TestGroups:
         heat.settle(path, "DELETE_COMPLETE")
         assert heat.get("/software_deployments") == {"software_deployments": []}
 
+    @pytest.mark.parametrize("name", ["OS::Heat::SoftwareDeployments", "OS::Heat::SoftwareDeploymentGroup"])
+    def test_under_its_new_name_nothing_is_deployed_again(self, heat: Heat, name: str) -> None:
+        path = self.create(heat, kind=name)
+        for server in ("s1", "s2"):
+            until_there(heat, path, server)
+            agent = Agent(heat, path, server)
+            agent.answer(agent.wait()[0])
+        heat.settle(path, "CREATE_COMPLETE")
+        before = heat.get(f"{path}/resources/g")["resource"]["physical_resource_id"]
+        deployed = heat.get("/software_deployments")
+        group = {"type": "OS::Heat::SoftwareDeploymentGroup", "properties": self.GROUP}
+        heat.call("PUT", path, {"template": template(s1=SERVER, s2=SERVER, c=config(), g=group)}, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        after = heat.get(f"{path}/resources/g")["resource"]
+        assert (after["physical_resource_id"], after["resource_type"]) == (before, "OS::Heat::SoftwareDeploymentGroup")
+        assert heat.get("/software_deployments") == deployed
+
     def test_one_after_the_other(self, heat: Heat) -> None:
         path = self.create(heat, policy={"batch_create": {"max_batch_size": 1}})
         until_there(heat, path, "s1")

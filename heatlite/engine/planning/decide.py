@@ -70,7 +70,8 @@ def decide(facts: Facts) -> Decision:
         return _decide_external(row, wanted)
     # A changed template of a template resource is an update, as in Heat.
     kind = TemplateResource if issubclass(wanted.kind, TemplateResource) else wanted.kind
-    if facts.kind is not kind:
+    renamed = facts.kind.old_name_of != "" and facts.kind.old_name_of == kind.type_name
+    if facts.kind is not kind and not renamed:
         return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
     if facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
         return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)

@@ -123,6 +123,7 @@ class RowWriter:
         return changed(
             row,
             type=definition.type,
+            mapped_type=definition.mapped_type,
             requires=tuple(sorted(definition.requires)),
             uses=planner.used_by(definition, self.chosen),
             deletion_policy=definition.deletion_policy,
@@ -146,6 +147,7 @@ class RowWriter:
         row = changed(
             row,
             type=definition.type,
+            mapped_type=definition.mapped_type,
             requires=tuple(sorted(definition.requires)),
             uses=planner.used_by(definition, self.chosen),
             deletion_policy=definition.deletion_policy,

@@ -140,10 +140,12 @@ def _replaced_by(name: str) -> SupportStatus:
 class SoftwareDeployments(SoftwareDeploymentGroup, type="OS::Heat::SoftwareDeployments"):
     """The old name of OS::Heat::SoftwareDeploymentGroup."""
 
-    support_status = _replaced_by("OS::Heat::SoftwareDeploymentGroup")
+    old_name_of = "OS::Heat::SoftwareDeploymentGroup"
+    support_status = _replaced_by(old_name_of)
 
 
 class StructuredDeployments(StructuredDeploymentGroup, type="OS::Heat::StructuredDeployments"):
     """The old name of OS::Heat::StructuredDeploymentGroup."""
 
-    support_status = _replaced_by("OS::Heat::StructuredDeploymentGroup")
+    old_name_of = "OS::Heat::StructuredDeploymentGroup"
+    support_status = _replaced_by(old_name_of)
