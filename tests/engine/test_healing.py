@@ -1,19 +1,31 @@
 """The healing loop on a whole engine: from reports in the database to repairs."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    EntityNotFound,
+    HealingHeld,
+    HTTPBadRequest,
+    InvalidStackState,
+    PlanChanged,
+    PolicyChanged,
+)
 from heatlite.core.healing import Brake, IncidentState, RepairResult, Word
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.healing.policy import DEFAULT, VERSION
+from heatlite.healing.sweep import HealingLoop
 from heatlite.healing.tree import read_tree
 from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import START, Engine, template, thing
+from tests.engine.conftest import MEMBER, START, Engine, template, thing
 from tests.engine.test_groups import group, nested
 
 OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
@@ -79,7 +91,7 @@ class Healing:
     def pass_(self, seconds: float) -> None:
         """Let time go on in small steps, each with a sweep."""
         until = self.now + seconds
-        step = 30.0 if seconds < 4000 else 300.0
+        step = 100.0 if seconds < 4000 else 500.0
         while self.now < until:
             self.engine.clock.pass_(min(step, until - self.now))
             self.sweep(1)
@@ -402,3 +414,154 @@ def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
         assert source is not None and source.storm_since is None
         assert {subjects[0].told(one) for one in incidents[9:]} == {("OBSERVED", "confirming")}
         assert not any("CHECK" in state for one in subjects for state in engine.states(one.stack).values())
+
+
+def a_file(healing: Healing) -> StackRecord:
+    """A stack with one real object, old enough to be trusted."""
+    made = {"type": "Example::Local::File", "properties": {"content": "x"}}
+    with_file = template(a=made, b=thing())
+    healing.stack = healing.engine.create(with_file, name="files", wait=False)
+    healing.sweep(20)
+    healing.stack = healing.engine.settle(healing.stack)
+    healing.pass_(700)
+    return healing.stack
+
+
+def test_repairs_that_fail_suspend_the_scope(healing: Healing, plugins: Path) -> None:
+    a_file(healing)
+    healing.policy(**{**AUTO, "cooldown": 100}, give_up_after=2)
+    incident = healing.fire("a")
+    away = plugins.rename(plugins.with_name("away"))
+    healing.pass_(90)
+    assert healing.told(incident) == ("MARKED", "cooldown")
+    assert healing.incident(incident).step == 1
+    healing.pass_(60)
+    assert healing.updates() == 1, "the pause doubles with each failure"
+    healing.pass_(200)
+    assert healing.told(incident) == ("MARKED", "scope_suspended")
+    assert healing.updates() == 2
+    healing.pass_(3600)
+    assert healing.updates() == 2
+    away.rename(plugins)
+    healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
+    healing.pass_(600)
+    assert healing.told(incident) == ("MARKED", "stale_evidence")
+    healing.fire("a")
+    healing.pass_(90)
+    assert healing.told(incident)[0] == "SETTLING"
+    assert healing.updates() == 3
+
+
+def approve(healing: Healing, incident: str, digest: str) -> None:
+    healing.engine.components.healing_operations.approve(MEMBER, incident, digest)
+
+
+def test_a_repair_that_spreads_waits_for_approval(healing: Healing) -> None:
+    config = {"type": "OS::Heat::RandomString", "properties": {"salt": {"get_attr": ["a", "output"]}}}
+    healing.stack = healing.engine.create(template(a=thing(), b=config), name="spreads", wait=False)
+    healing.sweep(5)
+    healing.pass_(700)
+    healing.policy(**AUTO)
+    incident = healing.fire("a")
+    healing.pass_(90)
+    assert healing.told(incident) == ("PROPOSED", "spreads")
+    digest = healing.incident(incident).plan_digest
+    assert digest is not None
+    approve(healing, incident, digest)
+    healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "mode": "propose"})
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    digest = healing.incident(incident).plan_digest
+    assert digest is not None
+    with pytest.raises(PlanChanged):
+        approve(healing, incident, "other")
+    healing.engine.lock(healing.group)
+    with pytest.raises(HealingHeld, match="locked"):
+        approve(healing, incident, digest)
+    healing.engine.unlock(healing.group)
+    healing.pass_(120)
+    assert healing.told(incident) == ("MARKED", "stale_evidence")
+    healing.fire("g/2")
+    healing.pass_(90)
+    digest = healing.incident(incident).plan_digest
+    assert digest is not None
+    before = healing.ids()
+    approve(healing, incident, digest)
+    healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+    after = healing.ids()
+    assert {name for name in before if before[name] != after[name]} == {"2"}
+    with pytest.raises(InvalidStackState):
+        approve(healing, incident, digest)
+
+
+def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    operations = healing.engine.components.healing_operations
+    operations.close(MEMBER, incident, "the probe is wrong")
+    assert healing.told(incident) == ("CLOSED", "cleared")
+    assert healing.states()["2"] == "CHECK_COMPLETE"
+    (episode,) = operations.alerts(incident)
+    assert episode.muted_for == healing.incident(incident).physical_id
+    assert healing.incident(incident).history[-1].reason == "closed by mia: the probe is wrong"
+    with pytest.raises(InvalidStackState):
+        operations.close(MEMBER, incident, "")
+    with pytest.raises(EntityNotFound):
+        operations.close(Context("other"), incident, "")
+
+
+def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
+    operations = healing.engine.components.healing_operations
+    incident = healing.fire("g/2")
+    healing.pass_(300)
+    assert healing.told(incident) == ("MARKED", "mode_off")
+    operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, **AUTO})
+    healing.pass_(3600)
+    assert healing.told(incident) == ("MARKED", "stale_evidence")
+    with pytest.raises(PolicyChanged):
+        operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, "version": 7})
+    with pytest.raises(HTTPBadRequest, match="nested"):
+        operations.put_policy(MEMBER, healing.group, {"healing_policy": VERSION})
+    operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, "version": 1})
+    operations.delete_policy(MEMBER, healing.stack)
+    with pytest.raises(EntityNotFound):
+        operations.delete_policy(MEMBER, healing.stack)
+    shown = operations.overview(healing.engine.get(healing.stack))
+    assert shown.policy is None
+    scope = next(one for one in shown.scopes if one.scope == "g")
+    assert (scope.facts.members, scope.facts.unhealthy, scope.facts.under_repair) == (6, 1, 0)
+
+
+def test_deletion_during_a_repair_leaves_nothing(healing: Healing, plugins: Path) -> None:
+    stack = a_file(healing)
+    healing.policy(**AUTO)
+    incident = healing.fire("a")
+    while healing.told(incident)[0] != "REPAIRING":
+        healing.engine.clock.pass_(30)
+        healing.loop.sweep()
+    healing.engine.delete(stack, wait=False)
+    healing.sweep(20)
+    assert healing.told(incident) == ("CLOSED", "gone")
+    assert [path.name for path in plugins.iterdir() if path.name != "journal"] == []
+
+
+def test_two_engines_begin_one_repair(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    healing.fire("g/2")
+    healing.engine.clock.pass_(100)
+    loops = [healing.loop, HealingLoop(healing.store, healing.engine.clock, healing.engine.settings,
+                                       healing.engine.components.repairs)]  # fmt: skip
+    for _ in range(8):
+        threads = [threading.Thread(target=loop.sweep) for loop in loops]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    healing.sweep()
+    assert healing.updates() == 1
