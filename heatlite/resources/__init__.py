@@ -78,6 +78,8 @@ BUILTIN = {
     "OS::Heat::StructuredDeployment": "heatlite.resources.software.deployments:StructuredDeployment",
     "OS::Heat::StructuredDeploymentGroup": "heatlite.resources.software.deployment_groups:StructuredDeploymentGroup",
     "OS::Heat::StructuredDeployments": "heatlite.resources.software.deployment_groups:StructuredDeployments",
+    "OS::Heat::SwiftSignal": "heatlite.resources.swift_signals:SwiftSignal",
+    "OS::Heat::SwiftSignalHandle": "heatlite.resources.swift_signals:SwiftSignalHandle",
     "OS::Heat::TestResource": "heatlite.resources.testing:TestResource",
     "OS::Heat::UpdateWaitConditionHandle": "heatlite.resources.wait_conditions:UpdateHandle",
     "OS::Heat::Value": "heatlite.resources.values:Value",

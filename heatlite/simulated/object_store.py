@@ -73,10 +73,23 @@ def _create_object(view: View, container: Json, name: Json, data: Json = "", **_
         "bytes": len(content),
         "hash": hashlib.md5(content, usedforsecurity=False).hexdigest(),
         "content_type": "application/octet-stream",
+        "_data": str(data),
     }
-    cast(JsonMap, thing["_objects"])[str(name)] = made
+    objects = cast(dict[str, JsonMap], thing["_objects"])
+    if str(name) in objects and cast(JsonMap, thing["_headers"]).get("x-versions-location") == container:
+        versions = sum(one.startswith(f"{len(str(name)):03x}") for one in objects)
+        earlier = f"{len(str(name)):03x}{name}/{versions:016d}"
+        objects[earlier] = {**objects[str(name)], "name": earlier}
+    objects[str(name)] = made
     view.put(CONTAINER, thing)
     return made
+
+
+def _download_object(view: View, name: Json, container: Json = None) -> Json:
+    objects = cast(dict[str, JsonMap], _container(view, "download_object", container)["_objects"])
+    if str(name) not in objects:
+        raise CloudNotFound("object_store.download_object", f"{container}/{name}: Not Found")
+    return objects[str(name)]["_data"]
 
 
 def _delete_object(view: View, name: Json, ignore_missing: bool = True, container: Json = None) -> Json:
@@ -114,6 +127,7 @@ VERBS: dict[str, Verb] = {
     "object_store.objects": _objects,
     "object_store.create_object": _create_object,
     "object_store.delete_object": _delete_object,
+    "object_store.download_object": _download_object,
     "object_store.set_account_metadata": _set_account_metadata,
     "object_store.get_endpoint": _get_endpoint,
 }
