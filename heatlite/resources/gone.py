@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from heatlite.plugin import Resource, Schema, SupportStatus
+from heatlite.plugin import Resource, SupportStatus
+from heatlite.resources.values import NoneProps
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ GONE: Final[Mapping[str, Left]] = {
 """Types by name."""
 
 
-class GoneResource(Resource[Schema]):
+class GoneResource(Resource[NoneProps]):
     """A type that is gone."""
 
     quick = True
