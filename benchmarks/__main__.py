@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     if unknown:
         parser.error(f"there is no case {', '.join(unknown)}; there are: {', '.join(CASES)}")
     if arguments.repeat < 1:
-        parser.error("--repeat has to be at least 1")
+        parser.error("--repeat must be at least 1")
     return arguments
 
 

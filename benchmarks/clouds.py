@@ -91,5 +91,5 @@ def _create(bench: Bench, count: int, build: float) -> tuple[float, int, int]:
     finally:
         server.close()
         Simulation.call = real  # type: ignore[method-assign]
-    # What polls for a server that is not ready yet is no work that has to be done.
+    # What polls for a server that is not ready yet is no work that must be done.
     return seconds, len(calls) - max(0, calls.count("compute.get_server") - count), threads

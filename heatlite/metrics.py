@@ -73,7 +73,7 @@ class Metrics(Meter):
         # Finding a series costs as much as adding to it.
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
         self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
-        text = "How often the database did not take or tell something."
+        text = "Database reads and writes that failed because the database was unavailable."
         self._unavailable = Counter("heatlite_database_unavailable", text, registry=registry)
         ProcessCollector(registry=registry)
 

@@ -41,7 +41,7 @@ def door(folder: Path) -> Door:
     except FileNotFoundError:
         raise BadSettings(f"folder: no agent runs in {folder}; start it, or name its folder with --folder") from None
     except OSError as error:
-        raise BadSettings(f"folder: {folder}: {error.strerror}; who asks has to be who runs the agent") from None
+        raise BadSettings(f"folder: {folder}: {error.strerror}; run this as the user of the agent") from None
 
 
 def run(settings: Settings) -> bool:

@@ -88,7 +88,7 @@ class _Loop:
         _only(args, "target")
         target = args.get("target")
         if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= MAX_STEPS:
-            raise _invalid(f"args.target has to be a whole number from 1 to {MAX_STEPS}")
+            raise _invalid(f"args.target must be a whole number from 1 to {MAX_STEPS}")
 
     def step(self, action: Action, folder: Path) -> Step:  # noqa: ARG002
         if action.cancel_asked:
@@ -134,17 +134,17 @@ class _Script(_Commanded):
         _only(args, "config", "inputs", "outputs")
         config, inputs, outputs = args.get("config"), args.get("inputs", {}), args.get("outputs", [])
         if not isinstance(config, str) or not config.strip() or "\0" in config:
-            raise _invalid("args.config has to be the text of a script")
+            raise _invalid("args.config must be the text of a script")
         if not isinstance(inputs, dict):
-            raise _invalid("args.inputs has to be an object: names and values")
+            raise _invalid("args.inputs must be an object: names and values")
         for name, value in inputs.items():
             if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
                 raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
         if not isinstance(outputs, list) or len(outputs) > _MAX_NAMES:
-            raise _invalid(f"args.outputs has to be a list of at most {_MAX_NAMES} names")
+            raise _invalid(f"args.outputs must be a list of at most {_MAX_NAMES} names")
         for output in outputs:
             if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
-                raise _invalid("args.outputs: each has to be the name of a file, of at most 200 characters")
+                raise _invalid("args.outputs: each must be the name of a file, of at most 200 characters")
 
     def _start(self, action: Action, command: Command) -> None:
         config, inputs, outputs = action.args["config"], action.args.get("inputs"), action.args.get("outputs")
@@ -171,7 +171,7 @@ class _Service(_Commanded):
     def check(self, args: JsonMap) -> None:
         _only(args, "service")
         if args.get("service") not in self._services.allowed:
-            raise _invalid(f"args.service has to be one of: {', '.join(self._services.allowed)}")
+            raise _invalid(f"args.service must be one of: {', '.join(self._services.allowed)}")
 
     def _start(self, action: Action, command: Command) -> None:
         names = {"{verb}": self._verb, "{service}": str(action.args["service"])}
@@ -251,7 +251,7 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
         return "failed", wrong, {}
     outputs = said.get("outputs") or {}
     if not isinstance(outputs, dict):
-        return "failed", "check: outputs has to be an object", {}
+        return "failed", "check: outputs must be an object", {}
     return str(status), str(said.get("error") or ""), outputs
 
 
@@ -293,7 +293,7 @@ def _too_long(limits: Limits) -> str:
 def _only(args: Mapping[str, Json], *names: str) -> None:
     for name in args:
         if name not in names:
-            raise _invalid(f"args.{name} is none of: {', '.join(names)}" if names else "args has to be empty: {}")
+            raise _invalid(f"args.{name} is none of: {', '.join(names)}" if names else "args must be empty: {}")
 
 
 def _invalid(message: str) -> Fault:

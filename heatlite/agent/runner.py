@@ -97,7 +97,7 @@ class Runner:
         kind = self._kinds.get(action.kind)
         if kind is None:
             state = form.FAILED if _is_ended(folder) else form.RUNNING
-            return Step(state, action.progress, error=f"there is no kind {action.kind} here any more")
+            return Step(state, action.progress, error=f"the kind {action.kind} is no longer configured")
         try:
             return kind.step(action, folder)
         except OSError as error:

@@ -85,7 +85,7 @@ class Api:
         given = {name: values[0] for name, values in query.items()}
         revision = given.get("revision", "0")
         if not (revision.isascii() and revision.isdecimal()) or len(revision) > 18:
-            raise Fault("InvalidRequest", "revision has to be a whole number.")
+            raise Fault("InvalidRequest", "revision must be a whole number.")
         since = int(revision) if "revision" in given else None
         known = self._actions.changes(given.get("instance"), since)
         return known if known.get("unchanged") else {**known, "kinds": list(self._kinds)}
@@ -108,7 +108,7 @@ class Api:
         except (ValueError, OverflowError) as error:
             raise Fault("InvalidRequest", f"created_at is no ISO 8601 time with a zone: {error}") from None
         if not isinstance(args, dict):
-            raise Fault("InvalidRequest", "args has to be an object.")
+            raise Fault("InvalidRequest", "args must be an object.")
         if len(form.dump(args).encode()) > form.MAX_ARGS:
             raise Fault("TooLarge", f"args is larger than {form.MAX_ARGS // 1024} KiB.")
         kind = self._kinds.get(kind_name)
@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         nonce = self.headers.get(signature.NONCE, "")
         try:
             if not signature.MIN_NONCE <= len(nonce) <= _MAX_NONCE:
-                raise Fault("NotSigned", f"{signature.NONCE} has to have {signature.MIN_NONCE} characters or more.")
+                raise Fault("NotSigned", f"{signature.NONCE} must have {signature.MIN_NONCE} characters or more.")
             body = self._body()
             right = signature.of_request(self.server.secret, self.command, self.path, nonce, body)
             if not signature.is_right(self.headers.get(signature.SIGNATURE), right):
@@ -298,12 +298,12 @@ def _json_object(body: bytes) -> JsonMap:
     except ValueError as error:
         raise Fault("InvalidRequest", f"The body is no JSON that everybody reads: {error}") from None
     if not isinstance(value, dict):
-        raise Fault("InvalidRequest", "The body has to be a JSON object.")
+        raise Fault("InvalidRequest", "The body must be a JSON object.")
     return value
 
 
 def _text(asked: JsonMap, name: str, default: str | None = None) -> str:
     value = asked.get(name, default)
     if not isinstance(value, str) or not _LINE.fullmatch(value):
-        raise Fault("InvalidRequest", f"{name} has to be a line of 1 to 255 characters.")
+        raise Fault("InvalidRequest", f"{name} must be a line of 1 to 255 characters.")
     return value

@@ -251,7 +251,7 @@ class _Table:
             raise BadSettings(f"there is no setting {self._path}{name}")
 
     def _wrong(self, name: str, right: str) -> BadSettings:
-        return BadSettings(f"{self._path}{name} has to be {right}")
+        return BadSettings(f"{self._path}{name} must be {right}")
 
 
 def _settings(table: _Table) -> Settings:
@@ -306,7 +306,7 @@ def _services(table: _Table | None) -> Services | None:
     services = Services(table.texts("command"), table.texts("allowed"))
     table.done()
     if not any("{service}" in word for word in services.command):
-        raise BadSettings("services.command has to have {service} in it, and most often {verb}")
+        raise BadSettings("services.command must have {service} in it, and most often {verb}")
     return services
 
 

@@ -193,7 +193,7 @@ def read(req: Request) -> Json:
         return None
     content_type = (req.content_type or "").partition(";")[0].strip().lower()
     if content_type not in CONTENT_TYPES:
-        raise HTTPBadRequest(f"The body has to be application/json, not {content_type}.")
+        raise HTTPBadRequest(f"The body must be application/json, not {content_type}.")
     try:
         value: Json = json.loads(raw.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -462,7 +462,7 @@ def timing(name: str, value: Json) -> requests.Timing:
 def unlock(value: Json) -> None:
     """Check that the value of `unlock` is empty. Raises HTTPBadRequest."""
     if value not in (None, {}, ""):
-        raise HTTPBadRequest("unlock: has to be null.")
+        raise HTTPBadRequest("unlock: must be null.")
 
 
 def protection(name: str, value: Json) -> Protection:

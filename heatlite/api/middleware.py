@@ -35,8 +35,8 @@ ACTION = "X-Heatlite-Action"
 class RequestMiddleware:
     """Handles every request before and after its handler.
 
-    CSRF guard: a browser sends cached passwords with the requests of any web page. So `Origin` (RFC 6454) has to be
-    that of `public_url`. Without authentication, `Host` has to be a loopback address or that of `public_url`.
+    CSRF guard: a browser sends cached passwords with the requests of any web page. So `Origin` (RFC 6454) must be
+    that of `public_url`. Without authentication, `Host` must be a loopback address or that of `public_url`.
     """
 
     def __init__(self, public_url: str | None, max_body: int, meter: Meter, access: AccessControl) -> None:

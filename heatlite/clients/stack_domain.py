@@ -109,7 +109,7 @@ class StackDomain:
         if name not in self._ids:
             found = self._call(f"identity.find_{noun}", name)
             if not isinstance(found, dict):
-                raise CloudError(f"identity.find_{noun}", f"Keystone has no {noun} {name}: it has to be made first")
+                raise CloudError(f"identity.find_{noun}", f"Keystone has no {noun} {name}: it must be made first")
             self._ids[name] = str(found["id"])
         return self._ids[name]
 

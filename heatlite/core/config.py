@@ -329,28 +329,28 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
         return _table(name, value, origin)
     if kind is bool:
         if str(value).lower() not in ("true", "false"):
-            raise BadSetting(f"{origin}: {name} has to be true or false, not {value!r}.")
+            raise BadSetting(f"{origin}: {name} must be true or false, not {value!r}.")
         return str(value).lower() == "true"
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value not in [*kind]:
-            raise BadSetting(f"{origin}: {name} has to be {' or '.join(kind)}, not {value!r}.")
+            raise BadSetting(f"{origin}: {name} must be {' or '.join(kind)}, not {value!r}.")
         return kind(str(value))
     target = _KINDS.get(kind, str)
     if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
         shown = "" if name in SECRET else f", not {value!r}"
-        raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}{shown}.")
+        raise BadSetting(f"{origin}: {name} must be {'text' if target is str else 'a number'}{shown}.")
     try:
         number = target(value)
     except (ValueError, OverflowError):
-        raise BadSetting(f"{origin}: {name} has to be a number, not {value!r}.") from None
+        raise BadSetting(f"{origin}: {name} must be a number, not {value!r}.") from None
     if isinstance(number, str):
         return number
     if target is int and isinstance(value, float) and number != value:
-        raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
+        raise BadSetting(f"{origin}: {name} must be a whole number, not {value!r}.")
     if number == UNLIMITED and name in MAY_BE_UNLIMITED:
         return number
     if not math.isfinite(number) or number < 0 or (number == 0 and name not in MAY_BE_0):
-        raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
+        raise BadSetting(f"{origin}: {name} must be greater than 0, not {value!r}.")
     if name in ("port", "metrics_port") and number > 65535:
         raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")
     return number
@@ -360,17 +360,17 @@ def _texts(name: str, value: object, origin: str) -> tuple[str, ...]:
     items: object = value.split(",") if isinstance(value, str) and origin.startswith("HEATLITE_") else value
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         shown = "" if name in SECRET else f", not {value!r}"
-        raise BadSetting(f"{origin}: {name} has to be a list of texts{shown}.")
+        raise BadSetting(f"{origin}: {name} must be a list of texts{shown}.")
     return tuple(item.strip() for item in items if item.strip())
 
 
 def _table(name: str, value: object, origin: str) -> dict[str, str]:
     """A table of the file; numbers and truth values in it as texts."""
     if not isinstance(value, dict):
-        raise BadSetting(f"{origin}: {name} has to be a table: [{name}].")
+        raise BadSetting(f"{origin}: {name} must be a table: [{name}].")
     for key, item in value.items():
         if not isinstance(item, str | int | float):
-            raise BadSetting(f"{origin}: {key} in [{name}] has to be text, a number, true or false.")
+            raise BadSetting(f"{origin}: {key} in [{name}] must be text, a number, true or false.")
     return {key: str(item) for key, item in value.items()}
 
 

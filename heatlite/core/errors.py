@@ -285,7 +285,7 @@ class PlanChanged(Conflict):
     """The plan is out of date: the update would now differ from it."""
 
     text = (
-        "The plan for stack {stack_name} does not hold any more: an update would do something else now, so nothing was"
+        "The plan for stack {stack_name} is out of date: an update would now differ from it. Nothing was"
         " done. Preview it again."
     )
 
@@ -342,7 +342,7 @@ class InvalidStackState(Conflict):
 class ActionImmutable(Conflict):
     """An action that has ended takes no signals."""
 
-    text = "Action {action_id} ({action}) has ended already, as {status}: {reason}. No signal reaches it any more."
+    text = "Action {action_id} ({action}) has ended already, as {status}: {reason}. It takes no more signals."
 
 
 class InvalidActionState(Conflict):
@@ -354,13 +354,13 @@ class InvalidActionState(Conflict):
 class NodeActionExists(Conflict):
     """The id chosen by the caller is in use."""
 
-    text = "There is something else with the id {id}, so nothing was put. Choose another id, or none."
+    text = "The id {id} is in use. Choose another id, or none."
 
 
 class NodeActionChanged(Conflict):
     """The node action changed between reading and approval."""
 
-    text = "Node action {id} is not what was read: its digest is {digest}. Look at it again."
+    text = "Node action {id} has changed since it was read: its digest is now {digest}. Read it again."
 
 
 # -- leaves: limit, unsupported, unavailable ------------------------------------------------------
@@ -383,7 +383,7 @@ class ResourceActionRestricted(Unsupported):
 
 
 class DatabaseUnavailable(Unavailable):
-    text = "The database did not take the change: {reason}. Nothing was written; try again."
+    text = "The database is unavailable: {reason}. Nothing was changed; try again."
 
 
 WIRE_NAMES: dict[type[HeatliteError], str] = {

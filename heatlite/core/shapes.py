@@ -34,17 +34,17 @@ def explain(error: "ValidationError") -> str:
     match error.validator:
         case "type":
             wanted = [expected] if isinstance(expected, str) else expected
-            return f"has to be {' or '.join(NAMES[kind] for kind in wanted)}, not {kind_of(error.instance)}."
+            return f"must be {' or '.join(NAMES[kind] for kind in wanted)}, not {kind_of(error.instance)}."
         case "maxLength":
             return f"may have at most {expected} characters."
         case "minLength":
-            return "may not be empty." if expected == 1 else f"has to have at least {expected} characters."
+            return "may not be empty." if expected == 1 else f"must have at least {expected} characters."
         case "pattern":
             return f"has to match {expected}."
         case "minimum":
-            return f"has to be at least {expected}."
+            return f"must be at least {expected}."
         case "maximum":
-            return f"has to be at most {expected}."
+            return f"must be at most {expected}."
         case "minItems" | "minProperties":
             return f"needs at least {expected} {'entry' if expected == 1 else 'entries'}."
         case "maxItems" | "maxProperties":
@@ -52,7 +52,7 @@ def explain(error: "ValidationError") -> str:
         case "uniqueItems":
             return "names something twice."
         case "enum":
-            return f"has to be one of: {', '.join(one for one in expected if one is not None)}."
+            return f"must be one of: {', '.join(one for one in expected if one is not None)}."
         case "required":
             missing: Any = error.instance
             return f"needs {', '.join(name for name in expected if name not in missing)}."

@@ -92,7 +92,7 @@ class HealingOperations:
 
         Its incidents need new evidence before they are repaired.
 
-        A `version` in the document has to be the stored one. Raises HTTPBadRequest with all faults of the document or
+        A `version` in the document must be the stored one. Raises HTTPBadRequest with all faults of the document or
         for a nested stack, PolicyChanged, StackNotFound.
         """
         _require_root(stack)

@@ -16,7 +16,7 @@ from heatlite.healing.windows import Window, parse_cron
 
 VERSION = "2026-11-22"
 ANY_SOURCE = "*"
-"""All sources of reports; marks by request and failed checks have to be named."""
+"""All sources of reports; marks by request and failed checks must be named."""
 
 
 @dataclass(frozen=True, slots=True)

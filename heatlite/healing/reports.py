@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heatlite.core.healing import ReportResult, Word
 
 API, CHECK = "api", "check"
-"""Sources of marks by request and of failed checks. A policy has to name them, and their incidents do not expire."""
+"""Sources of marks by request and of failed checks. A policy must name them, and their incidents do not expire."""
 
 DEFAULT_SOURCES = ("alertmanager", "grafana", "aodh", "generic")
 """Sources that each project has without configuration."""

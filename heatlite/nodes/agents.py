@@ -217,7 +217,7 @@ class Line:
         if len(said) > MAX_BYTES:
             raise NodeFault(f"its answer has more than {MAX_BYTES} bytes")
         if status == http.HTTPStatus.UNAUTHORIZED:
-            raise NodeFault("the agent does not know the server's signature (401): it has to register again")
+            raise NodeFault("the agent does not know the server's signature (401): it must register again")
         if not signature.is_right(proof, signature.of_answer(self._secret, status, nonce, said)):
             raise NodeFault(f"its answer ({status}) is not signed by the agent that has registered")
         value = _read(said)

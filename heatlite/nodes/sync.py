@@ -12,7 +12,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
-LOST_REASON = "The agent knows nothing of it any more"
+LOST_REASON = "The agent has lost it"
 ANOTHER_REASON = (
     "The agent has something else with this id, {now}, and the agent wins. What was asked for, and approved, was {was}"
 )

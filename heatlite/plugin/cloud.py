@@ -192,7 +192,7 @@ class CloudResource(Resource[P_co]):
 
     @staticmethod
     def map(answer: Json) -> JsonMap:
-        """An answer that has to be a map."""
+        """An answer that must be a map."""
         if not isinstance(answer, dict):
             raise TypeError(f"the service answered {answer!r}, where an object was expected")
         return answer

@@ -158,7 +158,7 @@ def _parameter() -> JsonMap:
         "required": ["type"],
         "additionalProperties": False,
         "properties": {
-            "type": {"enum": list(TYPES), "description": "What the value has to be."},
+            "type": {"enum": list(TYPES), "description": "What the value must be."},
             "label": {"type": ["string", "number", "null"], "description": "What forms call it."},
             "description": {"type": ["string", "number", "null"], "description": "What the value is for."},
             "default": {"description": "The value where none is given."},
@@ -167,7 +167,7 @@ def _parameter() -> JsonMap:
             "constraints": {
                 "type": ["array", "null"],
                 "items": {"$ref": "#/definitions/constraint"},
-                "description": "What the value has to be beyond its type.",
+                "description": "What the value must be beyond its type.",
             },
             "tags": {
                 "type": ["array", "null"],
@@ -230,7 +230,7 @@ def _resource(names: list[str], classes: Mapping[str, ResourceType]) -> JsonMap:
             },
             "depends_on": {
                 "anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"type": "string"}}],
-                "description": "Resources that have to be there first.",
+                "description": "Resources that must be there first.",
             },
             "update_policy": {"anyOf": [{"type": ["object", "null"]}, _CALL], "description": "How updates are made."},
             "deletion_policy": {

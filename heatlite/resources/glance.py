@@ -55,7 +55,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
     # -- creating ------------------------------------------------------------------------------------
 
     def create_args(self) -> JsonMap:
-        # Protect the image only after its creation: a failed attempt has to be deletable.
+        # Protect the image only after its creation: a failed attempt must be deletable.
         args = {**self.sent(), **texts(self.props.extra_properties)}
         args.pop("protected", None)
         return args

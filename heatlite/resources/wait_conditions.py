@@ -63,7 +63,7 @@ class Handle(Signalled[HandleSchema]):
     def forget_signals(self) -> bool:
         """Delete all signals, for the next condition.
 
-        False if the call has to be repeated.
+        False if the call must be repeated.
         """
         return self.check_delete_complete(None) is True
 

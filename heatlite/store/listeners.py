@@ -32,7 +32,7 @@ class Listeners:
     committed: Callable[[], None]
     """After each commit, before the calls above."""
     database_unavailable: Callable[[], None]
-    """At once, for each statement that the database did not take. Inside or outside a transaction."""
+    """For each failed statement, at once, inside or outside a transaction."""
 
 
 def ignore(*_: object) -> None:

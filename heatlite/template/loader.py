@@ -153,7 +153,7 @@ def load_mapping(value: object, name: str = "template", kind: str = "Template") 
 
 
 def load_template(value: object, name: str = "template") -> Source:
-    """Load a template. As text, it has to name its version (Heat's rule)."""
+    """Load a template. As text, it must name its version (Heat's rule)."""
     source = load_mapping(value, name)
     if source.text and not any(key in source.data for key in VERSION_KEYS):
         raise _fault("Template format version not found.", name, "Template")
@@ -367,7 +367,7 @@ class _Builder:
         if stack:
             above = stack[-1]
             if type(above.container) is dict and above.key is _NO_KEY:
-                raise self._refuse("a mapping key has to be a scalar", event)
+                raise self._refuse("a mapping key must be a scalar", event)
         if event.anchor is not None:
             self.anchors.pop(event.anchor, None)
         stack.append(_Frame({} if mapping else [], event.anchor))
@@ -469,7 +469,7 @@ class _Builder:
         """Keys are text, as they would be after a trip through JSON."""
         if value is None or isinstance(value, (bool, int, float)):
             return json.dumps(value)
-        raise self._refuse("a mapping key has to be a scalar", event)
+        raise self._refuse("a mapping key must be a scalar", event)
 
     def _path(self) -> Path:
         path: list[str | int] = []

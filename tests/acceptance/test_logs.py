@@ -18,7 +18,7 @@ Line = dict[str, Any]
 
 
 def of(server: Server, **wanted: object) -> list[Line]:
-    """The lines with these fields, each of which has to be JSON."""
+    """The lines with these fields, each of which must be JSON."""
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     return [line for line in lines if all(line.get(name) == value for name, value in wanted.items())]
 

@@ -69,7 +69,7 @@ READS = {
     "stack update --dry-run -t {story} --parameter token_length=30 reads": "replaced",
     "stack update --dry-run --existing --show-nested reads": "unchanged",
 }
-"""Command line → what has to be in the answer."""
+"""Command line → what must be in the answer."""
 
 REFUSED = {
     "stack show nothing": "Stack not found: nothing",

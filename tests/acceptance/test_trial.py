@@ -96,7 +96,7 @@ def test_a_fault_of_the_cloud(run: Run) -> None:
         ("template: network.yaml\nsteps: []\n", "$.steps: "),
         ("template: network.yaml\nsteps: [{do: dance}]\n", "$.steps[0].do: 'dance' is not one of"),
         ("template: network.yaml\nsteps: [{do: mark_unhealthy}]\n", "'resource' is a required property"),
-        ("template: network.yaml\nsteps: [{do: delete}]\n", "the first step has to create the stack"),
+        ("template: network.yaml\nsteps: [{do: delete}]\n", "the first step must create the stack"),
         ("template: network.yaml\ncloud: {latency: soon}\nsteps: [{do: create}]\n", "$.latency: 'soon' is not of type"),
         ("template: bananas.yaml\nsteps: [{do: create}]\n", "bananas.yaml"),
         ("{\n", "no valid YAML"),

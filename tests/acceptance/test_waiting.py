@@ -29,7 +29,7 @@ WAITS = {
     "stack delete --yes --wait w-delete": "",
     f"stack create -t {HELLO} -e env.yaml --wait w-create": "[w-create.card]: CREATE_COMPLETE",
 }
-"""Command line of openstack → what has to be in the answer."""
+"""Command line of openstack → what must be in the answer."""
 
 
 HALVES = [
@@ -67,7 +67,7 @@ class Background:
         return process
 
     def end(self, name: str) -> str:
-        """What the process has printed; it has to have worked."""
+        """What the process has printed; it must have worked."""
         process = self._running.pop(name, None)
         if process is not None:
             out, err = process.communicate(timeout=60)

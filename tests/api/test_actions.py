@@ -122,23 +122,23 @@ class TestTiming:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            ("now", "check: has to be an object or null, not text."),
-            (True, "check: has to be an object or null, not true or false."),
+            ("now", "check: must be an object or null, not text."),
+            (True, "check: must be an object or null, not true or false."),
             ({"zz": 1}, "check: unknown key zz; there are: interval, not_before, depends_on, timeout."),
-            ({"interval": "60"}, "check.interval: has to be a number or null, not text."),
-            ({"interval": True}, "check.interval: has to be a number or null, not true or false."),
-            ({"interval": 9.9}, "check.interval: has to be at least 10."),
+            ({"interval": "60"}, "check.interval: must be a number or null, not text."),
+            ({"interval": True}, "check.interval: must be a number or null, not true or false."),
+            ({"interval": 9.9}, "check.interval: must be at least 10."),
             ({"interval": 1e999}, None),
-            ({"interval": 315360001}, "check.interval: has to be at most 315360000."),
-            ({"timeout": -1}, "check.timeout: has to be at least 0."),
-            ({"timeout": 1.5}, "check.timeout: has to be a whole number or null, not a number."),
-            ({"timeout": 1e300}, "check.timeout: has to be at most 315360000."),
+            ({"interval": 315360001}, "check.interval: must be at most 315360000."),
+            ({"timeout": -1}, "check.timeout: must be at least 0."),
+            ({"timeout": 1.5}, "check.timeout: must be a whole number or null, not a number."),
+            ({"timeout": 1e300}, "check.timeout: must be at most 315360000."),
             ({"not_before": "soon"}, 'check.not_before: "soon" is not a time in ISO 8601.'),
             ({"not_before": "0001-01-01T00:00:00+14:00"}, None),
-            ({"not_before": 5}, "check.not_before: has to be text or null, not a number."),
+            ({"not_before": 5}, "check.not_before: must be text or null, not a number."),
             ({"not_before": "2020-01-01T00:00:00Z"}, "not_before is 2020-01-01T00:00:00Z, which is not in the future."),
-            ({"depends_on": "a"}, "check.depends_on: has to be a list or null, not text."),
-            ({"depends_on": [1]}, "check.depends_on[0]: has to be text, not a number."),
+            ({"depends_on": "a"}, "check.depends_on: must be a list or null, not text."),
+            ({"depends_on": [1]}, "check.depends_on[0]: must be text, not a number."),
             ({"depends_on": ["a"] * 101}, "check.depends_on: may have at most 100 entries."),
             ({"depends_on": ["a"]}, "depends_on: this project has no action with the id a."),
             (
@@ -207,18 +207,18 @@ class TestLock:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            ({"level": "zz"}, "lock.level: has to be one of: stacks, all."),
-            ({"level": None}, "lock.level: has to be one of: stacks, all."),
+            ({"level": "zz"}, "lock.level: must be one of: stacks, all."),
+            ({"level": None}, "lock.level: must be one of: stacks, all."),
             ({"zz": 1}, "lock: unknown key zz; there are: level, reason, expires_at."),
-            ({"reason": 5}, "lock.reason: has to be text or null, not a number."),
+            ({"reason": 5}, "lock.reason: must be text or null, not a number."),
             ({"reason": "r" * 256}, "lock.reason: may have at most 255 characters."),
             ({"expires_at": "soon"}, 'lock.expires_at: "soon" is not a time in ISO 8601.'),
-            ({"expires_at": 5}, "lock.expires_at: has to be text or null, not a number."),
+            ({"expires_at": 5}, "lock.expires_at: must be text or null, not a number."),
             ({"expires_at": "2020-01-01T00:00:00Z"}, None),
             ({"expires_at": "0001-01-01T00:00:00+14:00"}, None),
-            ("all", "lock: has to be an object or null, not text."),
-            ([], "lock: has to be an object or null, not a list."),
-            (True, "lock: has to be an object or null, not true or false."),
+            ("all", "lock: must be an object or null, not text."),
+            ([], "lock: must be an object or null, not a list."),
+            (True, "lock: must be an object or null, not true or false."),
         ],
     )
     def test_bad_bodies(self, heat: Heat, path: str, asked: object, message: str | None) -> None:
@@ -232,7 +232,7 @@ class TestLock:
         heat.settle(path, "LOCK_COMPLETE")
         assert heat.fault("POST", f"{path}/actions", {"unlock": {"level": "all"}}) == (
             "HTTPBadRequest",
-            "unlock: has to be null.",
+            "unlock: must be null.",
         )
 
     def test_what_is_refused(self, heat: Heat, path: str) -> None:
@@ -346,12 +346,12 @@ class TestCompleteLifecycle:
     @pytest.mark.parametrize(
         ("beside", "text"),
         [
-            (None, "complete_lifecycle: has to be an object, not nothing."),
-            ("t", "complete_lifecycle: has to be an object, not text."),
+            (None, "complete_lifecycle: must be an object, not nothing."),
+            ("t", "complete_lifecycle: must be an object, not text."),
             ({}, "complete_lifecycle: needs lifecycle_action_token."),
             (
                 {"lifecycle_action_token": 7},
-                "complete_lifecycle.lifecycle_action_token: has to be text, not a number.",
+                "complete_lifecycle.lifecycle_action_token: must be text, not a number.",
             ),
             (
                 {"lifecycle_action_token": "t", "zz": 1},

@@ -255,12 +255,12 @@ BODIES: list[tuple[str, object, str, str]] = [
     ),
     ("long tag", {"tags": "t" * 81}, "HTTPBadRequest", f'Invalid tag, "{"t" * 81}" is longer than 80 characters'),
     ("tag with a comma", {"tags": ["a,b"]}, "HTTPBadRequest", 'Invalid tag, "a,b" contains a comma'),
-    ("tags", {"tags": 5}, "HTTPBadRequest", "tags: has to be text or a list or null, not a number."),
-    ("a tag", {"tags": ["a", 5]}, "HTTPBadRequest", "tags[1]: has to be text, not a number."),
-    ("name", {"stack_name": 5}, "HTTPBadRequest", "stack_name: has to be text or null, not a number."),
-    ("template", {"template": []}, "HTTPBadRequest", "template: has to be an object or text or null, not a list."),
-    ("files", {"files": {"f": {}}}, "HTTPBadRequest", "files.f: has to be text, not an object."),
-    ("parameters", {"parameters": []}, "HTTPBadRequest", "parameters: has to be an object or null, not a list."),
+    ("tags", {"tags": 5}, "HTTPBadRequest", "tags: must be text or a list or null, not a number."),
+    ("a tag", {"tags": ["a", 5]}, "HTTPBadRequest", "tags[1]: must be text, not a number."),
+    ("name", {"stack_name": 5}, "HTTPBadRequest", "stack_name: must be text or null, not a number."),
+    ("template", {"template": []}, "HTTPBadRequest", "template: must be an object or text or null, not a list."),
+    ("files", {"files": {"f": {}}}, "HTTPBadRequest", "files.f: must be text, not an object."),
+    ("parameters", {"parameters": []}, "HTTPBadRequest", "parameters: must be an object or null, not a list."),
     ("environment", {"environment": True}, "HTTPBadRequest", None),
     ("environment section", {"environment": {"zz": {}}}, "HTTPBadRequest", None),
     ("environment text", {"environment": "a: ["}, "HTTPBadRequest", None),
@@ -277,7 +277,7 @@ BODIES: list[tuple[str, object, str, str]] = [
         "adopt id",
         {"adopt_stack_data": {"template": {}, "resources": {"g": {"resources": {"a": {"resource_id": 1}}}}}},
         "HTTPBadRequest",
-        "adopt_stack_data.resources.g.resources.a.resource_id: has to be text or null.",
+        "adopt_stack_data.resources.g.resources.a.resource_id: must be text or null.",
     ),
     ("adopt template", {"adopt_stack_data": {"template": {"a": 1}}}, "InvalidTemplateVersion", None),
     (
@@ -381,7 +381,7 @@ def test_a_surrogate_pair_is_a_character(refusing: Heat) -> None:
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "application/xml", "text/html"])
 def test_another_content_type(refusing: Heat, content_type: str) -> None:
     response = refusing.call("POST", "/stacks", {}, headers={"Content-Type": content_type}, code=400)
-    assert response.json["error"]["message"] == f"The body has to be application/json, not {content_type}."
+    assert response.json["error"]["message"] == f"The body must be application/json, not {content_type}."
 
 
 def test_the_limit_of_a_body(heat: Heat) -> None:

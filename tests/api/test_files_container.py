@@ -155,7 +155,7 @@ def make_link(container: Path) -> None:
     [
         (None, {"files_container": "d"}, "HTTPBadRequest", 'There is no container "d".'),
         (None, {"files_container": "../demo/c"}, "HTTPBadRequest", 'There is no container "../demo/c".'),
-        (None, {"files_container": 5}, "HTTPBadRequest", "files_container: has to be text or null, not a number."),
+        (None, {"files_container": 5}, "HTTPBadRequest", "files_container: must be text or null, not a number."),
         (remove, {}, "HTTPBadRequest", "Environment file more.yaml is not among the files of the request."),
         (make_large, {}, "RequestLimitExceeded", '"large" has more than 2000 bytes.'),
         (make_binary, {}, "HTTPBadRequest", '"image" cannot be used: it is no UTF-8 text (byte 0).'),

@@ -355,7 +355,7 @@ def new_suppressed(before: dict[str, list[Any]], after: dict[str, list[Any]]) ->
 
 
 def test_every_route_is_known(bench: Bench) -> None:
-    """A new route has to be put into one of the lists above before it can be merged."""
+    """A new route must be put into one of the lists above before it can be merged."""
     known = READS | REDIRECTS | NO_STACK | NODES | BRAKES | {route for route, _, _ in OPERATIONS.values()}
     found = {
         f"{method.method} {route.path}"

@@ -106,7 +106,7 @@ def test_a_stack_lists_its_tree_and_a_node_is_known_by_its_id(shared: Shared) ->
         ("?requester=mia", "Unknown requester mia"),
         ("?sort=args", "Unknown sort key args"),
         ("?limit=-1", "non-negative"),
-        ("?marker=x", "marker has to be the id of a node action"),
+        ("?marker=x", "marker must be the id of a node action"),
         ("?kind=", "kind has no value"),
     ],
 )
@@ -120,10 +120,10 @@ def test_what_cannot_be_asked_of_a_list_is_said(shared: Shared, query: str, text
         (None, "needs a JSON object"),
         ([], "needs a JSON object"),
         ({"kind": "script"}, "The body: needs node."),
-        ({"node": "a", "kind": 1}, "kind: has to be text"),
-        ({"node": "a", "kind": "script", "args": []}, "args: has to be an object or null"),
-        ({"node": "a", "kind": "script", "approval": "yes"}, "approval: has to be one of: required, granted"),
-        ({"node": "a", "kind": "script", "id": "x"}, "id: has to be a UUID, not x"),
+        ({"node": "a", "kind": 1}, "kind: must be text"),
+        ({"node": "a", "kind": "script", "args": []}, "args: must be an object or null"),
+        ({"node": "a", "kind": "script", "approval": "yes"}, "approval: must be one of: required, granted"),
+        ({"node": "a", "kind": "script", "id": "x"}, "id: must be a UUID, not x"),
         ({"node": "a", "kind": "script", "state": "DONE"}, "unknown key state"),
         ({"node": "a", "kind": "k" * 256}, "kind: may have at most 255 characters"),
         ({"node": "a", "kind": "reboot"}, "has no reboot; it has: script, test/loop, test/success"),
@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_for_is_said(shared: Shared, body: object, text: st
 def test_what_cannot_be_decided_is_said(shared: Shared) -> None:
     path = f"/node_actions/{shared.actions[2]['id']}"
     heat = shared.heat
-    assert "digest: has to be text or null" in heat.fault("POST", f"{path}/approve", {"digest": 1})[1]
+    assert "digest: must be text or null" in heat.fault("POST", f"{path}/approve", {"digest": 1})[1]
     assert "unknown key digest" in heat.fault("POST", f"{path}/cancel", {"digest": "x"})[1]
     kind, text = heat.fault("POST", f"{path}/reject", {"digest": "x"}, code=409)
     assert (kind, shared.actions[2]["digest"] in text) == ("NodeActionChanged", True)

@@ -191,7 +191,7 @@ class TestMark:
             ),
             (
                 {"mark_unhealthy": True, "resource_status_reason": 5},
-                "resource_status_reason: has to be text or null, not a number.",
+                "resource_status_reason: must be text or null, not a number.",
             ),
             (
                 [],

@@ -115,7 +115,7 @@ class OnCloud(Engine):
         self.before = self.holdings()
 
     def well(self, stack: StackRecord) -> StackRecord:
-        """The stack, which has to be complete."""
+        """The stack, which must be complete."""
         assert stack.status == "COMPLETE", self.why(stack)
         return stack
 
@@ -135,7 +135,7 @@ class OnCloud(Engine):
 
     @staticmethod
     def thing(answer: Json) -> dict[str, Any]:
-        """An answer that has to be an object."""
+        """An answer that must be an object."""
         assert isinstance(answer, dict)
         return answer
 

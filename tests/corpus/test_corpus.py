@@ -7,7 +7,7 @@
 - ``problems``: faults of the template itself, as ``line: message``; beside types that we lack, if there are some.
 - ``environment``: it is one, and a good one; ``no template``: it is neither, for this reason.
 
-The table is written anew by ``python tests/corpus/test_corpus.py``; each line that changes has to be looked at again.
+The table is written anew by ``python tests/corpus/test_corpus.py``; each line that changes must be looked at again.
 """
 
 import os

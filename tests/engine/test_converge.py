@@ -76,7 +76,7 @@ def test_what_cannot_be_changed_in_place_is_replaced(engine: Engine, cloud: Clou
 
 
 def test_what_is_already_as_the_new_template_wants_it(engine: Engine, cloud: Cloud) -> None:
-    """Somebody has made the change by hand, even one that needs a new object: only the row has to be told."""
+    """Somebody has made the change by hand, even one that needs a new object: only the row must be told."""
     stack = engine.create(template(a=cloud.resource("a", kind="x", value="1")))
     before = engine.ids(stack)
     cloud.put("a", kind="y", value="2")

@@ -93,7 +93,7 @@ class History:
         self.failed[name].add(member)
 
     def fall_ill(self, number: int) -> None:
-        """One fails, and the group shrinks: it has to be that one."""
+        """One fails, and the group shrinks: it must be that one."""
         self.mark("s", number)
         if number % 2:
             self.resize(-2)

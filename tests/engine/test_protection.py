@@ -406,7 +406,7 @@ def test_a_bad_rule_is_refused(engine: Engine) -> None:
 
 
 def test_a_rollback_that_would_replace_it_is_refused_before_its_first_step(engine: Engine) -> None:
-    """A failed change in place leaves an object that has to be made anew."""
+    """A failed change in place leaves an object that must be made anew."""
     stack = engine.create(template(a=thing("1")))
     protect(engine, stack, "a")
     before = engine.ids(stack)

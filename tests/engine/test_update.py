@@ -492,7 +492,7 @@ def test_properties_that_a_function_makes_as_a_whole(engine: Engine) -> None:
 
     stack = engine.put(stack, made("text"))
     assert state(stack.verb, stack.status) == "UPDATE_FAILED"
-    reason = "Resource UPDATE failed: StackValidationFailed: resources.b: The properties have to be a map, not str."
+    reason = "Resource UPDATE failed: StackValidationFailed: resources.b: The properties must be a map, not str."
     assert stack.status_reason == reason
 
     stack = engine.put(stack, made({"value": "2"}, "nothing"))

@@ -1,4 +1,4 @@
-"""What has to be true once everybody has come to rest, whatever has happened to them before."""
+"""What must be true once everybody has come to rest, whatever has happened to them before."""
 
 import time
 from collections import Counter
@@ -40,7 +40,7 @@ def stacks_of(store: Store) -> list[StackRecord]:
 def judge(store: Store, files: Path, accepted: Collection[str] = ()) -> None:
     """Every accepted action has ended exactly once, nothing made by a handler is orphaned or doubled, no hold is left.
 
-    `accepted` are the ids of actions that somebody was told of; they have to be there.
+    `accepted` are the ids of actions that somebody was told of; they must be there.
     """
     come_to_rest(store)
     stacks = stacks_of(store)

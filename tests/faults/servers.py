@@ -71,7 +71,7 @@ class Server(ABC):
         """What starts it."""
 
     def prepare(self) -> None:  # noqa: B027 - most need nothing
-        """What has to be done once, before the first start."""
+        """What must be done once, before the first start."""
 
     @property
     def data(self) -> Path:

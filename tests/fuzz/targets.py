@@ -76,7 +76,7 @@ def environment(data: bytes) -> None:
 
 
 def function(data: bytes) -> None:
-    """One value with functions in it, in every version; what it gives has to be data."""
+    """One value with functions in it, in every version; what it gives must be data."""
     try:
         source = load_mapping("value: " + data[:MAX_TEMPLATE_SIZE].decode(errors="surrogateescape"))
     except HeatliteError:

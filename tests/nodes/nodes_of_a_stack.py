@@ -82,7 +82,7 @@ class Site:
         return found.report
 
     def quiet(self) -> None:
-        """Until nobody is at it, and nobody has to be."""
+        """Until nobody is at it, and nobody must be."""
 
         def rests() -> bool:
             found = self.store.orchestrations.get(self.stack.id)

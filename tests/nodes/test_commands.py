@@ -82,8 +82,8 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
     ("line", "code", "text"),
     [
         ("run s a", 2, "Give a KIND, or a file with --script"),
-        ("run s a script --arg word", 2, "--arg word: has to be NAME=VALUE"),
-        ("run s a script --args [1]", 2, "--args has to be a JSON object"),
+        ("run s a script --arg word", 2, "--arg word: must be NAME=VALUE"),
+        ("run s a script --args [1]", 2, "--args must be a JSON object"),
         ("run s a script --args {", 2, "--args is not JSON"),
         ("run s a --script /nowhere", 1, "/nowhere: cannot be read"),
         ("run s nowhere script", 1, "The Node (nowhere) could not be found in stack s"),

@@ -221,7 +221,7 @@ def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: S
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.state(lost) == "CANCELLED")
     assert agent.has(lost) is None
-    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"], "the new machine has to register"
+    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"], "the new machine must register"
 
 
 def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> None:  # noqa: F811

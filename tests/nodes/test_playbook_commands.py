@@ -39,8 +39,8 @@ def test_they_are_kept(node: Here, file: Path, capsys: pytest.CaptureFixture[str
 def test_what_is_wrong_with_a_file(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD.replace("at_once: all", "at_once: 0").replace("nodes: {names: [b, a]}", "nodes: some"))
     wrong = [
-        f"{file}:3:17: error: Playbook not valid: stages[0].nodes: has to be one of: all. (line 3, column 17)",
-        f"{file}:4:29: error: Playbook not valid: stages[1].at_once: has to be at least 1. (line 4, column 29)",
+        f"{file}:3:17: error: Playbook not valid: stages[0].nodes: must be one of: all. (line 3, column 17)",
+        f"{file}:4:29: error: Playbook not valid: stages[1].at_once: must be at least 1. (line 4, column 29)",
     ]
     assert main(["validate", str(file)]) == 1
     assert capsys.readouterr().out.splitlines() == wrong

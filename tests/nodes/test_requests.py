@@ -204,7 +204,7 @@ class TestCreate:
 
 class TestApproval:
     def strict(self, site: Site) -> NodeRequests:
-        """Requests where somebody else has to approve."""
+        """Requests where somebody else must approve."""
         strict = Settings(database="", auth=Auth.TOKENS, node_approval_by_another=True)
         return NodeRequests(site.store, Clock(), strict, site.ledger)
 

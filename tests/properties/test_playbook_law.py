@@ -31,7 +31,7 @@ def test_a_run(data: st.DataObject) -> None:
     ends = data.draw(st.sampled_from([[S.DONE], [S.DONE, S.DONE, S.DONE, S.FAILED, S.LOST, S.CANCELLED]]))
     has_failed = False
     for _ in range(MAX_STEPS):
-        # What the run says is done, whether it has to be asked once or again.
+        # What the run says is done, whether it must be asked once or again.
         following = next_of(most, actions)
         turns, cancelled = {one.id for one in following.turns}, {one.id for one in following.cancelled}
         recalled = {one.id for one in following.recalled}

@@ -108,7 +108,7 @@ class Wanted:
         return Request(name="top", template=self.template(), files=FILES, disable_rollback=not rollback)
 
     def values(self) -> dict[str, str | None]:
-        """By path: what there has to be, and with which value. (The names of scaled members are chance.)"""
+        """By path: what there must be, and with which value. (The names of scaled members are chance.)"""
         out: dict[str, str | None] = {"plain": self.top, "g": None, "s": None, "up": None, "down": None}
         out |= {f"g.{number}": self.member for number in range(self.count)}
         if self.tree:

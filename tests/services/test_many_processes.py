@@ -216,7 +216,7 @@ def test_each_process_is_watched(machines: Machines) -> None:
 
 
 def lines(process: Process) -> list[dict[str, Any]]:
-    """A log, which has to be JSON."""
+    """A log, which must be JSON."""
     return [json.loads(line) for line in process.log.read_text().splitlines()]
 
 

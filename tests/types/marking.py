@@ -100,7 +100,7 @@ class Marks:
         self.stack = engine.settle(self.stack)
 
     def answer(self) -> None:
-        """Signal whatever waits for a signal, until nothing is under way. Time has to be held."""
+        """Signal whatever waits for a signal, until nothing is under way. Time must be held."""
         engine, told = self.engine, set()
         while engine.store.actions.live([self.stack.id]):
             if not engine.clock.at_rest():

@@ -99,7 +99,7 @@ Stands = Callable[[str], AbstractContextManager[Standing]]
 
 @pytest.fixture
 def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFactory) -> Stands:
-    """`stands(file)` → the stack of a template, which has to be as large afterwards."""
+    """`stands(file)` → the stack of a template, which must be as large afterwards."""
 
     @contextmanager
     def stands(file: str) -> Iterator[Standing]:

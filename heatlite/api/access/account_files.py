@@ -123,7 +123,7 @@ def _token(entry: object, place: str) -> TokenRecord:
             if rest:
                 raise BadSetting(f"{place}: unknown key {', '.join(map(str, rest))}.")
             if expires is not None and (not isinstance(expires, datetime) or expires.tzinfo is None):
-                raise BadSetting(f"{place}: `expires` has to be a time with a zone: 2027-01-31T12:00:00Z.")
+                raise BadSetting(f"{place}: `expires` must be a time with a zone: 2027-01-31T12:00:00Z.")
             return TokenRecord(sha256, user, _projects(projects, place), expires)
     raise BadSetting(f"{place} needs `sha256` (64 digits), `user` and `projects`.")
 

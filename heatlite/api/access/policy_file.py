@@ -59,7 +59,7 @@ def _parse(text: str, path: Path) -> Enforcer:
     except (ValueError, yaml.YAMLError) as error:
         raise BadSetting(f"{path}: not valid YAML: {error}.") from None
     if not isinstance(given, dict) or not all(isinstance(rule, str) for pair in given.items() for rule in pair):
-        raise BadSetting(f'{path}: each line has to be "rule": "check", both text.')
+        raise BadSetting(f'{path}: each line must be "rule": "check", both text.')
     table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in TABLE.items()}
     enforcer = Enforcer(ConfigOpts(), use_conf=False)
     enforcer.set_rules(Rules.from_dict({**COMMON, **table, **given}), use_conf=False)

@@ -31,7 +31,7 @@ def list_query(req: Request) -> ActionQuery:
     target = query.several(req, "target")
     for stack_id in target:
         if not UUID.fullmatch(stack_id):
-            raise HTTPBadRequest(f"target has to be the id of a stack, a UUID, not {stack_id}.")
+            raise HTTPBadRequest(f"target must be the id of a stack, a UUID, not {stack_id}.")
     limit = query.number(req, "limit")
     return ActionQuery(
         limit=MAX_PAGE if limit is None else min(limit, MAX_PAGE),

@@ -131,7 +131,7 @@ class NodeActions:
     def _marked(self, req: Request, marker: str) -> NodeActionRecord:
         found = self._store.node_actions.get(marker)
         if found is None or found.project != req.caller.project:
-            raise HTTPBadRequest(f"marker has to be the id of a node action of this project; {marker} is none.")
+            raise HTTPBadRequest(f"marker must be the id of a node action of this project; {marker} is none.")
         return found
 
     def _shown(self, req: Request, record: NodeActionRecord) -> JsonMap:
@@ -171,7 +171,7 @@ def _uuid(given: str) -> str:
     try:
         return str(UUID(given))
     except ValueError:
-        raise HTTPBadRequest(f"id: has to be a UUID, not {given[:80]}.") from None
+        raise HTTPBadRequest(f"id: must be a UUID, not {given[:80]}.") from None
 
 
 def _digest(req: Request) -> str | None:

@@ -144,13 +144,13 @@ def _args(arguments: argparse.Namespace) -> JsonMap:
         except ValueError as error:
             raise Misuse(f"--args is not JSON: {error}.") from None
         if not isinstance(given, dict):
-            raise Misuse("--args has to be a JSON object.")
+            raise Misuse("--args must be a JSON object.")
     out: JsonMap = {**given} if isinstance(given, dict) else {}
     single: JsonMap = {}
     for one in arguments.arg:
         name, equals, value = one.partition("=")
         if not equals:
-            raise Misuse(f"--arg {name}: has to be NAME=VALUE.")
+            raise Misuse(f"--arg {name}: must be NAME=VALUE.")
         single[name] = value
     if arguments.script is None:
         return {**out, **single}

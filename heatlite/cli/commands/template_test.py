@@ -244,7 +244,7 @@ class _Stage:
 
     def _there(self) -> Stack:
         if self._stack is None:
-            raise CommandError(f"{self._trial.path}: the first step has to create the stack")
+            raise CommandError(f"{self._trial.path}: the first step must create the stack")
         return self._stack
 
     def _settled(self) -> Stack | None:

@@ -327,7 +327,7 @@ class Preparation:
             nested = " and of those nested with it" if tree.children else ""
             raise RequestLimitExceeded(
                 message=f"the resources of the stack{nested} would come to more than {most} characters of JSON"
-                " (max_stack_data). Have less in them, or divide the stack."
+                " (max_stack_data). Reduce their values, or divide the stack."
             )
 
 

@@ -119,7 +119,7 @@ def endpoints(settings: Settings) -> dict[str, Endpoint]:
             fine = False
         if not fine or parts.username is not None or parts.query or parts.fragment:
             raise BadSetting(
-                f"regions: the address of {name} ({origin(url)}…) has to be one such as https://host:8004/v1/{PROJECT},"
+                f"regions: the address of {name} ({origin(url)}…) must be one such as https://host:8004/v1/{PROJECT},"
                 " without user, password and query. A token belongs into region_tokens."
             )
         found[name] = Endpoint(url.rstrip("/"), tokens.pop(name, None))

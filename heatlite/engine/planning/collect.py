@@ -129,7 +129,7 @@ def _section(name: str, value: object) -> JsonMap:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        what = "are not known yet" if value is UNKNOWN else f"have to be a map, not {type(value).__name__}"
+        what = "are not known yet" if value is UNKNOWN else f"must be a map, not {type(value).__name__}"
         raise StackValidationFailed(f"The {name} {what}.")
     return value
 

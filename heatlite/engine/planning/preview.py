@@ -316,7 +316,7 @@ class StackPreview:
         if self._size > self.resources.stack_data:
             raise RequestLimitExceeded(
                 message=f"the values of the resources come to more than {self.resources.stack_data} characters of JSON"
-                " (max_stack_data). Have less in them, or divide the stack."
+                " (max_stack_data). Reduce their values, or divide the stack."
             )
 
     def full(self, name: str) -> tuple[JsonMap, JsonMap]:

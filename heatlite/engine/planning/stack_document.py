@@ -141,13 +141,13 @@ def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
     for name, entry in _map(data, "resources", where).items():
         here = f"{where}.resources.{name}"
         if not isinstance(entry, dict):
-            raise HTTPBadRequest(f"{here}: has to be an object.")
+            raise HTTPBadRequest(f"{here}: must be an object.")
         if entry.get("resource_id") is None and isinstance(entry.get("template"), dict):
             # Heat puts the document of a nested stack in the place of its resource.
             entry = {**entry, "resource_id": entry.get("id"), "physical_name": entry.get("name")}
         for key in ("resource_id", "physical_name"):
             if not isinstance(entry.get(key), str | None):
-                raise HTTPBadRequest(f"{here}.{key}: has to be text or null.")
+                raise HTTPBadRequest(f"{here}.{key}: must be text or null.")
         _map(entry, "resource_data", here)
         resources[name] = {**entry, "resources": _resources(entry, here)} if "resources" in entry else entry
     return resources
@@ -158,5 +158,5 @@ def _map(data: Mapping[str, Json], key: str, where: str = "adopt_stack_data") ->
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise HTTPBadRequest(f"{where}.{key}: has to be an object or null.")
+        raise HTTPBadRequest(f"{where}.{key}: must be an object or null.")
     return value

@@ -75,7 +75,7 @@ class TreeBudget:
         if more > 0 and total > most:
             raise RequestLimitExceeded(
                 message=f"the resources of the stack{nested} would come to {total} characters of JSON, more than {most}"
-                " (max_stack_data). Have less in them, or divide the stack."
+                " (max_stack_data). Reduce their values, or divide the stack."
             )
 
     @property

@@ -117,7 +117,7 @@ def _drop_unstorable(call: HandlerCall) -> None:
     facts, row = call.resource.facts, call.row
     try:
         if facts.physical_id is not None and not isinstance(facts.physical_id, str):
-            raise TypeError(f"physical_id has to be text, not {type(facts.physical_id).__name__}")
+            raise TypeError(f"physical_id must be text, not {type(facts.physical_id).__name__}")
         (facts.physical_id or "").encode()
         for kept in (call.token, facts.data):
             if kept:

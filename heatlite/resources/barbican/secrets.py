@@ -29,7 +29,7 @@ class SecretProps(Schema):
         if self.payload is None and (self.payload_content_type or self.payload_content_encoding):
             return "payload_content_type and payload_content_encoding say what the payload is: give payload, too."
         if self.payload_content_type == "application/octet-stream" and self.payload_content_encoding is None:
-            return "A payload that is application/octet-stream has to be encoded: give payload_content_encoding."
+            return "A payload that is application/octet-stream must be encoded: give payload_content_encoding."
         return None
 
 

@@ -20,7 +20,7 @@ class QuotaProps(Schema):
 
     def fault(self) -> str | None:
         if all(getattr(self, name) is None for name in LIMITS):
-            return f"at least one of {', '.join(LIMITS)} has to be given"
+            return f"at least one of {', '.join(LIMITS)} must be given"
         return None
 
 

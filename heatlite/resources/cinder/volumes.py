@@ -19,7 +19,7 @@ OWN_METADATA = ("readonly", "attached_mode", "src_backup_id")
 
 
 WITHOUT_SERVERS = ("extend", "restore", "set_readonly")
-"""Update steps for which a volume has to be detached from its servers, as in Heat."""
+"""Update steps for which a volume must be detached from its servers, as in Heat."""
 
 
 class VolumeProps(Schema):

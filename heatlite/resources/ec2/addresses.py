@@ -103,9 +103,9 @@ class EIPAssociationProps(Schema):
 
     def fault(self) -> str | None:
         if (self.eip is None) is (self.allocation_id is None):
-            return "either EIP or AllocationId has to be given, and not both"
+            return "either EIP or AllocationId must be given, and not both"
         if self.instance_id is None and (self.eip is not None or self.network_interface_id is None):
-            return "InstanceId has to be given, or with AllocationId NetworkInterfaceId"
+            return "InstanceId must be given, or with AllocationId NetworkInterfaceId"
         return None
 
 

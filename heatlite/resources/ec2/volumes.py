@@ -18,7 +18,7 @@ class VolumeProps(Schema):
     tags: list[Tag] | None = prop(alias="Tags", immutable=True, api="", doc="Its metadata.")
 
     def fault(self) -> str | None:
-        return "Size or SnapshotId has to be given" if self.size is None and self.snapshot_id is None else None
+        return "Size or SnapshotId must be given" if self.size is None and self.snapshot_id is None else None
 
 
 class Volume(CinderVolume[VolumeProps], type="AWS::EC2::Volume"):

@@ -51,7 +51,7 @@ class RolesGiven(Schema):
     def fault(self) -> str | None:
         for given in self.roles or ():
             if (given.project is None) == (given.domain is None):
-                return f"The role {given.role} has to be given in a project or in a domain, and not in both."
+                return f"The role {given.role} must be given in a project or in a domain, and not in both."
         return None
 
 

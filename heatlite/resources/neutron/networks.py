@@ -134,7 +134,7 @@ class SubnetProps(ValueSpecs, Tagged):
 
     def fault(self) -> str | None:
         if self.cidr is None and self.subnetpool is None:
-            return "Either cidr or subnetpool has to be given"
+            return "Either cidr or subnetpool must be given"
         if self.cidr is not None and self.subnetpool is not None:
             return "Cannot use cidr and subnetpool at the same time"
         if self.cidr is not None and self.prefixlen is not None:
@@ -143,7 +143,7 @@ class SubnetProps(ValueSpecs, Tagged):
         if modes and self.ip_version == 4:
             return "ipv6_ra_mode and ipv6_address_mode are for IPv6"
         if len(modes) > 1:
-            return "ipv6_ra_mode and ipv6_address_mode have to be the same, where both are given"
+            return "ipv6_ra_mode and ipv6_address_mode must be the same, where both are given"
         if self.gateway_ip not in (*NO_GATEWAY, None) and not _is_address(self.gateway_ip):
             return f"gateway_ip: {self.gateway_ip} is no address"
         return None

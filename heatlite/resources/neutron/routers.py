@@ -92,7 +92,7 @@ class RouterInterfaceProps(Schema):
 
     def fault(self) -> str | None:
         if (self.subnet is None) == (self.port is None):
-            return "Either subnet or port has to be given, and not both"
+            return "Either subnet or port must be given, and not both"
         return None
 
 

@@ -46,7 +46,7 @@ def _one_of(values: Mapping[str, object]) -> str | None:
     given = [name for name, value in values.items() if value is not None]
     if len(given) == 1:
         return None
-    return f"Exactly one of {', '.join(values)} has to be given, not {' and '.join(given) or 'none of them'}"
+    return f"Exactly one of {', '.join(values)} must be given, not {' and '.join(given) or 'none of them'}"
 
 
 def fault(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> str | None:
@@ -79,7 +79,7 @@ def _fault_v2(disk: DiskV2) -> str | None:
     if len(named) > 1 or not named and disk.volume_size is None:
         return _one_of(given)
     if disk.image is not None and disk.volume_size is None:
-        return "volume_size has to be given with image: how large the volume is that is made"
+        return "volume_size must be given with image: how large the volume is that is made"
     return None
 
 

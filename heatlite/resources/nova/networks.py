@@ -61,7 +61,7 @@ def fault(nics: Sequence[Nic]) -> str | None:
     for nic in nics:
         given = {name: getattr(nic, name) for name in WHERE}
         if not any(given.values()):
-            return f"One of {', '.join(WHERE)} has to be given for each of the networks"
+            return f"One of {', '.join(WHERE)} must be given for each of the networks"
         if nic.allocate_network is not None and (nic.network or nic.port or nic.subnet):
             return "allocate_network cannot be given together with network, port or subnet"
         if nic.port is not None and nic.fixed_ip is not None:
@@ -72,7 +72,7 @@ def fault(nics: Sequence[Nic]) -> str | None:
 
 
 PATIENCE: Final = 120.0
-"""Seconds until another server has to have released a port."""
+"""Seconds until another server must have released a port."""
 PORT_KEYS: Final = ("network", "subnet", "port", "fixed_ip")
 """Properties of a network whose change needs another port."""
 
@@ -303,7 +303,7 @@ class Ports:
         """Return the ports that stay, by the number of their network.
 
         As in Heat, a network may be said in other words: then its port has what is said now. Networks said as before
-        come first. With `tagged` the tags have to be the same.
+        come first. With `tagged` the tags must be the same.
         """
         left, found = list(nics), dict[int, JsonMap]()
         for fits in (_same, self._serves):

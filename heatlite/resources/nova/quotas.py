@@ -43,7 +43,7 @@ class QuotaProps(Schema):
     def fault(self) -> str | None:
         limits = [name for name in self.fields if name != "project"]
         if all(getattr(self, name) is None for name in limits):
-            return f"at least one of {', '.join(limits)} has to be given"
+            return f"at least one of {', '.join(limits)} must be given"
         return None
 
 

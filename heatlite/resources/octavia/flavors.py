@@ -98,7 +98,7 @@ class QuotaProps(Schema):
     def fault(self) -> str | None:
         limits = [name for name in self.fields if name != "project"]
         if all(getattr(self, name) is None for name in limits):
-            return f"At least one of these has to be given: {', '.join(sorted(limits))}"
+            return f"At least one of these must be given: {', '.join(sorted(limits))}"
         return None
 
 

@@ -209,7 +209,7 @@ class Deployment(Signalled[DeploymentSchema]):
     def handle_create(self) -> Json:
         if self._server_wants() not in (None, "SOFTWARE_CONFIG"):
             raise StackValidationFailed(
-                f"The server {self.props.server} is no target for deployments: its user_data_format has to be"
+                f"The server {self.props.server} is no target for deployments: its user_data_format must be"
                 " SOFTWARE_CONFIG."
             )
         return self._begin("CREATE")

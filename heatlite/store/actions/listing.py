@@ -80,7 +80,7 @@ class ActionList:
         sql = f"SELECT {columns} FROM action WHERE project = ? AND id = ?"
         for keys in self._database.read(sql, (project, marker)):
             return keys
-        raise HTTPBadRequest(f"marker has to be the id of an action of this project: there is no {marker}.")
+        raise HTTPBadRequest(f"marker must be the id of an action of this project: there is no {marker}.")
 
     def _range(
         self, project: str, query: ActionQuery, conditions: Sequence[Condition], order: Order, first: str, limit: int

@@ -49,7 +49,7 @@ class GetParam(Function):
 
 
 def _early_name(call: Call, value: object, what: str) -> str:
-    """A resource's name, which has to be known before any resource is."""
+    """A resource's name, which must be known before any resource is."""
     try:
         name = resolve(value, NoResources())
     except (StackValidationFailed, InvalidTemplateReference, UserParameterMissing) as error:

@@ -127,7 +127,7 @@ class StrReplace(StrReplaceText):
 
 
 class StrReplaceStrict(StrReplace):
-    summary = "As str_replace; every name has to occur in the text."
+    summary = "As str_replace; every name must occur in the text."
     required = True
     __slots__ = ()
 

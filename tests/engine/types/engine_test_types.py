@@ -56,7 +56,7 @@ class Robust(Plain, type="Test::Robust"):
 
 
 class Choosy(Plain, type="Test::Choosy"):
-    """Only its update handler finds out that the object has to be replaced."""
+    """Only its update handler finds out that the object must be replaced."""
 
     def handle_update(self, change: Change) -> None:
         raise ReplaceResource

@@ -26,7 +26,7 @@ def made(cloudy: Cloudy, verb: str, **attributes: Any) -> Any:
 
 
 def wants(cloudy: Cloudy, stack: StackRecord, **after: object) -> dict[str, Any]:
-    """The volume after an update to these properties, which has to be in place."""
+    """The volume after an update to these properties, which must be in place."""
     before = cloudy.row(stack, "v").physical_id
     cloudy.changed(stack, {"v": volume(**after)})
     assert cloudy.row(stack, "v").physical_id == before

@@ -190,4 +190,4 @@ class TestVolume:
     def test_it_needs_a_size_or_a_backup(self, cloudy: Cloudy) -> None:
         cls = cloudy.components.types.get("AWS::EC2::Volume")
         (fault,) = cls.check_properties({"AvailabilityZone": "nova"})
-        assert fault.text == "Size or SnapshotId has to be given"
+        assert fault.text == "Size or SnapshotId must be given"

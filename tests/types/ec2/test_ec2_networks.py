@@ -115,8 +115,8 @@ def test_what_an_association_needs(cloudy: Cloudy) -> None:
     for given, text in (
         ({}, "either EIP or AllocationId"),
         ({"EIP": "1.2.3.4", "AllocationId": "a", "InstanceId": "i"}, "either EIP or AllocationId"),
-        ({"EIP": "1.2.3.4", "NetworkInterfaceId": "n"}, "InstanceId has to be given"),
-        ({"AllocationId": "a"}, "InstanceId has to be given"),
+        ({"EIP": "1.2.3.4", "NetworkInterfaceId": "n"}, "InstanceId must be given"),
+        ({"AllocationId": "a"}, "InstanceId must be given"),
     ):
         (fault,) = [fault for fault in cls.check_properties(given) if "could not be found" not in fault.text]
         assert text in fault.text

@@ -259,7 +259,7 @@ def test_rules_that_stay_are_left_alone(cloudy: Cloudy) -> None:
 @pytest.mark.parametrize(
     ("kind", "properties", "text"),
     [
-        ("Subnet", {"network": "public"}, "Either cidr or subnetpool has to be given"),
+        ("Subnet", {"network": "public"}, "Either cidr or subnetpool must be given"),
         ("Subnet", {"network": "public", "cidr": "10.0.0.0/8", "prefixlen": 9}, "cidr and prefixlen"),
         ("Subnet", {"network": "public", "cidr": "10.0.0.0/8", "ipv6_ra_mode": "slaac"}, "are for IPv6"),
         ("Subnet", {"network": "public", "cidr": "10.0.0.0/8", "gateway_ip": "x"}, "x is no address"),
@@ -270,7 +270,7 @@ def test_rules_that_stay_are_left_alone(cloudy: Cloudy) -> None:
         ("SecurityGroup", {"rules": [{"protocol": "smtp"}]}, "not an allowed value"),
         ("SubnetPool", {"prefixes": []}, "length (0) is out of range"),
         ("SubnetPool", {"prefixes": ["10.0.0.0/8"], "min_prefixlen": 9, "max_prefixlen": 8}, "must not be greater"),
-        ("Quota", {"project": "demo"}, "At least one of these has to be given"),
+        ("Quota", {"project": "demo"}, "At least one of these must be given"),
         ("RBACPolicy", {"object_type": "qos_policy", "object_id": "a", "target_tenant": "b",
                         "action": "access_as_external"}, "is for networks"),
     ],

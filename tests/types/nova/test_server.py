@@ -184,7 +184,7 @@ class TestCreate:
             ({"networks": [{"port": "x", "fixed_ip": "10.0.0.1"}]}, "fixed_ip cannot be given together with port"),
             ({"block_device_mapping": [{"device_name": "vdb"}]}, "Exactly one of volume_id, snapshot_id"),
             ({"block_device_mapping_v2": [{"volume_id": "x", "swap_size": 1}]}, "Exactly one of volume_id"),
-            ({"block_device_mapping_v2": [{"image": "x"}]}, "volume_size has to be given with image"),
+            ({"block_device_mapping_v2": [{"image": "x"}]}, "volume_size must be given with image"),
             ({"software_config_transport": "ZAQAR_MESSAGE"}, "needs"),
         ],
     )

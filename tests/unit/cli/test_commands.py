@@ -172,7 +172,7 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("ls --endpoint http://127.0.0.1:1/v1/p", 1, "heatlite: No server answers at http://127.0.0.1:1."),
         ("ls --endpoint nonsense://x", 1, "heatlite: 'nonsense://x' is not the address of a server"),
         ("ls --config absent.toml", 2, "heatlite: absent.toml: cannot be read: No such file or directory."),
-        ("serve --port -1", 2, "heatlite: --port: port has to be greater than 0, not -1."),
+        ("serve --port -1", 2, "heatlite: --port: port must be greater than 0, not -1."),
         ("serve --port 70000", 2, "heatlite: --port: a port is at most 65535, not 70000."),
         ("lock s --expires soon", 2, "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
         ("check s --at soon", 2, "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),

@@ -41,15 +41,15 @@ def test_folders_without_xdg_variables(monkeypatch: pytest.MonkeyPatch, tmp_path
     ("content", "message"),
     [
         ("prot = 1", r"there is no setting 'prot'; there are: .*port"),
-        ('port = "x"', r"port has to be a number, not 'x'"),
-        ("port = 1.5", r"port has to be a whole number, not 1\.5"),
-        ("port = true", r"port has to be a number, not True"),
-        ("threads = 0", r"threads has to be greater than 0, not 0"),
-        ("lease_seconds = nan", r"lease_seconds has to be greater than 0"),
-        ("port = -1", r"port has to be"),
+        ('port = "x"', r"port must be a number, not 'x'"),
+        ("port = 1.5", r"port must be a whole number, not 1\.5"),
+        ("port = true", r"port must be a number, not True"),
+        ("threads = 0", r"threads must be greater than 0, not 0"),
+        ("lease_seconds = nan", r"lease_seconds must be greater than 0"),
+        ("port = -1", r"port must be"),
         ("port = 65536", r"a port is at most 65535"),
-        ("host = 1", r"host has to be text, not 1"),
-        ("host = ['a']", r"host has to be text"),
+        ("host = 1", r"host must be text, not 1"),
+        ("host = ['a']", r"host must be text"),
         ("port = ", r"not valid TOML: "),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_list_is_one_in_the_file_and_has_commas_in_the_environment(tmp_path: P
     assert load(environ={"XDG_CONFIG_HOME": str(tmp_path)}).template_hosts == ()
     for wrong in ('"a.example"', "[1]", "{}"):
         path.write_text(f"template_hosts = {wrong}\n")
-        with pytest.raises(BadSetting, match="template_hosts has to be a list of texts"):
+        with pytest.raises(BadSetting, match="template_hosts must be a list of texts"):
             load(file=path, environ={})
 
 
@@ -83,12 +83,12 @@ def test_a_switch_is_true_or_false(tmp_path: Path) -> None:
     assert load(file=path, environ={"HEATLITE_OBSERVE_ON_UPDATE": "False"}).observe_on_update is False
     for wrong in ("1", '"yes"', "[]"):
         path.write_text(f"observe_on_update = {wrong}\n")
-        with pytest.raises(BadSetting, match="observe_on_update has to be true or false"):
+        with pytest.raises(BadSetting, match="observe_on_update must be true or false"):
             load(file=path, environ={})
 
 
 def test_a_bad_variable_is_named() -> None:
-    with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port has to be a number"):
+    with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port must be a number"):
         load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})
 
 
@@ -114,7 +114,7 @@ def test_some_limits_can_be_switched_off(tmp_path: Path) -> None:
     assert Settings(database="", max_resources_per_stack=-1).max_resources_per_stack > 10**9
     for wrong in ("max_stacks_per_tenant = -2", "max_nested_stack_depth = -1", "max_template_size = -1"):
         path.write_text(wrong)
-        with pytest.raises(BadSetting, match="has to be greater than 0"):
+        with pytest.raises(BadSetting, match="must be greater than 0"):
             load(file=path, environ={})
 
 
@@ -123,7 +123,7 @@ def test_the_form_of_the_log_is_one_of_two(tmp_path: Path) -> None:
     assert load(environ={"HEATLITE_LOG_FORMAT": "json", "XDG_CONFIG_HOME": "/nowhere"}).log_format == "json"
     for wrong in ('"xml"', "true", "1"):
         path.write_text(f"log_format = {wrong}\n")
-        with pytest.raises(BadSetting, match="log_format has to be text or json, not"):
+        with pytest.raises(BadSetting, match="log_format must be text or json, not"):
             load(file=path, environ={})
 
 

@@ -175,7 +175,7 @@ def test_the_corpus() -> None:
     if not CORPUS.is_dir():
         pytest.skip(f"there is no corpus of templates at {CORPUS}")
     checked = 0
-    wrong = "example-chef-template.yaml"  # a list where a map has to be; other types that it lacks hide that
+    wrong = "example-chef-template.yaml"  # a list where a map must be; other types that it lacks hide that
     for path in sorted((CORPUS / "heat-templates").rglob("*.yaml")):
         if path.name == wrong:
             continue

@@ -2133,7 +2133,7 @@ def test_a_marker_is_an_action_of_the_project(store: Store) -> None:
     put(store, ours := an_action(), theirs := an_action(project="other"))
     assert store.action_list.page("acme", ActionQuery(limit=9, marker=ours.id)) == []
     for marker in (theirs.id, "nope", ""):
-        with pytest.raises(HTTPBadRequest, match="marker has to be the id of an action of this project"):
+        with pytest.raises(HTTPBadRequest, match="marker must be the id of an action of this project"):
             store.action_list.page("acme", ActionQuery(limit=9, marker=marker))
 
 

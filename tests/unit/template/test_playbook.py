@@ -37,11 +37,11 @@ def test_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("2026-11-21", "2020-01-01", "node_playbook: has to be one of: 2026-11-21. (line 1,"),
+        ("2026-11-21", "2020-01-01", "node_playbook: must be one of: 2026-11-21. (line 1,"),
         ("description", "discription", "discription: unknown key discription; there are: node_playbook, description,"),
-        ("at_once: 2", "at_once: 0", "stages[1].at_once: has to be at least 1. (line 9,"),
-        ("at_once: 2", "at_once: some", "stages[1].at_once: has to be one of: all. (line 9,"),
-        ("nodes: all", "nodes: any", "stages[0].nodes: has to be one of: all. (line 5,"),
+        ("at_once: 2", "at_once: 0", "stages[1].at_once: must be at least 1. (line 9,"),
+        ("at_once: 2", "at_once: some", "stages[1].at_once: must be one of: all. (line 9,"),
+        ("nodes: all", "nodes: any", "stages[0].nodes: must be one of: all. (line 5,"),
         ("nodes: all\n", "nodes: {}\n", "stages[0].nodes: needs at least 1 entry. (line 5,"),
         ("[b, a]", "[b, b]", "stages[1].nodes.names: names something twice. (line 8,"),
         ("[b, a]", "[]", "stages[1].nodes.names: needs at least 1 entry. (line 8,"),

@@ -235,7 +235,7 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
         Reason.ALREADY_DONE,
     ),
     (
-        "a value that came later still has to be applied",
+        "a value that came later still must be applied",
         facts(is_done=True, properties=TEXT),
         Outcome.UPDATE,
         Reason.DEFINITION_CHANGED,

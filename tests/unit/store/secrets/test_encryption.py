@@ -106,7 +106,7 @@ def test_keys_come_from_file_and_environment_and_are_not_shown(tmp_path: Path) -
     assert load(file=file, environ={"HEATLITE_ENCRYPTION_KEYS": f"{NEW}, {OLD}"}).encryption_keys == (NEW, OLD)
     assert OLD not in repr(found)
     file.write_text(f'encryption_keys = "{OLD}"\n')
-    with pytest.raises(BadSetting, match=r"encryption_keys has to be a list of texts\.") as error:
+    with pytest.raises(BadSetting, match=r"encryption_keys must be a list of texts\.") as error:
         load(file=file, environ={})
     assert OLD not in str(error.value)
 
