@@ -40,7 +40,6 @@ from heatlite.store.records import (
 from heatlite.template.document import Definition
 
 NO_DESCRIPTION = "No description"
-NO_OUTPUT_DESCRIPTION = "No description given"
 
 
 # -- links ------------------------------------------------------------------------------------------
@@ -152,7 +151,7 @@ def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap
 def output_names(definition: Definition) -> list[JsonMap]:
     """Return the outputs without values."""
     return [
-        {"output_key": name, "description": output.description or NO_OUTPUT_DESCRIPTION}
+        {"output_key": name, "description": output.description}
         for name, output in definition.outputs.items()
     ]
 

@@ -459,7 +459,9 @@ class Definition:
             if condition_key and condition_key in written:
                 holds = self._decided(written[condition_key], (*path, condition_key), Phase.OUTPUTS)
             value = self._output(written[value_key], (*path, value_key)) if holds else None
-            self.outputs[name] = OutputDefinition(name, value, str(written.get(keys["description"]) or ""), holds)
+            description = written.get(keys["description"])
+            shown = "No description given" if description is None else str(description)
+            self.outputs[name] = OutputDefinition(name, value, shown, holds)
 
     def _output(self, value: object, path: Path) -> object:
         """Parse the value of an output.

@@ -97,7 +97,7 @@ def test_places_in_files(refusing: Heat) -> None:
     files = {"child.yaml": child, "broken.yaml": "a: [", "data.yaml": "{% no template %}"}
     found = all_problems(refusing, template=template(a={"type": "child.yaml"}, b={"type": "broken.yaml"}), files=files)
     assert places(found) == [
-        ("broken.yaml", 2, 1, "error", "HTTPBadRequest"),
+        ("broken.yaml", 2, 1, "error", "StackValidationFailed"),
         ("child.yaml", 3, 30, "warning", "YamlValue"),
         ("child.yaml", 5, 7, "error", "StackValidationFailed"),
     ]

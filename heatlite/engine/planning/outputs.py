@@ -222,7 +222,7 @@ class StackReader:
 
 
 def _output(output: OutputDefinition, values: Bounded) -> JsonMap:
-    shown: JsonMap = {"output_key": output.name, "description": output.description or "No description given"}
+    shown: JsonMap = {"output_key": output.name, "description": output.description}
     try:
         shown["output_value"] = without_unknown(values.resolved(output.value)) if output.condition else None
     except HeatliteError as error:

@@ -436,9 +436,10 @@ def test_outputs() -> None:
         outputs={
             "a": {"value": 1, "description": "d", "zz": "accepted"},
             "b": {"value": {"list_join": 5}, "condition": "c"},
-            "n": {"value": None},
+            "n": {"value": None, "description": ""},
         },
     ).outputs
+    assert [outputs[name].description for name in outputs] == ["d", "No description given", ""]
     assert (outputs["a"].value, outputs["a"].description, outputs["a"].condition) == (1, "d", True)
     assert (outputs["b"].value, outputs["b"].condition) == (None, False)
     assert list(outputs) == ["a", "b", "n"]
