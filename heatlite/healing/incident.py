@@ -246,6 +246,8 @@ class Situation:
     """Another object fills the slot, or the object was made again."""
     is_standing: bool = True
     """An alert stands."""
+    is_cleared: bool = False
+    """An operator has taken the mark back."""
     lost_mark: bool = False
     """The incident marked the row, and it is no longer CHECK_FAILED."""
     repair: Event | None = None
@@ -267,6 +269,8 @@ def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event
         return situation.repair
     if situation.is_replaced:
         return Event.REPLACED
+    if situation.is_cleared:
+        return Event.CLEARED
     can_write = not situation.clock_stands and not situation.is_busy
     if not situation.is_standing and (can_write or not incident.is_marked or state is SETTLING):
         return Event.RESOLVED

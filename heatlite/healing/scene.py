@@ -53,10 +53,12 @@ class Scene:
             return Situation(is_gone=not works or repair is not None or self.tree.is_going)
         episodes = self.observations.get(incident.id, ())
         row, is_busy = place.row, self.is_busy(place)
+        lost = incident.is_marked and not is_busy and _has_lost_mark(row)
         return Situation(
             is_replaced=not is_busy and _is_replaced(incident, row),
+            is_cleared=lost and row.moved_in is None,
             is_standing=not episodes or any(one.is_open and one.word is Word.FIRING for one in episodes),
-            lost_mark=incident.is_marked and _has_lost_mark(row),
+            lost_mark=lost,
             repair=repair,
             clock_stands=self.is_locked(place) or self.is_suspended(place),
             is_busy=is_busy,

@@ -81,7 +81,7 @@ class Healing:
             self.store.observations.save_many(ended)
             self.store.incidents.wake([incident_id], self.now)
 
-    def sweep(self, times: int = 4) -> None:
+    def sweep(self, times: int = 6) -> None:
         """Have the loop look, and let what it begins end."""
         for _ in range(times):
             self.loop.sweep()
@@ -565,3 +565,23 @@ def test_two_engines_begin_one_repair(healing: Healing) -> None:
             thread.join()
     healing.sweep()
     assert healing.updates() == 1
+
+
+def test_a_mark_that_is_taken_back_by_hand_closes_the_incident(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    healing.engine.mark(healing.group, "2", unhealthy=False)
+    healing.pass_(60)
+    assert healing.told(incident) == ("CLOSED", "cleared")
+    assert healing.states()["2"] == "CHECK_COMPLETE"
+    (episode,) = healing.engine.components.healing_operations.alerts(incident)
+    assert episode.muted_for == healing.incident(incident).physical_id
+
+
+def test_a_mark_stays_after_a_check_that_finds_the_object(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    healing.engine.check(healing.stack)
+    healing.pass_(60)
+    assert healing.told(incident) == ("MARKED", "mode_off")
+    assert healing.states()["2"] == "CHECK_FAILED"

@@ -166,6 +166,7 @@ SITUATIONS = [
     (MARKED, Situation(), 30_000.0, Event.EXPIRED),
     (MARKED, Situation(clock_stands=True), 30_000.0, None),
     (MARKED, Situation(lost_mark=True), 2.0, Event.MARK_LOST),
+    (MARKED, Situation(lost_mark=True, is_cleared=True, clock_stands=True), 2.0, Event.CLEARED),
     (MARKED, Situation(lost_mark=True, is_busy=True), 2.0, None),
     (REPAIRING, Situation(is_replaced=True, is_standing=False), 30_000.0, None),
     (REPAIRING, Situation(repair=Event.SUCCEEDED), 2.0, Event.SUCCEEDED),
