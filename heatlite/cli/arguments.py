@@ -134,10 +134,13 @@ def only(flag: str, metavar: str, which: str, **options: Any) -> Argument:
 CONFIG = argument("--config", type=Path, metavar="FILE", help="settings file (default: heatlite.toml of the user)")
 DATABASE = argument("--database", metavar="URL", help="database (default: SQLite in the user's data folder)")
 CLOUD = cloud("cloud for resources")
+CONTEXT = argument("--context", metavar="NAME", help="context of contexts.toml (HEATLITE_CONTEXT; `heatlite config`)")
 SERVER = (
+    CONTEXT,
     argument("--endpoint", metavar="URL", help="URL of the server (HEATLITE_ENDPOINT; default: on this machine)"),
     argument("--project", help="project (HEATLITE_PROJECT; default: default)"),
     argument("--username", metavar="NAME", help="user (HEATLITE_USERNAME, _PASSWORD; or HEATLITE_TOKEN)"),
+    argument("--cacert", metavar="FILE", help="authorities for https, PEM (HEATLITE_CACERT; default: the system's)"),
     CLOUD,  # without a server, the command does the work itself
 )
 

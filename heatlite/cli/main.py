@@ -41,6 +41,7 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "database": ("db", "keys", "fsck"),
         "users": ("user",),
         "openstack": ("env", "clouds"),
+        "configuration": ("config", "completion"),
     },
 }  # fmt: skip
 """Titles of the help → modules of `heatlite.cli.commands` → their commands.
@@ -124,6 +125,10 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
     docs/reference/exit-codes.md lists the codes.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if "_ARGCOMPLETE" in os.environ:
+        from heatlite.cli.completion import complete
+
+        complete(build_parser(), host)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parsed = parse(words or ["--help"])

@@ -1,13 +1,13 @@
 """Sessions with a server, and the interface to the rest of the program."""
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from heatlite.cli import contexts
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
@@ -104,23 +104,36 @@ class Session:
     embedded: bool
 
 
+FLAGS = ("database", "host", "port", "cloud", "simulation", "username")
+"""Flags that override settings."""
+
+
 def settings(arguments: argparse.Namespace) -> config.Settings:
-    """Read the settings, overridden by the flags of the command. Raises BadSetting."""
-    names = ("database", "host", "port", "cloud", "simulation", "username")
-    flags = {name: getattr(arguments, name, None) for name in names}
+    """Read the settings, overridden by the context and the flags of the command.
+
+    Warns of unknown variables. Raises BadSetting, Misuse.
+    """
+    contexts.warn_of_unknown_variables()
+    flags = {name: getattr(arguments, name, None) for name in FLAGS}
     file: Path | None = getattr(arguments, "config", None)
-    return config.load(flags, file)
+    return config.load(flags, file, contexts.environment(arguments))
 
 
 def endpoint(arguments: argparse.Namespace) -> str | None:
     """Return the server that the user has named, if any."""
-    named: str | None = arguments.endpoint or os.environ.get("HEATLITE_ENDPOINT")
+    named: str | None = arguments.endpoint or contexts.environment(arguments).get("HEATLITE_ENDPOINT")
     return named
 
 
 def project(arguments: argparse.Namespace) -> str | None:
     """Return the project that the user has named, if any."""
-    named: str | None = arguments.project or os.environ.get("HEATLITE_PROJECT")
+    named: str | None = arguments.project or contexts.environment(arguments).get("HEATLITE_PROJECT")
+    return named
+
+
+def authority(arguments: argparse.Namespace) -> str | None:
+    """Return the file with certificates of authorities that the user has named, if any."""
+    named: str | None = arguments.cacert or contexts.environment(arguments).get("HEATLITE_CACERT")
     return named
 
 
@@ -139,7 +152,7 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
     named = endpoint(arguments)
     if named is not None:
         url, prefix = split_endpoint(named, project(arguments))
-        transport: Transport = HTTPTransport(url, credentials(settings(arguments)))
+        transport: Transport = HTTPTransport(url, credentials(settings(arguments)), authority(arguments))
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
         transport = host.connect(settings(arguments), reads_only)

@@ -5,6 +5,7 @@ Both follow redirects with the same method and body, as Heat's clients do (a loo
 
 import io
 import json
+import os
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
@@ -21,6 +22,9 @@ from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
 
 if TYPE_CHECKING:
+    import ssl
+    from http.client import HTTPConnection
+
     from _typeshed.wsgi import WSGIApplication
 
 REDIRECTS = frozenset({301, 302, 307, 308})
@@ -95,10 +99,11 @@ def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
 class HTTPTransport(Transport):
     """HTTP. Each request has its own connection, since a server may close idle ones."""
 
-    def __init__(self, url: str, credentials: Mapping[str, str] = {}) -> None:
-        """`credentials` are the headers from `credentials`.
+    def __init__(self, url: str, credentials: Mapping[str, str] = {}, authority: str | None = None) -> None:
+        """`credentials` are the headers from `credentials`; `authority` is a file with certificates (PEM).
 
-        Raises CommandError for a wrong address.
+        Uses the proxy of the variables `http_proxy`, `https_proxy` and `no_proxy`, except for this machine.
+        Raises CommandError for a wrong address or file.
         """
         try:
             parts = urlsplit(url)
@@ -109,19 +114,29 @@ class HTTPTransport(Transport):
             raise CommandError(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
         import http.client  # a slow import that work in this process does not need
 
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.url = origin(url)
         self._errors = http.client.HTTPException
         self._credentials = credentials
-        self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
+        proxy = _proxy(parts.scheme, host)
+        self._tunnel = (host, port) if proxy is not None and parts.scheme == "https" else None
+        self._absolute = f"http://{parts.netloc.rpartition('@')[2]}" if proxy is not None and not self._tunnel else ""
+        where = (host, port) if proxy is None else proxy
+        self._connect: Callable[[], HTTPConnection]
+        if parts.scheme == "https":
+            context = _verification(authority)
+            self._connect = partial(http.client.HTTPSConnection, *where, timeout=TIMEOUT_SECONDS, context=context)
+        else:
+            self._connect = partial(http.client.HTTPConnection, *where, timeout=TIMEOUT_SECONDS)
 
     def close(self) -> None:
         """Do nothing: no connection is kept."""
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         connection = self._connect()
+        if self._tunnel is not None:
+            connection.set_tunnel(*self._tunnel)
         try:
-            connection.request(method, target, body or None, {**headers, **self._credentials})
+            connection.request(method, self._absolute + target, body or None, {**headers, **self._credentials})
             response = connection.getresponse()
             payload = response.read()
         except ConnectionRefusedError:
@@ -131,6 +146,31 @@ class HTTPTransport(Transport):
         finally:
             connection.close()
         return _decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
+
+
+def _verification(authority: str | None) -> "ssl.SSLContext":
+    """Return the check of certificates. Raises CommandError."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise CommandError(f"--cacert {authority}: no certificates can be read: {error.strerror or error}.") from None
+
+
+def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
+    """Return host and port of the proxy for a server, or None. Raises CommandError."""
+    if host in ("localhost", "127.0.0.1", "::1") or not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass  # a slow import
+
+    found = getproxies().get(scheme)
+    if not found or proxy_bypass(host):
+        return None
+    parts = urlsplit(found if "://" in found else f"http://{found}")
+    if parts.scheme != "http" or not parts.hostname:
+        raise CommandError(f"{scheme}_proxy: {origin(found)!r} is no proxy; an example is http://proxy:3128.")
+    return parts.hostname, parts.port
 
 
 def credentials(settings: Settings) -> dict[str, str]:

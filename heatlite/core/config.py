@@ -4,6 +4,7 @@ Later sources override earlier ones: the default here, `heatlite.toml`, ``HEATLI
 of the command line.
 """
 
+import difflib
 import logging
 import math
 import os
@@ -436,3 +437,42 @@ def load(
         if flag is not None:
             values[name] = _convert(name, kinds[name], flag, f"--{name.replace('_', '-')}")
     return Settings(**values)  # type: ignore[arg-type]  # each value has just been made the type of its field
+
+
+def origins(
+    flags: Mapping[str, str | int | float | None], file: Path | None, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the origin of each setting: flag, environment, the file, or default. Raises BadSetting."""
+    path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
+    in_file = _read_file(path) if file is not None or path.exists() else {}
+
+    def origin(name: str) -> str:
+        if flags.get(name) is not None:
+            return "flag"
+        if environ.get(f"HEATLITE_{name.upper()}"):
+            return "environment"
+        return str(path) if name in in_file else "default"
+
+    return {field.name: origin(field.name) for field in fields(Settings)}
+
+
+OTHER_VARIABLES = ("HEATLITE_ENDPOINT", "HEATLITE_PROJECT", "HEATLITE_CONTEXT", "HEATLITE_CACERT")
+"""Variables of the command line that are no settings of a server."""
+
+_FOREIGN = ("HEATLITE_TEST_", "HEATLITE_AGENT_", "HEATLITE_CORPUS", "HEATLITE_HEAT_SCHEMAS")
+"""Beginnings of variables of the tests and of the agent."""
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the ``HEATLITE_…`` variables that are no settings, each with a similar one or None."""
+    prefix = "HEATLITE_"
+    known = [field.name.upper() for field in fields(Settings)]
+    known += [name.removeprefix(prefix) for name in OTHER_VARIABLES]
+    tables = tuple(f"HEATLITE_{field.name.upper()}_" for field in fields(Settings) if field.type == Mapping[str, str])
+    out: dict[str, str | None] = {}
+    for variable in sorted(environ):
+        name = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and name not in known and not variable.startswith((*tables, *_FOREIGN)):
+            close = difflib.get_close_matches(name, known, 1)
+            out[variable] = prefix + close[0] if close else None
+    return out

@@ -1,0 +1,72 @@
+"""Commands on the configuration of heatlite itself: config, completion."""
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+
+from heatlite.cli import contexts
+from heatlite.cli.arguments import CONTEXT, LISTING, CommandGroup, argument
+from heatlite.cli.client import Object
+from heatlite.cli.errors import CommandError
+from heatlite.cli.output import render
+from heatlite.cli.session import FLAGS, Host, settings
+from heatlite.core import config
+
+COLUMNS = ("name", "value", "origin")
+CONTEXT_COLUMNS = ("name", "endpoint", "project", "username", "in_use")
+
+config_commands = CommandGroup("config", "settings and contexts in use")
+commands = CommandGroup(subgroups=[config_commands])
+
+
+@config_commands.command("show", "list the settings with their values and origins", CONTEXT, *LISTING, server=False)
+def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
+    """List the settings with their values and origins; secrets are not shown."""
+    chosen = settings(arguments)
+    flags = {name: getattr(arguments, name, None) for name in FLAGS}
+    file: Path | None = arguments.config
+    origins = config.origins(flags, file, contexts.environment(arguments))
+    found: list[Object] = []
+    for field in fields(chosen):
+        value = getattr(chosen, field.name)
+        shown = "(set)" if value and field.name in config.SECRET else str("" if value is None else value)
+        if field.name == "database":
+            shown = chosen.shown_database
+        found.append({"name": field.name, "value": shown, "origin": origins[field.name]})
+    render.listing(found, COLUMNS, arguments)
+    return 0
+
+
+@config_commands.command("contexts", "list the contexts: named servers", CONTEXT, *LISTING, server=False)
+def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
+    """List the contexts of the user."""
+    known = contexts.read()
+    used = contexts.chosen(arguments, known)
+    found = [
+        {
+            "name": name,
+            "endpoint": given.get("endpoint"),
+            "project": given.get("project"),
+            "username": given.get("username"),
+            "in_use": name == used,
+        }
+        for name, given in known.named.items()
+    ]
+    render.listing(found, CONTEXT_COLUMNS, arguments)
+    return 0
+
+
+@commands.command(
+    "completion",
+    "print the shell code that completes commands and names",
+    argument("shell", choices=("bash", "zsh", "fish")),
+    server=False,
+)
+def completion(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
+    """Print the code for a shell: ``eval "$(heatlite completion bash)"``."""
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise CommandError("Completion needs argcomplete: pip install 'heatlite[cli]'") from None
+    print(shellcode(["heatlite"], shell=arguments.shell))
+    return 0
