@@ -32,6 +32,7 @@ from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
 from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.engine.operations.export import Export
+from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
@@ -319,6 +320,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         repairs=repairs,
         healing=healing,
         healing_operations=HealingOperations(store, clock, healing),
+        groups=Groups(store, clock, settings, definitions, admission, reader, repairs),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reader),
         controls=ActionSignals(store, clock),

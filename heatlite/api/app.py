@@ -16,6 +16,7 @@ from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.events import Events
 from heatlite.api.handlers.locks import Lock
+from heatlite.api.handlers.member_actions import DEEP, MemberActions
 from heatlite.api.handlers.resources import Resource, Resources
 from heatlite.api.handlers.server import BuildInfo, Engines, HealthCheck, Metrics, Versions
 from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
@@ -167,6 +168,9 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     resource = Resource(finder, store, reading, components.health)
     routes.add(S + "/resources", Resources(finder, store, reading), GET="resource:index")
     routes.add(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
+    members = MemberActions(finder, components.groups)
+    routes.add(R + "/actions", members, POST="actions:action")
+    routes.add_sink(DEEP, members.by_path, "actions:action")
     routes.add(R + "/metadata", resource, "metadata", GET="resource:metadata")
     routes.add(R + "/signal", ResourceSignal(finder, reading, signals), POST=SIGNAL)
     routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)

@@ -275,7 +275,7 @@ def _object(value: Json) -> JsonMap:
 def checked(req: Request, schema: Draft202012Validator) -> JsonMap:
     """Return the body, an object that matches the schema. The schema needs no "type"."""
     body = _object(read(req))
-    _check(schema, body)
+    check(schema, body)
     return body
 
 
@@ -283,11 +283,11 @@ def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
     """Return the body, or an empty object without a body."""
     body = read(req)
     body = {} if body is None else _object(body)
-    _check(schema, body)
+    check(schema, body)
     return body
 
 
-def _check(schema: Draft202012Validator, value: object, start: str = "") -> None:
+def check(schema: Draft202012Validator, value: object, start: str = "") -> None:
     for error in schema.iter_errors(value):
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {explain(error)}")
@@ -330,7 +330,7 @@ def validate(req: Request) -> requests.Request:
 
 
 def _definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
-    _check(DEFINITION, body)
+    check(DEFINITION, body)
     sent = body.get("template") is not None or body.get("template_url") is not None
     if not sent and template == "required":
         raise HTTPBadRequest("No template specified")
@@ -400,7 +400,7 @@ def mark(req: Request) -> Mark:
     if unknown:
         raise HTTPBadRequest(f"Invalid keys in resource mark unhealthy {{{', '.join(map(repr, unknown))}}}")
     reason = body.get("resource_status_reason")
-    _check(REASON, reason, "resource_status_reason")
+    check(REASON, reason, "resource_status_reason")
     return Mark(query.truth("mark_unhealthy", body["mark_unhealthy"]), _as_text(reason) or None)
 
 
@@ -418,13 +418,13 @@ def action(req: Request) -> tuple[str, Json]:
 def snapshot(req: Request) -> str | None:
     """Return the name for a new snapshot, or None."""
     body = _object(read(req))
-    _check(NAME, body.get("name"), "name")
+    check(NAME, body.get("name"), "name")
     return _as_text(body.get("name"))
 
 
 def lock(value: Json) -> Lock:
     """Parse the value of `lock`. null and {} mean level `all`."""
-    _check(LOCK, value, "lock")
+    check(LOCK, value, "lock")
     given = _as_map(value)
     level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
     return Lock(level, _as_text(given.get("reason")), _as_moment("lock.expires_at", given.get("expires_at")))
@@ -447,7 +447,7 @@ def timing(name: str, value: Json) -> requests.Timing:
     null, "" and {} mean at once. Only a check can repeat.
     """
     value = None if value == "" else value
-    _check(REPEATED_TIMING if name == "check" else TIMING, value, name)
+    check(REPEATED_TIMING if name == "check" else TIMING, value, name)
     given = _as_map(value)
     interval, timeout = given.get("interval"), given.get("timeout")
     return requests.Timing(
@@ -468,14 +468,14 @@ def unlock(value: Json) -> None:
 def protection(name: str, value: Json) -> Protection:
     """Parse the value of `protect` and `unprotect`. null, "" and {} mean the stack."""
     value = None if value == "" else value
-    _check(PROTECTION, value, name)
+    check(PROTECTION, value, name)
     given = _as_map(value)
     return Protection(_as_text(given.get("resource")), _as_text(given.get("reason")))
 
 
 def lifecycle_token(value: Json) -> str:
     """Return the token in the value of `complete_lifecycle`."""
-    _check(LIFECYCLE, value, "complete_lifecycle")
+    check(LIFECYCLE, value, "complete_lifecycle")
     return str(_as_map(value)["lifecycle_action_token"])
 
 

@@ -7,6 +7,7 @@ from heatlite.core.clock import Clock
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.engine.operations.export import Export
+from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
@@ -46,6 +47,7 @@ class Components:
     repairs: Repairs
     healing: HealingLoop
     healing_operations: HealingOperations
+    groups: Groups
     offer: OfferedTypes
     signals: Signals
     controls: ActionSignals

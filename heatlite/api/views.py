@@ -15,7 +15,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, Mask
-from heatlite.core.status import Verb, state
+from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.records import (
@@ -407,6 +407,17 @@ def action_word(verb: Verb) -> str:
     return f"STACK_{verb}"
 
 
+def begun(record: ActionRecord) -> JsonMap:
+    """Return the answer to a request that has begun an action."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "action": record.word,
+        "target": record.stack_id,
+        "status": ActionStatus.READY,
+    }
+
+
 def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
     """Return an action with all visible fields.
 
@@ -416,7 +427,7 @@ def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
     return {
         "id": record.id,
         "name": record.name,
-        "action": action_word(record.verb),
+        "action": record.word,
         "target": record.stack_id,
         "cause": record.cause,
         "status": record.status,

@@ -27,6 +27,10 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
             "action-unlock", "lock-status", "rotate-keys",
         ),
     },
+    "Groups and members": {
+        "groups": ("group",),
+        "members": ("member",),
+    },
     "Templates": {
         "validate": ("validate",),
         "template_test": ("test",),

@@ -4,7 +4,8 @@
 both.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json, JsonMap
@@ -48,6 +49,30 @@ class PlaybookInputs:
     stages: tuple[PlaybookStage, ...]
 
 
+GROUP_KEYS = ("resize", "scale_out", "scale_in", "delete_members")
+"""Requests that change the members of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The request that an action on a group comes from.
+
+    Its key, or ``signal``, and its options with defaults.
+    """
+
+    key: str
+    options: JsonMap
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "Asked | None":
+        """Read the stored form."""
+        for key in (*GROUP_KEYS, "signal"):
+            options = stored.get(key)
+            if isinstance(options, dict):
+                return cls(key, options)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class ActionInputs:
     """The options of an action."""
@@ -71,6 +96,10 @@ class ActionInputs:
     playbook: PlaybookInputs | None = None
     heal: Selection | None = None
     """Of a restricted update: the resources that it repairs."""
+    asked: Asked | None = None
+    """Of a change of a group's members."""
+    checked: tuple[str, ...] = ()
+    """Of a check: names of the resources to check; (): all."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
@@ -97,6 +126,10 @@ class ActionInputs:
             stored["stages"] = [stage.to_json() for stage in self.playbook.stages]
         if self.heal is not None:
             stored["heal"] = self.heal.to_json()
+        if self.asked is not None:
+            stored[self.asked.key] = self.asked.options
+        if self.checked:
+            stored["checked"] = [*self.checked]
         return stored
 
     @classmethod
@@ -116,6 +149,8 @@ class ActionInputs:
             force=bool(stored.get("force")),
             playbook=_playbook(stored),
             heal=Selection.from_json(stored.get("heal")),
+            asked=Asked.from_json(stored),
+            checked=_texts(stored.get("checked")),
         )
 
 
@@ -164,6 +199,7 @@ class ActionOutputs:
     error: str | None = None
     checked: CheckTally | None = None
     playbook: PlaybookResult | None = None
+    members: "MembersResult | None" = None
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
@@ -178,6 +214,8 @@ class ActionOutputs:
             stored["checked"] = self.checked.to_json()
         if self.playbook is not None:
             stored |= self.playbook.to_json()
+        if self.members is not None:
+            stored |= self.members.to_json()
         return stored
 
     @classmethod
@@ -192,24 +230,83 @@ class ActionOutputs:
             _text(stored.get("error")),
             CheckTally.from_json(stored.get("checked")),
             _playbook_result(stored),
+            MembersResult.from_json(stored),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """The members that a change of a group creates or deletes."""
+    """The members that a change of a group creates or deletes, or a repair replaces."""
 
     names: tuple[str, ...]
+    criteria: str | None = None
+    grace_period: int | None = None
+    objects: Mapping[str, str | None] = field(default_factory=dict)
+    """Physical ids of deleted and replaced members, by name or path."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
-        return {"count": len(self.names), "candidates": [*self.names]}
+        stored: JsonMap = {"count": len(self.names), "candidates": [*self.names]}
+        if self.criteria is not None:
+            stored["criteria"] = self.criteria
+        if self.grace_period is not None:
+            stored["grace_period"] = self.grace_period
+        if self.objects:
+            stored["objects"] = {**self.objects}
+        return stored
 
     @classmethod
     def from_json(cls, stored: Json) -> "MemberChange | None":
         """Read the stored form; None for anything but an object."""
         names = stored.get("candidates") if isinstance(stored, dict) else None
-        return cls(tuple(str(name) for name in names)) if isinstance(names, list) else None
+        if not isinstance(stored, dict) or not isinstance(names, list):
+            return None
+        grace = stored.get("grace_period")
+        return cls(
+            _texts(names),
+            _text(stored.get("criteria")),
+            grace if isinstance(grace, int) else None,
+            _by_name(stored.get("objects")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MembersResult:
+    """The members that an action has added, removed and replaced."""
+
+    before: int | None = None
+    """The size before; None for a repair, which changes no size."""
+    after: int | None = None
+    added: Mapping[str, str | None] = field(default_factory=dict)
+    """Physical ids by name."""
+    removed: Mapping[str, str | None] = field(default_factory=dict)
+    replaced: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """Old and new physical ids by path."""
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        replaced: JsonMap = {path: [*ids] for path, ids in self.replaced.items()}
+        if self.before is None:
+            return {"replaced": replaced}
+        size: JsonMap = {"before": self.before, "after": self.after}
+        return {"size": size, "added": {**self.added}, "removed": {**self.removed}, "replaced": replaced}
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "MembersResult | None":
+        """Read the stored form; None if there is none."""
+        replaced, size = stored.get("replaced"), stored.get("size")
+        if not isinstance(replaced, dict):
+            return None
+        pairs = {path: ids for path, ids in replaced.items() if isinstance(ids, list) and len(ids) == 2}
+        counts = size if isinstance(size, dict) else {}
+        before, after = counts.get("before"), counts.get("after")
+        return cls(
+            before if isinstance(before, int) else None,
+            after if isinstance(after, int) else None,
+            _by_name(stored.get("added")),
+            _by_name(stored.get("removed")),
+            {path: (_text(old), _text(new)) for path, (old, new) in pairs.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +352,8 @@ class ActionData:
 
     creation: MemberChange | None = None
     deletion: MemberChange | None = None
+    replacement: MemberChange | None = None
+    """Of a repair: the paths of the selected resources."""
     rolled_back_after: Result | None = None
     """The result that the action's rollback followed."""
     stopping: StopRecord | None = None
@@ -269,6 +368,8 @@ class ActionData:
             stored["creation"] = self.creation.to_json()
         if self.deletion is not None:
             stored["deletion"] = self.deletion.to_json()
+        if self.replacement is not None:
+            stored["replacement"] = self.replacement.to_json()
         if self.rolled_back_after is not None:
             stored["rolled_back_after"] = self.rolled_back_after
         if self.stopping is not None:
@@ -286,6 +387,7 @@ class ActionData:
         return cls(
             MemberChange.from_json(stored.get("creation")),
             MemberChange.from_json(stored.get("deletion")),
+            MemberChange.from_json(stored.get("replacement")),
             Result(after) if isinstance(after, str) else None,
             StopRecord.from_json(stored.get("stopping")),
             CheckTally.from_json(stored.get("checked")),
@@ -294,6 +396,15 @@ class ActionData:
 
 def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _by_name(value: Json) -> dict[str, str | None]:
+    found = value if isinstance(value, dict) else {}
+    return {name: None if one is None else str(one) for name, one in found.items()}
 
 
 def _objects(value: Json) -> list[JsonMap]:

@@ -281,6 +281,12 @@ class ActionConflict(Conflict):
     retry_after = 5
 
 
+class ActionCooldown(Conflict):
+    """A group may not be scaled again yet."""
+
+    text = "Group {group} is in its cooldown for {seconds} s more, and was not scaled. Try again then."
+
+
 class PlanChanged(Conflict):
     """The plan is out of date: the update would now differ from it."""
 

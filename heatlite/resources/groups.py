@@ -8,6 +8,7 @@ from typing import cast
 from heatlite.core.errors import InvalidTemplateAttribute, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Member, Schema, StackResource, SupportStatus, prop
+from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
 from heatlite.resources.members import (
@@ -160,7 +161,9 @@ class ResourceGroupPolicy(Schema):
     )
 
 
-class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"):
+class ResourceGroup(
+    NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"
+):
     """A group of members that are alike except for their number.
 
     If the group shrinks, the members with the highest numbers are removed, unless removal_policies name others.
@@ -185,6 +188,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
 
     def child(self, number: int) -> ChildStack | None:
         if number == 0:
+            self.drop_outdated_size(self.asked_size())
             self.data["removed"] = self._removed()
             self.data["rolling"] = self._rolling()
         removed, rolling = self.data["removed"], self.data["rolling"]
@@ -227,7 +231,10 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         if self.keeps_members:
             return len(self.definitions)
         size: object = self.props.count
-        return self.limited(size) if isinstance(size, int) else len(self.definitions)
+        if not isinstance(size, int):
+            return len(self.definitions)
+        remembered = self.remembered_size(size)
+        return self.limited(size if remembered is None else remembered)
 
     def _definer(self) -> Callable[[str], JsonMap] | None:
         return _definer(self.facts.properties["resource_def"], self.props.index_var)
@@ -244,7 +251,45 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         def named(text: str) -> str | None:
             return references().get(text)
 
-        return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
+        removed = removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
+        return {**removed, **self._withdrawn()}
+
+    def _withdrawn(self) -> JsonMap:
+        """Return the names that operations have removed, which are never used again."""
+        stored = self.data.get("withdrawn")
+        return stored if isinstance(stored, dict) else {}
+
+    # -- operations ----------------------------------------------------------------------------------
+
+    def size_limits(self) -> SizeLimits:
+        return SizeLimits(0, self.facts.services.max_resources)
+
+    def asked_size(self) -> int | None:
+        return self.props.count
+
+    def leaving_order(self) -> list[str]:
+        """Return the members with the highest numbers first."""
+        return sorted(self.definitions, key=int, reverse=True)
+
+    def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
+        taken = {*self.definitions, *leaving, *self._removed()}
+        return numbered(count, taken)
+
+    def new_definition(self, name: str) -> Json:
+        define = self._definer()
+        assert define is not None
+        return define(name)
+
+    def having(self, names: Sequence[str]) -> ChildStack:
+        """Return the stack with these members. Names that an update would use again for others are kept out."""
+        present = self.definitions
+        removed = self._removed()
+        while (again := [name for name in numbered(len(names), removed) if name not in names]):
+            self.data["withdrawn"] = {**self._withdrawn(), **{name: name for name in again}}
+            removed = {**removed, **self._withdrawn()}
+        self.data["removed"] = removed
+        members = {name: present.get(name, None) or self.new_definition(name) for name in sorted(names, key=int)}
+        return ChildStack(template_of(members))
 
     def _rolling(self) -> JsonMap | None:
         """Return the parameters of `_batches` for a create or update in batches.

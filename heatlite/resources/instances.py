@@ -6,8 +6,9 @@ from typing import ClassVar, Final, cast
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Resource, Schema, SupportStatus, prop
+from heatlite.plugin.groups import SizeLimits
 from heatlite.plugin.resource import P_co
-from heatlite.resources.members import seconds_of, template_of, wanted_size
+from heatlite.resources.members import seconds_of, template_of
 from heatlite.resources.scaling import Rolling, ScalingGroup, size_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault, NestedTemplate
@@ -200,9 +201,13 @@ class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGro
         coerced, faults = cls.schema.examine(given)
         return None if faults else _one_server(coerced.get("Size"))
 
-    def wanted(self, present: int) -> int:
-        size: object = self.props.Size
-        return size if isinstance(size, int) else present
+    scaled_by_signals = False
+
+    def size_limits(self) -> SizeLimits:
+        return SizeLimits(0, self.facts.services.max_resources)
+
+    def asked_size(self) -> int | None:
+        return self.props.Size
 
 
 # -- AWS::AutoScaling::AutoScalingGroup --------------------------------------------------------------
@@ -267,10 +272,9 @@ class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::Auto
         zones = self.props.VPCZoneIdentifier
         return {"SubnetId": zones[0]} if zones else {}
 
-    def wanted(self, present: int) -> int:
-        props = self.props
-        return wanted_size(present, props.MinSize, props.MaxSize, props.DesiredCapacity)
+    def asked_size(self) -> int | None:
+        return self.props.DesiredCapacity
 
-    def limits(self) -> tuple[int, int, float]:
+    def size_limits(self) -> SizeLimits:
         props = self.props
-        return props.MinSize, props.MaxSize, props.Cooldown or 0
+        return SizeLimits(props.MinSize, props.MaxSize, props.Cooldown or 0)

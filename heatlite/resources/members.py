@@ -1,6 +1,5 @@
 """Members of groups: names, order of changes, batches and sizes. Pure functions."""
 
-import math
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from itertools import count, islice
 from typing import Final
 
 from heatlite.core.errors import RequestLimitExceeded
+from heatlite.core.group_sizes import within
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.plugin import Member
@@ -189,11 +189,6 @@ def changed(
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def within(size: int, low: int, high: int) -> int:
-    """Return the nearest size within the limits."""
-    return max(low, min(size, high))
-
-
 def wanted_size(present: int, low: object, high: object, desired: object) -> int:
     """Return the number of members after a create (`present` 0) or an update.
 
@@ -201,21 +196,6 @@ def wanted_size(present: int, low: object, high: object, desired: object) -> int
     """
     size = desired if isinstance(desired, int) else present
     return within(size, low if isinstance(low, int) else 0, high if isinstance(high, int) else size)
-
-
-def adjusted(current: int, adjustment: float, kind: str, least: int | None, low: int, high: int) -> int:
-    """Return the size of a group after an adjustment.
-
-    `kind` is change_in_capacity, exact_capacity or percent_change_in_capacity. Percentages are rounded towards 0, but
-    change the size by at least 1, or by `least`.
-    """
-    if kind == "exact_capacity":
-        return within(int(adjustment), low, high)
-    if kind == "change_in_capacity":
-        return within(current + int(adjustment), low, high)
-    exact = current * adjustment / 100
-    step = 0 if exact == 0 else max(1, math.floor(abs(exact)), least or 0)
-    return within(current + int(math.copysign(step, exact)), low, high)
 
 
 _DURATION: Final = re.compile(r"PT(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?")

@@ -8,13 +8,15 @@ from itertools import count
 from typing import cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
+from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
+from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
 from heatlite.resources.groups import Group, RollingUpdate
-from heatlite.resources.members import Batch, adjusted, batches, changed, oldest_first, template_of, wanted_size
+from heatlite.resources.members import Batch, batches, changed, oldest_first, template_of, wanted_size
 from heatlite.template.types import Fault, NestedTemplate
 
 
@@ -31,7 +33,7 @@ def _new_name() -> str:
     return short_id(new_id())
 
 
-class ScalingGroup(Group[P_co]):
+class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     """Base of the scaling groups.
 
     Members have random names, which they keep. Failed members are removed first, then the oldest.
@@ -41,9 +43,14 @@ class ScalingGroup(Group[P_co]):
     def definition(self) -> Json:
         """Return the definition of a new member; UNKNOWN or null if it is not known yet."""
 
-    @abstractmethod
     def wanted(self, present: int) -> int:
-        """Return the number of members after a create (`present` 0) or an update."""
+        """Return the number of members after a create (`present` 0) or an update.
+
+        An operation may have set it; it stays within the limits.
+        """
+        asked, limits = self.asked_size(), self.size_limits()
+        remembered = self.remembered_size(asked)
+        return wanted_size(present, limits.low, limits.high, asked if remembered is None else remembered)
 
     @abstractmethod
     def rolling(self, definition: Json) -> Rolling | None:
@@ -65,6 +72,7 @@ class ScalingGroup(Group[P_co]):
     def child(self, number: int) -> ChildStack | None:
         definition = self.definition()
         if number == 0:
+            self.drop_outdated_size(self.asked_size())
             rolling = self.rolling(definition) if self.definitions else None
             self.data["plan"] = self._planned(rolling)
         plan = cast(dict[str, Json], self.data["plan"])
@@ -107,37 +115,44 @@ class ScalingGroup(Group[P_co]):
         kept: JsonMap = {name: after[name] for name in old if name in after}
         return ChildStack(template_of(kept | after), pause=pause)
 
-    # -- signals -----------------------------------------------------------------------------------
+    # -- operations and signals --------------------------------------------------------------------
 
-    def limits(self) -> tuple[int, int, float]:
-        """Return the minimum and maximum number of members, and the cooldown in seconds.
+    scaled_by_signals = True
+    """False for a type that signals do not resize."""
 
-        Raises NoActionNeeded if signals do not resize the group.
-        """
-        raise NoActionNeeded
+    def leaving_order(self) -> list[str]:
+        """Return failed members first, then the oldest."""
+        nested = self.nested
+        return oldest_first(self.definitions, () if nested is None else nested.members)
+
+    def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
+        return [_new_name() for _ in range(count)]
+
+    def new_definition(self, name: str) -> Json:
+        return self.definition()
+
+    def having(self, names: Sequence[str]) -> ChildStack:
+        present = self.definitions
+        return ChildStack(template_of({name: present.get(name) or self.new_definition(name) for name in names}))
 
     def _cool_down(self) -> None:
         """Begin the cooldown after a create or update. It never shortens an earlier one."""
-        try:
-            cooldown = self.limits()[2]
-        except NoActionNeeded:
-            return
-        until = max(self.facts.now() + cooldown, cast(float, self.data.get("cooldown_until", 0)))
-        self.data["cooldown_until"] = until
-        self.data["cooldown_reason"] = f"ExactCapacity : {len(self.well())}"
+        if self.scaled_by_signals:
+            seconds = max(self.size_limits().cooldown, self.cooldown_left())
+            self.begin_cooldown(seconds, f"ExactCapacity : {len(self.well())}")
 
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
-        low, high, cooldown = self.limits()
+        if not self.scaled_by_signals:
+            raise NoActionNeeded
+        limits = self.size_limits()
         adjustment = cast(float, wanted["adjustment"])
         kind, least = str(wanted["kind"]), cast("int | None", wanted["least"])
         present = len(self.well())
-        size = adjusted(present, adjustment, kind, least, low, high)
-        now = self.facts.now()
-        if size == present or now < cast(float, self.data.get("cooldown_until", 0)):
+        size = within(adjusted(present, adjustment, kind, least), limits.low, limits.high)
+        if size == present or self.cooldown_left() > 0:
             raise NoActionNeeded
         own = wanted["cooldown"]
-        self.data["cooldown_until"] = now + (cooldown if own is None else cast(float, own))
-        self.data["cooldown_reason"] = f"{kind} : {adjustment:g}"
+        self.begin_cooldown(limits.cooldown if own is None else cast(float, own), f"{kind} : {adjustment:g}")
         return self._step(Batch(self.limited(size), 0), self.definition())
 
     def live_metadata(self) -> JsonMap:
@@ -232,9 +247,8 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
     def definition(self) -> Json:
         return self.facts.properties["resource"]
 
-    def wanted(self, present: int) -> int:
-        props = self.props
-        return wanted_size(present, props.min_size, props.max_size, props.desired_capacity)
+    def asked_size(self) -> int | None:
+        return self.props.desired_capacity
 
     def rolling(self, definition: Json) -> Rolling | None:
         """Update all members that differ, so that a retry continues a failed update."""
@@ -243,9 +257,9 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         given = self.props.rolling_updates
         return Rolling(given.max_batch_size, given.min_in_service, given.pause_time)
 
-    def limits(self) -> tuple[int, int, float]:
+    def size_limits(self) -> SizeLimits:
         props = self.props
-        return props.min_size, props.max_size, props.cooldown or 0
+        return SizeLimits(props.min_size, props.max_size, props.cooldown or 0)
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
         start, steps = steps_of(name, path)

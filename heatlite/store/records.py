@@ -288,7 +288,13 @@ class ActionRecord:
     @property
     def name(self) -> str:
         """Readable name, not unique: ``stack_update_1a2b3c4d``."""
-        return f"stack_{self.verb.lower()}_{self.stack_id[-8:]}"
+        return f"{self.word.lower()}_{self.stack_id[-8:]}"
+
+    @property
+    def word(self) -> str:
+        """Kind of the action as the API names it: ``STACK_UPDATE``, ``GROUP_SCALE_IN``."""
+        asked = self.inputs.asked
+        return f"STACK_{self.verb}" if asked is None or asked.key == "signal" else f"GROUP_{asked.key.upper()}"
 
     @property
     def was_claimed(self) -> bool:

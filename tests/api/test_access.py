@@ -485,7 +485,7 @@ def town(serve: Serve, tmp_path: Path) -> Town:
 OPEN |= {f"PUT {R}/node", f"POST {R}/node"}
 """These two are for whoever has a signature: tests/nodes/test_registration.py."""
 MEMBERS_READS = {"GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template"}
-LOOKS = {"POST " + P + "/stacks/preview", "POST " + S + "/actions"}
+LOOKS = {"POST " + P + "/stacks/preview", "POST " + S + "/actions", "POST " + R + "/actions"}
 """For readers; which action is another question."""
 ADMINS = {"GET " + P + "/services"}
 MACHINES = {
@@ -699,6 +699,7 @@ class Estate:
             f"POST {S}/snapshots": {"name": "n"},
             f"PATCH {R}": {"mark_unhealthy": True},
             f"POST {R}/signal": {},
+            f"POST {R}/actions": {"check": {}},
             f"POST {P}/validate": update,
             f"POST {P}/software_configs": {"name": "n", "inputs": [], "outputs": []},
             f"POST {P}/software_deployments": {"config_id": self.ids["config_id"], "server_id": "server-1"},

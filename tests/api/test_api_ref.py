@@ -396,6 +396,28 @@ def play_node_actions(play: Play, server: wiring.Embedded) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
+def wait_for_end(play: Play, answer: TestResponse) -> None:
+    """Wait until the action of an answer has ended."""
+    path = f"/actions/{answer.json['action']['id']}"
+    until("the action has ended", lambda: play.heat.get(path)["action"]["status"] == "SUCCEEDED")
+
+
+def play_groups(play: Play) -> None:
+    """A group of three, without a cooldown."""
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
+    made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 3, "resource_def": member}}
+    path = play.heat.create(template(g=made), name="group")
+    names = {"stack_name": "group", "stack_id": path.rpartition("/")[2], "resource_name": "g"}
+    for title in (
+        "Scale out group", "Replace group members", "Delete group members", "Resize group", "Scale in group",
+        "Check resource",
+    ):  # fmt: skip
+        wait_for_end(play, play(title, **names))
+    wait_for_end(play, play("Recover resource", **{**names, "resource_name": "g/1"}))
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
 def play_nodes(play: Play) -> None:
     """The agent has registered, and is away since."""
     path = play.heat.create(template(machine={"type": "OS::Heat::DeployedServer"}), name="nodes")
@@ -473,6 +495,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
     play_nodes(play)
     play_healing(play, server)
+    play_groups(play)
 
     play("Preview stack update")
     play("Preview stack patch")

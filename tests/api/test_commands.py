@@ -155,3 +155,32 @@ def test_new_keys_for_signed_urls(heat: Heat, capsys: pytest.CaptureFixture[str]
     assert signed_url() != before
     assert Here(heat)("rotate-keys no-such-stack") == 1
     assert "no-such-stack" in capsys.readouterr().err
+
+
+def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
+    made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 3, "resource_def": member}}
+    path, heatlite = heat.create(template(g=made)), Here(heat)
+
+    def size() -> int:
+        return len(heat.get(f"{path}/resources/g")["resource"]["attributes"]["refs"])
+
+    for line, expected in (
+        ("group resize s g 5", 5),
+        ("group resize s g -2", 3),
+        ("group resize s g +34%", 4),
+        ("group resize s g template", 3),
+        ("group scale-out s g --count 2", 5),
+        ("group scale-in s g --criteria youngest_first --grace-period 0s", 4),
+        ("group delete -y s g 1", 3),
+        ("group delete -y s g 2 --refill", 3),
+        ("group replace s g 0", 3),
+        ("member check s g", 3),
+        ("member recover s g/0", 3),
+    ):
+        assert heatlite(line) == 0, line
+        assert size() == expected, line
+    capsys.readouterr()
+    assert heatlite("group resize s g some") == 2
+    assert heatlite("group scale-in s g --count 99") == 1
+    assert "its limits are" in capsys.readouterr().err

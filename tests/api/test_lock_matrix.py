@@ -106,6 +106,8 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
     "delete_snapshot": ("DELETE " + S + "/snapshots/{snapshot_id}", "/snapshots/SNAPSHOT", None),
     "mark": ("PATCH " + R, "/resources/a", {"mark_unhealthy": True}),
     "signal": ("POST " + R + "/signal", "/resources/a/signal", {}),
+    "check_resource": ("POST " + R + "/actions", "/resources/a/actions", {"check": {}}),
+    "recover": ("POST " + R + "/actions", "/resources/a/actions", {"recover": {"operation": "RECREATE"}}),
     "drop": ("DELETE " + S + "/lock/suppressed/{suppressed_id}", "/lock/suppressed/1", None),
     "replay": ("POST " + S + "/lock/suppressed/{suppressed_id}/replay", "/lock/suppressed/1/replay", None),
     **{
@@ -140,6 +142,7 @@ CODES = {
 }  # fmt: skip
 
 SETTLED: dict[str, int | str] = {
+    "check_resource": 202, "recover": 202,
     "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     "snapshot": 200, "restore": 202, "delete_snapshot": 204,
@@ -152,6 +155,7 @@ SETTLED: dict[str, int | str] = {
     "drop": 204,
 }  # fmt: skip
 IN_PROGRESS = SETTLED | {
+    "check_resource": RUNNING, "recover": RUNNING,
     "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
     "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
@@ -161,19 +165,20 @@ LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
         "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot", "force",
-        "retry", "rotate_keys", "protect", "unprotect",
+        "retry", "rotate_keys", "protect", "unprotect", "check_resource", "recover",
     ),
     MAINTENANCE,
 )  # fmt: skip
+NO_UPDATES = dict.fromkeys(("put", "patch", "recover"), UNSUPPORTED)
 EXPECTED: dict[str, dict[str, int | str]] = {
     **{state(verb, status): SETTLED for verb, status in RESTING},
     **{f"{verb}_FAILED": SETTLED | {"retry": 200} for verb in ("CREATE", "UPDATE")},
     "UNLOCK_COMPLETE": SETTLED,
     "INIT_COMPLETE": SETTLED | {"lock": WRONG},
     "RESUME_COMPLETE": SETTLED | {"resume": NOTHING},
-    "SUSPEND_COMPLETE": SETTLED | {"put": UNSUPPORTED, "patch": UNSUPPORTED, "suspend": NOTHING},
-    "SUSPEND_FAILED": SETTLED | {"put": UNSUPPORTED, "patch": UNSUPPORTED},
-    "DELETE_FAILED": SETTLED | {"put": UNSUPPORTED, "patch": UNSUPPORTED},
+    "SUSPEND_COMPLETE": SETTLED | NO_UPDATES | {"suspend": NOTHING},
+    "SUSPEND_FAILED": SETTLED | NO_UPDATES,
+    "DELETE_FAILED": SETTLED | NO_UPDATES,
     "DELETE_COMPLETE": {
         **dict.fromkeys(OPERATIONS, GONE), "create": 201, "lock": WRONG, "unlock": WRONG,
     },
@@ -201,7 +206,7 @@ STARTS = {
     "put": Verb.UPDATE, "patch": Verb.UPDATE, "delete": Verb.DELETE, "check": Verb.CHECK, "lock": Verb.LOCK,
     "unlock": Verb.UNLOCK, "suspend": Verb.SUSPEND, "resume": Verb.RESUME, "abandon": Verb.DELETE,
     "snapshot": Verb.SNAPSHOT, "restore": Verb.RESTORE,
-    "force": Verb.DELETE,
+    "force": Verb.DELETE, "check_resource": Verb.CHECK, "recover": Verb.UPDATE,
 }  # fmt: skip
 """What an accepted operation makes of the stack."""
 
@@ -367,7 +372,7 @@ def test_every_route_is_known(bench: Bench) -> None:
 
 
 def test_every_action_is_known() -> None:
-    operations = {name for name, (route, _, _) in OPERATIONS.items() if route.endswith("/actions")}
+    operations = {name for name, (route, _, _) in OPERATIONS.items() if route == f"POST {S}/actions"}
     assert set(ACTIONS) == operations | ANSWERS
 
 
@@ -528,6 +533,13 @@ def tree(bench: Bench) -> Tree:
 
 IN_TREES = sorted({*OPERATIONS} - {"create", "drop"})
 """What has to do with the other stacks of a tree."""
+IN_LEAF = {
+    "mark": "/resources/x",
+    "signal": "/resources/x/signal",
+    "check_resource": "/resources/x/actions",
+    "recover": "/resources/x/actions",
+}
+"""Paths of operations on a resource of the innermost stack."""
 
 
 def said(answer: Any) -> int | str:
@@ -544,10 +556,9 @@ def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> 
     tree.put_into(root, name)
     leaf = tree.put_into(leaf, "LOCK_FAILED", locked=False)
     before = tree.bench.content()
-    answer = tree.ask(leaf, operation, ("/resources/x", {"mark_unhealthy": True}) if operation == "mark" else None)
+    below = IN_LEAF.get(operation)
+    answer = tree.ask(leaf, operation, None if below is None else (below, OPERATIONS[operation][2]))
     expected = {"signal": NO_SIGNAL, "lock": EXPECTED[name]["lock"]}.get(operation, MAINTENANCE)
-    if operation == "signal":
-        answer = tree.ask(leaf, operation, ("/resources/x/signal", {}))
     assert said(answer) == expected, answer.text
     if expected == MAINTENANCE:
         assert "Stack s is under maintenance" in answer.json["error"]["message"]
@@ -559,11 +570,13 @@ TOUCHING: dict[str, tuple[str, object]] = {
     "put": ("", {**around(v="new")}),
     "patch": ("", {"template": around(v="new")["template"], "files": around()["files"]}),
     "mark": ("/resources/n", {"mark_unhealthy": True}),
+    "recover": ("/resources/n/actions", {"recover": {"operation": "RECREATE"}}),
 }
 NOT_TOUCHING: dict[str, tuple[str, object]] = {
     "put": ("", {**around(a="new")}),
     "patch": ("", {}),
     "mark": ("/resources/a", {"mark_unhealthy": True}),
+    "recover": ("/resources/a/actions", {"recover": {"operation": "RECREATE"}}),
 }
 
 
@@ -579,8 +592,9 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     answer = tree.ask(root, operation, (TOUCHING if touching else NOT_TOUCHING).get(operation))
     # Beside what runs on the child there is nothing to be done at all. (What is replayed is a mark of `n`.)
     free = ("protect", "unprotect")  # what concerns the parent alone
-    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK, **dict.fromkeys(free, RUNNING)}
-    settled = {"put": 202, "patch": 202, "mark": 200}
+    held = dict.fromkeys((*free, "put", "patch", "recover"), RUNNING)
+    busy = {**held, "mark": BUSY_MARK, "replay": BUSY_MARK}
+    settled = {"put": 202, "patch": 202, "recover": 202, "mark": 200}
     may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
     expected = {
         **{one: EXPECTED[name][one] for one in IN_TREES},
@@ -609,7 +623,7 @@ def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, pa
     """Nobody changes a nested stack while its ancestor's action is there, not even by deleting it."""
     root, _, leaf = tree.plant()
     tree.put_into(root, name, status=ActionStatus.WAITING if parked else ActionStatus.RUNNING)
-    below = {"mark": "/resources/x", "signal": "/resources/x/signal"}.get(operation)
+    below = IN_LEAF.get(operation)
     for own in ("CREATE_COMPLETE", name):
         leaf = tree.put_into(leaf, own)
         before = tree.bench.content()

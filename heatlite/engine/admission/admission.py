@@ -29,7 +29,7 @@ from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, 
 from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
-from heatlite.engine.state.conflict_rules import DELETES, Operation, maintenance_refusal, refusal
+from heatlite.engine.state.conflict_rules import DELETES, GROUP_OPERATIONS, Operation, maintenance_refusal, refusal
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
@@ -40,7 +40,7 @@ audit = logging.getLogger("heatlite.audit")
 
 NO_OPTIONS = ActionInputs()
 
-CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY, Operation.HEAL}
+CHECKS_TYPES = DELETES | GROUP_OPERATIONS | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY, Operation.HEAL}
 """Operations that require permission for every resource type of the stack.
 
 Operations with a new definition check the types of that definition instead.
@@ -54,7 +54,7 @@ WAITS_FOR_NODE_ACTIONS = frozenset({
 })  # fmt: skip
 """Verbs that wait until running node actions of the tree have ended. DELETE does not wait."""
 
-USES_CLOUD = frozenset({
+USES_CLOUD = GROUP_OPERATIONS | frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
     Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL, Operation.HEAL,
 })  # fmt: skip

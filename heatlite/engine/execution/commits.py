@@ -8,6 +8,7 @@ from heatlite.core.action_payloads import ActionData, StopRecord
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
+from heatlite.engine.execution.members_result import members_result
 from heatlite.engine.execution.termination import outputs, suspend_derived
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.unit_of_work import UnitOfWork, Writes
@@ -184,5 +185,6 @@ class Commits:
                 self._breakpoints.forget()
                 reason = reason if stack is None else stack.status_reason
                 checked = self._transitions.operations.tally if action.verb is Verb.CHECK else None
-                ended = outputs(ends, reason, stack, checked)
+                members = members_result(store, action, [*self._unit_of_work.rows.values()])
+                ended = outputs(ends, reason, stack, checked, members)
                 store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

@@ -218,7 +218,9 @@ class Execution:
             case Verb.DELETE:
                 yield from self._delete()
             case Verb.CHECK:
-                yield from self._walk_last(planner.plan_check(self._undone()), operations.begin_check)
+                names = self.action.inputs.checked
+                rows = [row for row in self._undone() if not names or row.name in names]
+                yield from self._walk_last(planner.plan_check(rows), operations.begin_check)
             case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
                 self._delete_snapshot(self.action.inputs.deleted_snapshot)
             case Verb.SNAPSHOT:

@@ -7,7 +7,7 @@ action.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
@@ -139,7 +139,11 @@ class Termination:
 
 
 def outputs(
-    result: Result, reason: str, stack: StackRecord | None = None, checked: CheckTally | None = None
+    result: Result,
+    reason: str,
+    stack: StackRecord | None = None,
+    checked: CheckTally | None = None,
+    members: MembersResult | None = None,
 ) -> ActionOutputs:
     """Return the outputs of an ended action.
 
@@ -150,6 +154,7 @@ def outputs(
         None if stack is None else f"{stack.verb}_{stack.status}",
         None if result is Result.OK else reason,
         checked,
+        members=members,
     )
 
 

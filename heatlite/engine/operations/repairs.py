@@ -3,14 +3,16 @@
 They change nothing else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     DeletionProtected,
     InvalidStackState,
+    NotSupported,
     PlanChanged,
     Problem,
     RepairSpreads,
@@ -42,15 +44,19 @@ class RepairPlan:
 
     shown: ShownPlan
     spreads: tuple[str, ...]
-    """Paths of resources that would be made, replaced or deleted, and are not selected."""
+    """Paths of other resources that would be made, replaced or deleted."""
     refused: tuple[Problem, ...]
     """Reasons why a step must fail: the environment restricts it, or it is impossible."""
     protected: tuple[str, ...]
     """Explanations of protected objects that would go."""
     touched: frozenset[str]
     """Ids of the stacks in which anything changes."""
+    replaced: frozenset[str]
+    """Physical ids of the objects that go; a nested stack takes along those within it."""
     unable: tuple[str, ...]
     """Paths of selected resources whose type cannot do the step."""
+    objects: Mapping[str, str | None]
+    """Physical ids of the selected resources, by path."""
 
 
 class Repairs:
@@ -97,6 +103,9 @@ class Repairs:
             after = self._begun(stack)
             plan = self._plan(after, selection)
             self._spare_locked(stack, plan)
+            if plan.unable:
+                steps = ", ".join(f"{path} ({selection.steps[path]})" for path in plan.unable)
+                raise NotSupported(f"The type has no such step: {steps}. Replace the resource instead.")
             if plan.protected:
                 raise DeletionProtected(f"Stack {stack.name} is left as it is: {' '.join(plan.protected)}")
             if plan.refused:
@@ -109,7 +118,8 @@ class Repairs:
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, self._clock.now())])
             inputs = ActionInputs(heal=selection)
-            action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause)
+            data = ActionData(replacement=MemberChange(tuple(selection.steps), objects=plan.objects))
+            action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause, data=data)
             self._admission.enqueue_action(context, action)
         return action
 
@@ -141,13 +151,22 @@ class Repairs:
             refused=tuple(refused),
             protected=tuple(preview.protected()),
             touched=frozenset(item.stack.id for item in items),
+            replaced=frozenset(item.row.physical_id or "" for item in items if item.outcome in SPREADS),
             unable=tuple(path for path, step in selection.steps.items() if not _can(found[path], step)),
+            objects={path: found[path].row.physical_id for path in selection.steps},
         )
 
     def _spare_locked(self, stack: StackRecord, plan: RepairPlan) -> None:
         """Raise StackLocked if the repair would touch a locked nested stack."""
-        for nested in self._store.stacks.descendants(stack):
-            if nested.lock is not None and nested.id in plan.touched:
+        below = {nested.id: nested for nested in self._store.stacks.descendants(stack)}
+        for nested in below.values():
+            if nested.lock is None:
+                continue
+            lineage, at = [nested.id], nested
+            while at.parent_id in below:
+                at = below[at.parent_id]
+                lineage.append(at.id)
+            if nested.id in plan.touched or not plan.replaced.isdisjoint(lineage):
                 raise locked_error(Operation.HEAL, nested)
 
 

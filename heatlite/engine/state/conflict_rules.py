@@ -46,9 +46,19 @@ class Operation(StrEnum):
     UNLOCK = "unlock"
     PLAYBOOK = "playbook"
     HEAL = "heal"
+    RESIZE = "resize"
+    SCALE_OUT = "scale_out"
+    SCALE_IN = "scale_in"
+    DELETE_MEMBERS = "delete_members"
     PROTECT = "protect"
     UNPROTECT = "unprotect"
 
+
+GROUP_OPERATIONS = frozenset({
+    Operation.RESIZE, Operation.SCALE_OUT, Operation.SCALE_IN, Operation.DELETE_MEMBERS,
+})  # fmt: skip
+"""Operations that change the members of a group: updates of its nested stack."""
+UPDATES = GROUP_OPERATIONS | {Operation.UPDATE, Operation.HEAL}
 
 DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 
@@ -188,7 +198,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         if verb is Verb.RESTORE:
             text += " To go on with a restore, restore the snapshot again, or update the stack."
         return InvalidStackState(text)
-    if operation in (Operation.UPDATE, Operation.HEAL) and verb in (Verb.SUSPEND, Verb.DELETE):
+    if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None
 

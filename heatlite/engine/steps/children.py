@@ -152,7 +152,12 @@ class Children:
         return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
 
     def resize(
-        self, row: ResourceRecord, resource: Resource[Schema], definition: Definition, child: ChildStack
+        self,
+        row: ResourceRecord,
+        resource: Resource[Schema],
+        definition: Definition,
+        child: ChildStack,
+        data: ActionData | None = None,
     ) -> Order:
         """Return the order by which a signal resizes a nested stack.
 
@@ -161,7 +166,7 @@ class Children:
         view = self._resources.nested(row.physical_id)
         assert view is not None
         stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
-        action = replace(self._action, data=self._membership(view.stack, bound))
+        action = replace(self._action, data=data or self._membership(view.stack, bound))
         return Order(stack, action, False, template, bound, size=size)
 
     def _membership(self, before: StackRecord, after: Definition) -> ActionData:

@@ -1,0 +1,81 @@
+"""POST S/resources/{path}/actions: operations on groups, members and resources."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TypeAlias
+
+import falcon
+from falcon import Response
+
+from heatlite.api import bodies, group_bodies, views
+from heatlite.api.handlers.common import StackFinder
+from heatlite.api.request import Request
+from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json
+from heatlite.engine.operations.groups import Groups
+from heatlite.store.records import ActionRecord, StackRecord
+
+DEEP = (
+    r"/v1/(?P<project>[^/]+)/stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)"
+    r"/resources/(?P<path>[^/]+(?:/[^/]+)+)/actions$"
+)
+"""A path below nested stacks; its slashes prevent an ordinary route."""
+
+
+class MemberActions:
+    """S/resources/{path}/actions."""
+
+    def __init__(self, finder: StackFinder, groups: Groups) -> None:
+        self._finder = finder
+        self._groups = groups
+
+    def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """Start the named action on a resource of the stack."""
+        self._start(req, resp, stack_name, stack_id, resource_name)
+
+    def by_path(self, req: Request, resp: Response, **parts: str) -> None:
+        """Start the named action on a resource below the stack.
+
+        `parts` are the groups of `DEEP`.
+        """
+        if req.method != "POST":
+            raise falcon.HTTPMethodNotAllowed(["POST"])
+        self._start(req, resp, parts["stack_name"], parts["stack_id"], parts["path"])
+
+    def _start(self, req: Request, resp: Response, stack_name: str, stack_id: str, path: str) -> None:
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        key, value = bodies.action(req)
+        if key not in ACTIONS:
+            raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
+        req.require(f"actions:{key}")
+        owner, row = self._groups.find(stack, path.split("/"))
+        action = ACTIONS[key](self._groups, req.caller, owner, row.name, value)
+        resp.status = HTTPStatus.ACCEPTED
+        resp.media = {"action": views.begun(action)}
+
+
+Start: TypeAlias = Callable[[Groups, Context, StackRecord, str, Json], ActionRecord]
+
+
+def _check(to: Groups, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
+    group_bodies.check_members(value)
+    return to.check(caller, stack, name)
+
+
+ACTIONS: dict[str, Start] = {
+    "resize": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.resize(value)),
+    "scale_out": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.scale_out(value)),
+    "scale_in": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.scale_in(value)),
+    "delete_members": lambda to, caller, stack, name, value: to.change(
+        caller, stack, name, group_bodies.delete_members(value)
+    ),
+    "replace_members": lambda to, caller, stack, name, value: to.replace_members(
+        caller, stack, name, group_bodies.replace_members(value)
+    ),
+    "recover": lambda to, caller, stack, name, value: to.recover(
+        caller, stack, name, group_bodies.recover(value), {"recover": value}
+    ),
+    "check": _check,
+}
+"""Actions by the key of the body."""

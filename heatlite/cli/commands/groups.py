@@ -1,0 +1,151 @@
+"""Commands on the members of groups."""
+
+import argparse
+
+from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
+from heatlite.cli.client import Client, an_object, part, text
+from heatlite.cli.commands.actions import ENDED, find, follow, line
+from heatlite.cli.errors import Misuse
+from heatlite.cli.questions import agree
+from heatlite.cli.session import Host, connect
+from heatlite.core.json import JsonMap
+
+CRITERIA = ("OLDEST_FIRST", "YOUNGEST_FIRST", "RANDOM", "OLDEST_PROFILE_FIRST")
+SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def span(given: str) -> int:
+    """Read a time span in seconds: ``30``, ``30s``, ``10m``, ``2h``, ``1d``.
+
+    Raises ArgumentTypeError.
+    """
+    digits, unit = (given[:-1], given[-1]) if given and given[-1] in SPANS else (given, "s")
+    if not digits.isdecimal():
+        raise argparse.ArgumentTypeError(f"{given!r} is no time span such as 30s, 10m, 2h or 1d")
+    return int(digits) * SPANS[unit]
+
+
+GROUP = argument("group", metavar="GROUP", help="name of the group, or path to it: web/inner")
+MEMBERS = argument("members", metavar="MEMBER", nargs="+", help="name or physical id (repeatable)")
+COUNT = argument("--count", type=int, default=1, metavar="NUMBER", help="number of members (default: 1)")
+CUT = argument("--best-effort", action="store_true", help="stop at the limit instead of refusing")
+ANYWAY = argument("--ignore-cooldown", action="store_true", help="scale even in the cooldown")
+GRACE = argument("--grace-period", type=span, default=0, metavar="SPAN", help="time before the deletion: 30s, 10m")
+WAITS = argument("--no-wait", action="store_true", help="return at once; needs a running server")
+
+commands = CommandGroup("group", "resize groups, and replace or delete their members")
+
+
+def start(arguments: argparse.Namespace, host: Host, path: str, body: JsonMap) -> int:
+    """Start an operation on a resource and wait for its action.
+
+    Returns 1 unless it SUCCEEDED.
+    """
+    with connect(arguments, host) as session:
+        action_id = begin(session.client, arguments.stack, path, body)
+        if arguments.no_wait:
+            return 0
+        last = follow(
+            session,
+            lambda: find(session.client, action_id),
+            lambda action: (text(action.get("status")), line(action)),
+            ENDED,
+            None,
+            ("The action continues", f"heatlite action wait {action_id}"),
+        )
+    return 0 if last == "SUCCEEDED" else 1
+
+
+def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
+    """Start an operation on a resource. Returns the id of its action."""
+    below = "/".join(map(part, path.split("/")))
+    answer = client.request("POST", f"{client.find(stack).path}/resources/{below}/actions", body)
+    return text(an_object(answer, "action").get("id"))
+
+
+@commands.command(
+    "resize",
+    "set the number of members",
+    STACK,
+    GROUP,
+    argument("size", metavar="SIZE", help="4: this number; +2, -1: so many more or less; +50%%, -10%%; template"),
+    argument("--min-step", type=int, metavar="NUMBER", help="smallest change by a percentage"),
+    CUT,
+    WAITS,
+)
+def resize(arguments: argparse.Namespace, host: Host) -> int:
+    """Resize a group; ``template`` returns to the size that the template asks for."""
+    if arguments.size == "template":
+        return start(arguments, host, arguments.group, {"resize": {"follow_template": True}})
+    kind = "CHANGE_IN_CAPACITY" if arguments.size[0] in "+-" else "EXACT_CAPACITY"
+    digits = arguments.size
+    if digits.endswith("%"):
+        kind, digits = "CHANGE_IN_PERCENTAGE", digits[:-1]
+    try:
+        number = float(digits)
+    except ValueError:
+        raise Misuse(f"{arguments.size!r} is no size: 4, +2, -1, +50%, -10% or template.") from None
+    options: JsonMap = {"adjustment_type": kind, "number": number, "strict": not arguments.best_effort}
+    if arguments.min_step is not None:
+        options["min_step"] = arguments.min_step
+    return start(arguments, host, arguments.group, {"resize": options})
+
+
+@commands.command("scale-out", "add members", STACK, GROUP, COUNT, CUT, ANYWAY, WAITS)
+def scale_out(arguments: argparse.Namespace, host: Host) -> int:
+    """Add members to a group."""
+    return start(arguments, host, arguments.group, {"scale_out": _scaling(arguments)})
+
+
+@commands.command(
+    "scale-in",
+    "remove members by a criterion, failed ones first",
+    STACK,
+    GROUP,
+    COUNT,
+    argument("--criteria", choices=CRITERIA, default=CRITERIA[0], type=str.upper, help="default: OLDEST_FIRST"),
+    GRACE,
+    CUT,
+    ANYWAY,
+    WAITS,
+)
+def scale_in(arguments: argparse.Namespace, host: Host) -> int:
+    """Remove members of a group."""
+    options: JsonMap = {"criteria": arguments.criteria, "grace_period": arguments.grace_period}
+    return start(arguments, host, arguments.group, {"scale_in": {**_scaling(arguments), **options}})
+
+
+def _scaling(arguments: argparse.Namespace) -> JsonMap:
+    return {
+        "count": arguments.count,
+        "strict": not arguments.best_effort,
+        "ignore_cooldown": arguments.ignore_cooldown,
+    }
+
+
+@commands.command(
+    "delete",
+    "delete members",
+    STACK,
+    GROUP,
+    MEMBERS,
+    argument("--refill", action="store_true", help="have new members, with new names, in their places"),
+    GRACE,
+    YES,
+    WAITS,
+)
+def delete(arguments: argparse.Namespace, host: Host) -> int:
+    """Delete members of a group."""
+    agree(arguments, f"Delete {', '.join(arguments.members)} of {arguments.group}?")
+    options: JsonMap = {
+        "members": arguments.members,
+        "reduce": not arguments.refill,
+        "grace_period": arguments.grace_period,
+    }
+    return start(arguments, host, arguments.group, {"delete_members": options})
+
+
+@commands.command("replace", "replace members under the same names", STACK, GROUP, MEMBERS, WAITS)
+def replace(arguments: argparse.Namespace, host: Host) -> int:
+    """Replace members of a group."""
+    return start(arguments, host, arguments.group, {"replace_members": {"members": arguments.members}})

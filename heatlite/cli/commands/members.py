@@ -1,0 +1,30 @@
+"""Commands on single resources and members of groups."""
+
+import argparse
+
+from heatlite.cli.arguments import STACK, CommandGroup, argument
+from heatlite.cli.commands.groups import WAITS, start
+from heatlite.cli.session import Host
+
+PATH = argument("path", metavar="PATH", help="name of a resource, or path to it: web/2; of a group: its members")
+
+commands = CommandGroup("member", "check and recover resources")
+
+
+@commands.command("check", "check a resource, or the members of a group", STACK, PATH, WAITS)
+def check(arguments: argparse.Namespace, host: Host) -> int:
+    """Check one resource, or all members of a group."""
+    return start(arguments, host, arguments.path, {"check": {}})
+
+
+@commands.command(
+    "recover",
+    "repair a resource, or the members of a group that are marked unhealthy",
+    STACK,
+    PATH,
+    argument("--operation", choices=("RECREATE", "REBUILD"), default="RECREATE", type=str.upper),
+    WAITS,
+)
+def recover(arguments: argparse.Namespace, host: Host) -> int:
+    """Replace or rebuild a resource, or the marked members of a group."""
+    return start(arguments, host, arguments.path, {"recover": {"operation": arguments.operation}})

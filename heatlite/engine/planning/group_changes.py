@@ -1,0 +1,145 @@
+"""Decide which members leave a group and how many join it.
+
+Pure: facts and a request in, a change out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from heatlite.core.errors import InvalidValue
+from heatlite.core.group_sizes import adjusted, within
+from heatlite.engine.state.group_requests import (
+    Adjustment,
+    Criteria,
+    DeleteMembers,
+    FollowTemplate,
+    Resize,
+    ScaleIn,
+    ScaleOut,
+    SizeRequest,
+)
+
+KINDS = {
+    Adjustment.EXACT_CAPACITY: "exact_capacity",
+    Adjustment.CHANGE_IN_CAPACITY: "change_in_capacity",
+    Adjustment.CHANGE_IN_PERCENTAGE: "percent_change_in_capacity",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """Facts of one member of a group."""
+
+    name: str
+    physical_id: str | None
+    created_at: float
+    failed: bool = False
+    outdated: bool = False
+    """Its definition is an older one than new members get."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """Facts of a group."""
+
+    name: str
+    members: Sequence[MemberFacts]
+    """In the order in which they leave, where a request names no criterion."""
+    low: int
+    high: int
+    asked: int | None
+    """The size that the template asks for; None: it leaves the size open."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembersChange:
+    """The members that leave, in this order, and the number of new ones."""
+
+    leaving: tuple[str, ...] = ()
+    joining: int = 0
+
+
+def decide(request: SizeRequest, group: GroupFacts, random: Random) -> MembersChange:
+    """Return the change that a request asks for.
+
+    Raises InvalidValue for limits and for members that are not there.
+    """
+    if isinstance(request, DeleteMembers):
+        leaving = named(request.members, group)
+        if request.reduce:
+            _within(len(group.members) - len(leaving), group, strict=True)
+        return MembersChange(leaving, 0 if request.reduce else len(leaving))
+    difference = _size(request, group) - len(group.members)
+    if difference >= 0:
+        return MembersChange(joining=difference)
+    order = group.members
+    if isinstance(request, ScaleIn):
+        order = ordered(order, request.criteria, random)
+    return MembersChange(tuple(member.name for member in order[:-difference]))
+
+
+def named(references: Sequence[str], group: GroupFacts) -> tuple[str, ...]:
+    """Return the names of members given by name or physical id.
+
+    Raises InvalidValue naming all faults.
+    """
+    names = {member.name for member in group.members}
+    by_id = {member.physical_id: member.name for member in group.members if member.physical_id is not None}
+    found = [one if one in names else by_id.get(one) for one in references]
+    unknown = [one for one, name in zip(references, found, strict=True) if name is None]
+    if unknown:
+        raise InvalidValue(f"Group {group.name} has no member {', '.join(unknown)}.")
+    known = [name for name in found if name is not None]
+    doubled = sorted({name for name in known if known.count(name) > 1})
+    if doubled:
+        raise InvalidValue(f"Member {', '.join(doubled)} of group {group.name} is named twice.")
+    return tuple(known)
+
+
+def ordered(members: Sequence[MemberFacts], criteria: Criteria, random: Random) -> list[MemberFacts]:
+    """Return the members in the order in which they leave."""
+    drawn = sorted(members, key=lambda one: one.name)
+    random.shuffle(drawn)
+    place = {member.name: index for index, member in enumerate(drawn)}
+
+    def by_name(member: MemberFacts) -> tuple[int, str]:
+        return len(member.name), member.name
+
+    def order(member: MemberFacts) -> tuple[bool, float, float, int, str]:
+        match criteria:
+            case Criteria.RANDOM:
+                return not member.failed, place[member.name], 0.0, *by_name(member)
+            case Criteria.YOUNGEST_FIRST:
+                return not member.failed, 0.0, -member.created_at, *by_name(member)
+            case Criteria.OLDEST_PROFILE_FIRST:
+                return not member.failed, float(not member.outdated), member.created_at, *by_name(member)
+            case _:
+                return not member.failed, 0.0, member.created_at, *by_name(member)
+
+    return sorted(members, key=order)
+
+
+def _size(request: Resize | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:
+    present = len(group.members)
+    match request:
+        case FollowTemplate():
+            return within(present if group.asked is None else group.asked, group.low, group.high)
+        case Resize():
+            size = adjusted(present, request.number, KINDS[request.adjustment_type], request.min_step)
+        case ScaleOut():
+            size = present + request.count
+        case ScaleIn():
+            size = present - request.count
+    return _within(size, group, request.strict)
+
+
+def _within(size: int, group: GroupFacts, strict: bool) -> int:
+    """Return the size within the limits. Raises InvalidValue beyond them if `strict`."""
+    cut = within(size, group.low, group.high)
+    if strict and cut != size:
+        raise InvalidValue(
+            f"Group {group.name} would have {size} members, but its limits are {group.low} and {group.high}. They are"
+            " the template's: change them there, or send strict: false to stop at the limit."
+        )
+    return cut

@@ -1,0 +1,90 @@
+"""POST S/resources/{path}/actions: bodies, answers, roles and refusals."""
+
+from typing import Any
+
+import pytest
+
+from .conftest import Heat, template
+
+MEMBER = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
+NUMBERED = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": MEMBER}}
+AUTOMATIC = {
+    "type": "OS::Heat::AutoScalingGroup",
+    "properties": {"min_size": 1, "max_size": 4, "desired_capacity": 2, "resource": MEMBER, "cooldown": 600},
+}
+
+
+def actions(path: str, name: str = "g") -> str:
+    return f"{path}/resources/{name}/actions"
+
+
+@pytest.fixture
+def path(heat: Heat) -> str:
+    return heat.create(template(g=NUMBERED, a=MEMBER))
+
+
+def test_the_answer(heat: Heat, path: str) -> None:
+    answer = heat.call("POST", actions(path), {"scale_out": None}, code=202)
+    action = answer.json["action"]
+    assert action["action"] == "GROUP_SCALE_OUT"
+    assert answer.headers["Location"] == answer.headers["X-Heatlite-Action"]
+    assert answer.headers["Location"].endswith(f"/actions/{action['id']}")
+    shown = heat.get(f"/actions/{action['id']}")["action"]
+    assert shown["inputs"] == {"scale_out": {"count": 1, "strict": True, "ignore_cooldown": False}}
+    assert {key: shown[key] for key in ("name", "action", "target")} == {
+        key: action[key] for key in ("name", "action", "target")
+    }
+
+
+FAULTS: list[tuple[Any, str]] = [
+    ({}, "No action specified"),
+    ({"scale_in": {}, "scale_out": {}}, "Multiple actions specified"),
+    ({"explode": {}}, "Invalid action explode"),
+    ({"resize": {}}, "resize"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 1.5}}, "whole number"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "max_size": 9}}, "the template's"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "min_step": 1}}, "CHANGE_IN_PERCENTAGE"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": -1}}, "limits"),
+    ({"resize": {"follow_template": True, "number": 3}}, "resize"),
+    ({"resize": {"follow_template": False}}, "resize"),
+    ({"scale_in": {"count": 0}}, "scale_in.count"),
+    ({"scale_in": {"criteria": "BEST"}}, "scale_in.criteria"),
+    ({"scale_in": {"count": 3}}, "limits"),
+    ({"scale_out": {"criteria": "RANDOM"}}, "scale_out"),
+    ({"delete_members": {}}, "delete_members"),
+    ({"delete_members": {"members": []}}, "delete_members.members"),
+    ({"delete_members": {"members": ["9"]}}, "no member 9"),
+    ({"delete_members": {"members": ["1", "1"]}}, "named twice"),
+    ({"replace_members": {"members": ["9"]}}, "no member 9"),
+    ({"recover": {"operation": "REBOOT"}}, "recover.operation"),
+    ({"recover": {"operation": "RECREATE"}}, "nothing to recover"),
+    ({"check": {"believe_absent": 1}}, "check.believe_absent"),
+]
+
+
+def test_faults(heat: Heat, path: str) -> None:
+    """Each is 400 and queues nothing."""
+    for body, text in FAULTS:
+        assert text in heat.fault("POST", actions(path), body, code=400)[1], body
+    for key in ("resize", "scale_in", "scale_out"):
+        options = {"adjustment_type": "EXACT_CAPACITY", "number": 1} if key == "resize" else {}
+        assert "is no group" in heat.fault("POST", actions(path, "a"), {key: options}, code=400)[1]
+    heat.fault("POST", actions(path, "x"), {"scale_in": {}}, code=404)
+    heat.fault("POST", actions(path, "g/9"), {"check": {}}, code=404)
+    heat.fault("POST", actions(path, "a/b/c"), {"check": {}}, code=404)
+    assert len(heat.get("/actions")["actions"]) == 2, "a create and its derived one"
+
+
+def test_a_path_into_a_group(heat: Heat, path: str) -> None:
+    heat.call("POST", actions(path, "g/1"), {"recover": {"operation": "RECREATE"}}, code=202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert heat.call("GET", actions(path, "g/1")).status_int == 405
+
+
+def test_cooldown(heat: Heat) -> None:
+    path = heat.create(template(g=AUTOMATIC))
+    heat.call("POST", actions(path), {"scale_out": {"ignore_cooldown": True}}, code=202)
+    answer = heat.call("POST", actions(path), {"scale_out": {}})
+    assert answer.status_int == 409
+    assert answer.json["error"]["type"] in ("ActionCooldown", "ResourceIsLocked", "ActionConflict")
+    assert int(answer.headers["Retry-After"]) > 0

@@ -1,0 +1,266 @@
+"""Operations on the members of groups: sizes, who leaves, what is recorded, and what the next update keeps."""
+
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import (
+    ActionConflict,
+    ActionCooldown,
+    HTTPBadRequest,
+    InvalidValue,
+    ResourceIsLocked,
+    ResourceNotFound,
+    StackLocked,
+)
+from heatlite.core.status import Cause, LockLevel, Verb
+from heatlite.engine.state.group_requests import (
+    Adjustment,
+    Criteria,
+    DeleteMembers,
+    FollowTemplate,
+    Resize,
+    ScaleIn,
+    ScaleOut,
+    SizeRequest,
+)
+from heatlite.store.records import ActionRecord, StackRecord
+from tests.engine.conftest import Engine, resource, template
+from tests.engine.test_groups import group, nested, policy, scaling, signal, thing
+
+SERVER = {"ImageId": "i", "InstanceType": "t"}
+
+
+def numbered(size: int) -> dict[str, Any]:
+    return {"g": group(size, thing("v"))}
+
+
+def automatic(size: int) -> dict[str, Any]:
+    return {"g": scaling(thing("v"), low=1, high=6, desired_capacity=size)}
+
+
+KINDS = {"ResourceGroup": numbered, "AutoScalingGroup": automatic}
+"""Templates by a group's size."""
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def change(engine: Engine, stack: StackRecord, request: SizeRequest, wait: bool = True) -> ActionRecord:
+    action = engine.components.groups.change(engine.who, engine.get(stack), "g", request)
+    if not wait:
+        return action
+    engine.settle(nested(engine, stack))
+    found = engine.store.actions.get(action.id)
+    assert found is not None
+    return found
+
+
+def names(engine: Engine, stack: StackRecord) -> list[str]:
+    """Return the names of the members, oldest first."""
+    rows = engine.rows(nested(engine, stack))
+    return [row.name for row in sorted(rows, key=lambda row: (row.created_at, len(row.name), row.name))]
+
+
+@kinds
+def test_scale_in_and_out(engine: Engine, kind: str) -> None:
+    stack = engine.create(template(**KINDS[kind](3)))
+    before = engine.ids(nested(engine, stack))
+    old = names(engine, stack)
+    action = change(engine, stack, ScaleIn(1))
+    assert (action.word, action.stack_id, action.cause) == (
+        "GROUP_SCALE_IN", nested(engine, stack).id, Cause.REQUEST,
+    )  # fmt: skip
+    assert action.name == f"group_scale_in_{action.stack_id[-8:]}"
+    assert action.inputs.to_json() == {
+        "scale_in": {
+            "count": 1, "criteria": "OLDEST_FIRST", "grace_period": 0, "strict": True, "ignore_cooldown": False,
+        }
+    }  # fmt: skip
+    shown = action.data.to_json()
+    objects = action.outputs.to_json()["removed"]
+    assert shown == {
+        "deletion": {
+            "count": 1, "candidates": old[:1], "criteria": "OLDEST_FIRST", "grace_period": 0, "objects": objects,
+        }
+    }  # fmt: skip
+    assert names(engine, stack) == old[1:]
+    action = change(engine, stack, ScaleOut(2))
+    outputs = action.outputs.to_json()
+    assert outputs["size"] == {"before": 2, "after": 4}
+    assert sorted(outputs["added"]) == sorted(set(names(engine, stack)) - set(old))  # type: ignore[arg-type]
+    after = engine.ids(nested(engine, stack))
+    assert {name: after[name] for name in old[1:]} == {name: before[name] for name in old[1:]}
+
+
+@kinds
+def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
+    stack = engine.create(template(**KINDS[kind](3)))
+    change(engine, stack, ScaleIn(1))
+    kept = engine.ids(nested(engine, stack))
+    stack = engine.patch(stack)
+    assert engine.ids(nested(engine, stack)) == kept
+    stack = engine.put(stack, template(**KINDS[kind](4)))
+    assert len(names(engine, stack)) == 4
+    assert kept.items() <= engine.ids(nested(engine, stack)).items()
+    assert "size" not in engine.row(stack, "g").data
+    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 6))
+    stack = engine.patch(stack)
+    assert len(names(engine, stack)) == 6
+    change(engine, stack, FollowTemplate())
+    assert len(names(engine, stack)) == 4
+    assert len(names(engine, engine.patch(stack))) == 4
+
+
+def test_a_signal_does_not_change_the_remembered_size(engine: Engine) -> None:
+    stack = engine.create(template(**automatic(3), up=policy(1)))
+    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 4))
+    signal(engine, stack, "up")
+    assert len(names(engine, stack)) == 5
+    assert len(names(engine, engine.patch(stack))) == 4
+
+
+@kinds
+def test_limits_of_the_template_bind_a_remembered_size(engine: Engine, kind: str) -> None:
+    stack = engine.create(template(**KINDS[kind](3)))
+    change(engine, stack, ScaleOut(2))
+    if kind == "AutoScalingGroup":
+        stack = engine.put(stack, template(g=scaling(thing("v"), low=1, high=4, desired_capacity=3)))
+        assert len(names(engine, stack)) == 4
+    with pytest.raises(InvalidValue):
+        change(engine, stack, ScaleIn(6))
+    change(engine, stack, ScaleIn(6, strict=False))
+    assert len(names(engine, stack)) == (1 if kind == "AutoScalingGroup" else 0)
+
+
+@kinds
+def test_delete_members(engine: Engine, kind: str) -> None:
+    stack = engine.create(template(**KINDS[kind](3)))
+    old = names(engine, stack)
+    physical = engine.row(nested(engine, stack), old[1]).physical_id or ""
+    change(engine, stack, DeleteMembers((physical,)))
+    assert names(engine, stack) == [old[0], old[2]]
+    assert names(engine, engine.patch(stack)) == [old[0], old[2]]
+    change(engine, stack, DeleteMembers((old[0],), reduce=False))
+    left = names(engine, stack)
+    assert len(left) == 2
+    assert not {old[0], old[1]} & set(left)
+    assert names(engine, engine.patch(stack)) == left
+
+
+def test_a_failed_member_leaves_first(engine: Engine) -> None:
+    stack = engine.create(template(**automatic(3)))
+    youngest = names(engine, stack)[-1]
+    engine.mark(nested(engine, stack), youngest)
+    action = change(engine, stack, ScaleIn(1, Criteria.OLDEST_FIRST))
+    assert action.data.deletion is not None
+    assert action.data.deletion.names == (youngest,)
+
+
+def test_grace_period(engine: Engine) -> None:
+    stack = engine.create(template(**automatic(3)))
+    with engine.clock.held():
+        change(engine, stack, ScaleIn(1, grace_period=60), wait=False)
+        assert len(names(engine, stack)) == 3
+        assert engine.get(nested(engine, stack)).verb is Verb.UPDATE
+        engine.clock.pass_(61)
+    engine.settle(nested(engine, stack))
+    assert len(names(engine, stack)) == 2
+
+
+def test_cooldown_is_shared_with_signals(engine: Engine) -> None:
+    one = {"g": scaling(thing("v"), low=1, high=9, desired_capacity=3, cooldown=100), "up": policy(1)}
+    stack = engine.create(template(**one))
+    engine.clock.pass_(1000)
+    with engine.clock.held():
+        signal(engine, stack, "up")
+        with pytest.raises(ActionCooldown) as refused:
+            change(engine, stack, ScaleOut(1))
+        assert refused.value.retry_after == 100
+        change(engine, stack, Resize(Adjustment.CHANGE_IN_CAPACITY, 1))
+        change(engine, stack, ScaleIn(1, ignore_cooldown=True))
+        engine.clock.pass_(101)
+        change(engine, stack, ScaleIn(1))
+        signal(engine, stack, "up")
+        assert len(names(engine, stack)) == 3
+
+
+def test_groups_scale_side_by_side(engine: Engine) -> None:
+    slow = resource("OS::Heat::TestResource", value="v", action_wait_secs={"delete": 60})
+    stack = engine.create(template(g=group(2, slow), h=group(2, slow)))
+    with engine.clock.held():
+        change(engine, stack, ScaleIn(1), wait=False)
+        engine.components.groups.change(engine.who, stack, "h", ScaleIn(1))
+        with pytest.raises((ResourceIsLocked, ActionConflict)):
+            change(engine, stack, ScaleIn(1), wait=False)
+        with pytest.raises((ResourceIsLocked, ActionConflict)):
+            engine.components.groups.replace_members(engine.who, stack, "g", ["1"])
+    for name in ("g", "h"):
+        engine.settle(nested(engine, stack, name))
+
+
+def test_locks(engine: Engine) -> None:
+    stack = engine.create(template(**numbered(2)))
+    engine.lock(stack, LockLevel.STACKS)
+    groups = engine.components.groups
+    with pytest.raises(StackLocked):
+        change(engine, stack, ScaleIn(1))
+    with pytest.raises(StackLocked):
+        groups.replace_members(engine.who, stack, "g", ["1"])
+    assert [entry.request for entry in engine.store.suppressed.list(stack.id)] == ["scale_in", "heal"]
+
+
+def test_what_is_no_group(engine: Engine) -> None:
+    stack = engine.create(template(a=thing("v"), **numbered(1)))
+    groups = engine.components.groups
+    with pytest.raises(HTTPBadRequest, match="is no group"):
+        groups.change(engine.who, stack, "a", ScaleIn(1))
+    with pytest.raises(ResourceNotFound):
+        groups.change(engine.who, stack, "x", ScaleIn(1))
+
+
+@kinds
+def test_replace_members(engine: Engine, kind: str) -> None:
+    stack = engine.create(template(**KINDS[kind](3)))
+    inner = nested(engine, stack)
+    old, before = names(engine, stack), engine.ids(inner)
+    objects = {row.name: row.physical_id for row in engine.rows(inner)}
+    action = engine.components.groups.replace_members(engine.who, stack, "g", [old[1]])
+    engine.settle(stack)
+    after = engine.ids(inner)
+    assert {name for name in old if before[name] != after[name]} == {old[1]}
+    ended = engine.store.actions.get(action.id)
+    assert ended is not None
+    replaced = ended.outputs.to_json()["replaced"]
+    assert replaced == {f"g/{old[1]}": [objects[old[1]], engine.row(inner, old[1]).physical_id]}
+    assert (ended.word, ended.stack_id) == ("STACK_UPDATE", stack.id)
+
+
+def test_recover(engine: Engine) -> None:
+    from heatlite.core.repairs import RepairStep
+
+    stack = engine.create(template(a=thing("v"), **numbered(3)))
+    groups, inner = engine.components.groups, nested(engine, stack)
+    with pytest.raises(InvalidValue, match="nothing to recover"):
+        groups.recover(engine.who, stack, "g", RepairStep.REPLACE, {})
+    engine.mark(inner, "1")
+    before = engine.ids(inner)
+    groups.recover(engine.who, stack, "g", RepairStep.REPLACE, {})
+    engine.settle(stack)
+    after = engine.ids(inner)
+    assert {name for name in before if before[name] != after[name]} == {"1"}
+    before = engine.ids(stack)
+    groups.recover(engine.who, engine.get(stack), "a", RepairStep.REPLACE, {})
+    engine.settle(stack)
+    assert engine.ids(stack)["a"] != before["a"]
+
+
+def test_check_of_a_part(engine: Engine) -> None:
+    stack = engine.create(template(a=thing("v"), b=thing("v"), **numbered(2)))
+    groups = engine.components.groups
+    groups.check(engine.who, stack, "a")
+    stack = engine.settle(stack)
+    assert engine.states(stack) == {
+        "a": "CHECK_COMPLETE", "b": "CREATE_COMPLETE", "g": "CREATE_COMPLETE",
+    }  # fmt: skip
+    groups.check(engine.who, stack, "g")
+    inner = engine.settle(nested(engine, stack))
+    assert set(engine.states(inner).values()) == {"CHECK_COMPLETE"}

@@ -1,0 +1,103 @@
+"""Members that leave and join: criteria × request → change or refusal."""
+
+from random import Random
+
+import pytest
+
+from heatlite.core.errors import InvalidValue
+from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, decide, named, ordered
+from heatlite.engine.state.group_requests import (
+    Adjustment,
+    Criteria,
+    DeleteMembers,
+    FollowTemplate,
+    Resize,
+    ScaleIn,
+    ScaleOut,
+    SizeRequest,
+)
+
+OLD, FAILED, OUTDATED, YOUNG = (
+    MemberFacts("old", "id-old", 1.0),
+    MemberFacts("failed", "id-failed", 2.0, failed=True),
+    MemberFacts("outdated", "id-outdated", 3.0, outdated=True),
+    MemberFacts("young", "id-young", 4.0),
+)
+GROUP = GroupFacts("g", (FAILED, OLD, OUTDATED, YOUNG), low=1, high=6, asked=3)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "names"),
+    [
+        (Criteria.OLDEST_FIRST, "failed old outdated young"),
+        (Criteria.YOUNGEST_FIRST, "failed young outdated old"),
+        (Criteria.OLDEST_PROFILE_FIRST, "failed outdated old young"),
+    ],
+)
+def test_criteria(criteria: Criteria, names: str) -> None:
+    for members in (GROUP.members, GROUP.members[::-1]):
+        assert [one.name for one in ordered(members, criteria, Random(1))] == names.split()
+
+
+def test_random_draws_after_the_failed_ones() -> None:
+    drawn = {tuple(one.name for one in ordered(GROUP.members, Criteria.RANDOM, Random(seed))) for seed in range(40)}
+    assert len(drawn) == 6
+    assert {names[0] for names in drawn} == {"failed"}
+
+
+EXACT, CHANGE, PERCENT = Adjustment.EXACT_CAPACITY, Adjustment.CHANGE_IN_CAPACITY, Adjustment.CHANGE_IN_PERCENTAGE
+
+
+@pytest.mark.parametrize(
+    ("request_", "size"),
+    [
+        (Resize(EXACT, 2), 2),
+        (Resize(EXACT, 4), 4),
+        (Resize(EXACT, 9, strict=False), 6),
+        (Resize(EXACT, 0, strict=False), 1),
+        (Resize(CHANGE, 2), 6),
+        (Resize(CHANGE, -3), 1),
+        (Resize(PERCENT, 10), 5),
+        (Resize(PERCENT, -10), 3),
+        (Resize(PERCENT, 49), 5),
+        (Resize(PERCENT, -60), 2),
+        (Resize(PERCENT, 10, min_step=2), 6),
+        (Resize(PERCENT, 0), 4),
+        (FollowTemplate(), 3),
+        (ScaleOut(2), 6),
+        (ScaleOut(5, strict=False), 6),
+        (ScaleIn(3), 1),
+        (ScaleIn(9, strict=False), 1),
+        (DeleteMembers(("old", "id-young")), 2),
+        (DeleteMembers(("old", "young"), reduce=False), 4),
+    ],
+)
+def test_size(request_: SizeRequest, size: int) -> None:
+    change = decide(request_, GROUP, Random(1))
+    assert len(GROUP.members) - len(change.leaving) + change.joining == size
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (Resize(EXACT, 7), "limits are 1 and 6"),
+        (Resize(EXACT, -1), "limits are 1 and 6"),
+        (Resize(PERCENT, 100), "8 members"),
+        (ScaleOut(3), "7 members"),
+        (ScaleIn(4), "0 members"),
+        (DeleteMembers(("old", "young", "failed", "outdated")), "0 members"),
+        (DeleteMembers(("x", "old", "y")), "no member x, y"),
+        (DeleteMembers(("old", "id-old")), "old of group g is named twice"),
+    ],
+)
+def test_refusals(request_: SizeRequest, text: str) -> None:
+    with pytest.raises(InvalidValue, match=text):
+        decide(request_, GROUP, Random(1))
+
+
+def test_who_leaves() -> None:
+    assert decide(ScaleIn(2), GROUP, Random(1)) == MembersChange(("failed", "old"))
+    assert decide(Resize(EXACT, 3), GROUP, Random(1)) == MembersChange(("failed",))
+    change = decide(DeleteMembers(("id-young", "old"), reduce=False), GROUP, Random(1))
+    assert change == MembersChange(("young", "old"), 2)
+    assert named(("id-old", "failed"), GROUP) == ("old", "failed")
