@@ -144,6 +144,7 @@ CALLS: Final[Mapping[str, Call]] = {
     "database.delete_user": Call("DELETE", "/instances/{}/users/{}"),
     "database.grant_databases": Call("PUT", "/instances/{}/users/{}/databases"),
     "database.revoke_database": Call("DELETE", "/instances/{}/users/{}/databases/{}"),
+    "load_balancer.set_members": Call("PUT", "/lbaas/pools/{}/members"),
     "messaging.patch_queue": Call(
         "PATCH", "/queues/{}", "changes", "application/openstack-messaging-v2.0-json-patch"
     ),

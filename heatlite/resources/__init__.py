@@ -23,6 +23,7 @@ BUILTIN = {
     "AWS::EC2::VPCGatewayAttachment": "heatlite.resources.ec2.networks:VPCGatewayAttachment",
     "AWS::EC2::Volume": "heatlite.resources.ec2.volumes:Volume",
     "AWS::EC2::VolumeAttachment": "heatlite.resources.ec2.volumes:VolumeAttachment",
+    "AWS::ElasticLoadBalancing::LoadBalancer": "heatlite.resources.balancing:LoadBalancer",
     "AWS::IAM::AccessKey": "heatlite.resources.access:AccessKey",
     "AWS::IAM::User": "heatlite.resources.access:User",
     "AWS::S3::Bucket": "heatlite.resources.ec2.buckets:Bucket",

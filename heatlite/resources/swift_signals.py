@@ -1,4 +1,4 @@
-"""Signals by objects in the object store: handles with a temporary URL, and what waits for them."""
+"""Signals by objects in the object store, and conditions that wait for them."""
 
 import hashlib
 import hmac

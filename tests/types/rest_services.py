@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tests.clouds.serving import Serving, serving
 
-VERSIONS = {"identity": "v3", "image": "v2", "network": "v2.0"}
+VERSIONS = {"identity": "v3", "image": "v2", "load_balancer": "v2.0", "network": "v2.0"}
 """Versions of the services that the SDK asks for theirs."""
 
 

@@ -1,0 +1,181 @@
+"""AWS::ElasticLoadBalancing::LoadBalancer: a load balancer of Octavia."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, prop
+from heatlite.plugin.cloud import WentToError
+from heatlite.resources.ec2.base import first_port
+from heatlite.resources.octavia.base import AGAIN, OctaviaResource
+
+TEXTS = {
+    "CanonicalHostedZoneName": "An empty text.",
+    "CanonicalHostedZoneNameID": "An empty text.",
+    "SourceSecurityGroup.GroupName": "An empty text.",
+    "SourceSecurityGroup.OwnerAlias": "An empty text.",
+}
+"""Attributes that only Amazon has, as in Heat."""
+
+
+class Listener(Schema):
+    ssl_certificate: str | None = prop(alias="SSLCertificateId", doc="Without effect.")
+    balancer_port: int = prop(alias="LoadBalancerPort", doc="The port it listens on.")
+    instance_port: int = prop(alias="InstancePort", doc="The port of the instances.")
+    protocol: str = prop(alias="Protocol", one_of=("TCP", "HTTP"), doc="The protocol.")
+    policies: list[Json] | None = prop(alias="PolicyNames", doc="Without effect.")
+
+
+class HealthCheck(Schema):
+    healthy: int = prop(alias="HealthyThreshold", doc="Number of successful checks until an instance is healthy.")
+    interval: int = prop(alias="Interval", doc="Seconds between two checks.")
+    target: str = prop(alias="Target", doc="The protocol, port and path of a check, such as HTTP:80/index.html.")
+    timeout: int = prop(alias="Timeout", doc="Timeout of a check in seconds.")
+    unhealthy: int = prop(alias="UnhealthyThreshold", doc="Number of failed checks until an instance is unhealthy.")
+
+
+class LoadBalancerProps(Schema):
+    zones: list[Json] = prop(alias="AvailabilityZones", doc="Accepted as in Heat, without effect.")
+    health_check: HealthCheck | None = prop(alias="HealthCheck", doc="The check of the instances.")
+    instances: list[Json] | None = prop(alias="Instances", update=True, doc="The instances, by id.")
+    listeners: list[Listener] = prop(alias="Listeners", doc="The ports it listens on.")
+    app_cookie: str | None = prop(alias="AppCookieStickinessPolicy", doc="Without effect.")
+    lb_cookie: str | None = prop(alias="LBCookieStickinessPolicy", doc="Without effect.")
+    security_groups: list[Json] | None = prop(alias="SecurityGroups", update=True, doc="Without effect.")
+    subnets: list[Json] | None = prop(
+        alias="Subnets",
+        doc="The first is the subnet of its address; default: that of the first instance, or the only one.",
+    )
+
+    def fault(self) -> str | None:
+        if self.health_check is not None and self.health_check.target.partition(":")[0] not in ("TCP", "HTTP"):
+            return "HealthCheck: Target begins with TCP or HTTP."
+        return None
+
+
+class LoadBalancer(
+    OctaviaResource[LoadBalancerProps],
+    type="AWS::ElasticLoadBalancing::LoadBalancer",
+    kind="load_balancer.load_balancer",
+):
+    """A load balancer in front of instances. Its DNSName is an address."""
+
+    shown = {"DNSName": (str, "Its address."), **{name: (str, text) for name, text in TEXTS.items()}}
+
+    def attribute(self, name: str) -> Json:
+        if name in TEXTS:
+            return ""
+        return self.seen.get("vip_address") if name == "DNSName" else super().attribute(name)
+
+    def reference(self) -> Json:
+        return self.physical_name
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        return {} if self.seen else None
+
+    def identity(self) -> JsonMap:
+        return {"name": self.physical_name}
+
+    def create_args(self) -> JsonMap:
+        """Return the load balancer with all its parts.
+
+        The service makes listeners, pools, members and monitors with it.
+        """
+        hosts = self._hosts()
+        subnet = hosts[0]["subnet_id"] if hosts and not self.props.subnets else self._subnet()
+        listeners: list[Json] = []
+        for one in self.props.listeners:
+            pool: JsonMap = {
+                "name": f"port-{one.balancer_port}",
+                "protocol": one.protocol,
+                "lb_algorithm": "ROUND_ROBIN",
+                "members": self._members(hosts, one.instance_port),
+            }
+            if self.props.health_check is not None:
+                pool["healthmonitor"] = _monitor(self.props.health_check)
+            listeners.append({"protocol": one.protocol, "protocol_port": one.balancer_port, "default_pool": pool})
+        return {"vip_subnet_id": subnet, "listeners": listeners}
+
+    def _subnet(self) -> Json:
+        """Return the first of the subnets, else the only one of the project.
+
+        Raises CloudNotFound.
+        """
+        if self.props.subnets:
+            return self.props.subnets[0]
+        project = self.cloud.identity.project_id or self.facts.project
+        found = cast(list[JsonMap], self.cloud.call("network.subnets", project_id=project))
+        if len(found) != 1:
+            text = f"the project has {len(found)} subnets: give Instances or Subnets, which say where its address is"
+            raise CloudNotFound("network.subnets", text)
+        return found[0]["id"]
+
+    def _hosts(self) -> list[JsonMap]:
+        """Return the first address of each instance. Raises CloudNotFound."""
+        found = []
+        for server in self.props.instances or []:
+            port = self.map(self.cloud.call("network.get_port", first_port(self, str(server))))
+            found.append(cast(list[JsonMap], port["fixed_ips"])[0])
+        return found
+
+    @staticmethod
+    def _members(hosts: list[JsonMap], port: int) -> list[Json]:
+        return [
+            {"address": host["ip_address"], "subnet_id": host["subnet_id"], "protocol_port": port} for host in hosts
+        ]
+
+    def handle_update(self, change: Change) -> Json:
+        if "Instances" in change.changed:
+            self.data["ports"] = [*(one.balancer_port for one in self.props.listeners)]
+        return None
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        """Set the members of the next pool, once the previous one is done."""
+        if not self.is_ready():
+            return AGAIN
+        ports = cast(list[int], self.data.get("ports") or [])
+        if not ports:
+            return True
+        name = f"port-{ports[0]}"
+        pools = cast(list[JsonMap], self.service("pools", loadbalancer_id=self.physical_id))
+        pool = next((one for one in pools if one["name"] == name), None)
+        if pool is None:
+            raise WentToError(f"the load balancer has no pool {name}")
+        listener = next(one for one in self.props.listeners if one.balancer_port == ports[0])
+        members = self._members(self._hosts(), listener.instance_port)
+        if self._heard(lambda: self.service("set_members", pool["id"], members=members)):
+            self.data["ports"] = [*ports[1:]]
+        return AGAIN
+
+    def handle_delete(self) -> Json:
+        self.data["deleting"] = True
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.data["deleting"] = self._heard(
+                    lambda: self.service("delete_load_balancer", self.physical_id, cascade=True)
+                )
+        return None
+
+    def handle_suspend(self) -> Json:
+        self.service("update_load_balancer", self.physical_id, admin_state_up=False)
+        return None
+
+    def handle_resume(self) -> Json:
+        self.service("update_load_balancer", self.physical_id, admin_state_up=True)
+        return None
+
+
+def _monitor(check: HealthCheck) -> JsonMap:
+    kind, _, rest = check.target.partition(":")
+    monitor: JsonMap = {
+        "type": kind,
+        "delay": check.interval,
+        "timeout": check.timeout,
+        "max_retries": check.healthy,
+        "max_retries_down": check.unhealthy,
+    }
+    if kind == "HTTP":
+        monitor["url_path"] = f"/{rest.partition('/')[2]}"
+    return monitor
