@@ -184,7 +184,7 @@ class TestRecord:
         assert final(cloudy.check(stack)) == "CHECK_COMPLETE"
         stack = cloudy.patch(stack)
         assert (final(stack), stack.cloud) == ("UPDATE_COMPLETE", None)
-        with pytest.raises(Invalid, match="needs a cloud, and none is set"):
+        with pytest.raises(Invalid, match="OS::Neutron::Net, reason: no cloud is set"):
             cloudy.put(stack, NET)
         assert final(cloudy.delete(stack)) == "DELETE_COMPLETE"
 

@@ -47,10 +47,12 @@ class OfferedTypes:
         if context is not None and not context.may(TYPE + name):
             return Unavailable("Forbidden", Forbidden(action=name).message)
         service = self._types.service_of(name)
-        if self._clouds.name is None or not service or _has(self._clouds.of(project), service):
+        if not service or (self._clouds.name is not None and _has(self._clouds.of(project), service)):
             return None
         heats = HEATS[service]
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."
+        if self._clouds.name is None:
+            reason = "no cloud is set."
         text = f"HEAT-E99001 Service {heats} is not available for resource type {name}, reason: {reason}"
         return Unavailable("ResourceTypeUnavailable", text)
 
