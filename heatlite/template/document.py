@@ -211,7 +211,9 @@ class Definition:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""
         described = self.template.describe(self.environment.parameters)
-        described["Environment"] = self.environment.to_dict({*self.template.hidden, *hidden})
+        environment = self.environment.to_dict({*self.template.hidden, *hidden})
+        del environment["encrypted_param_names"]  # only stacks have them
+        described["Environment"] = environment
         return described
 
     def secrets(self, hidden: Iterable[str] = ()) -> list[object]:

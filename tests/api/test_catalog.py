@@ -128,7 +128,6 @@ class TestValidate:
                 "parameter_defaults": {},
                 "resource_registry": {"resources": {}},
                 "event_sinks": [],
-                "encrypted_param_names": [],
             },
         }
 

@@ -470,7 +470,12 @@ def test_describe() -> None:
     assert bind(description="d").describe() == {
         "Description": "d",
         "Parameters": {},
-        "Environment": Environment().to_dict(),
+        "Environment": {
+            "parameters": {},
+            "parameter_defaults": {},
+            "resource_registry": {"resources": {}},
+            "event_sinks": [],
+        },
     }
 
 
