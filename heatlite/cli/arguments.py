@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from heatlite.cli.examples import epilog
+
 if TYPE_CHECKING:
     from heatlite.cli.session import Host
 
@@ -49,8 +51,13 @@ class Command:
     def add_to(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         """Add the parser of the command."""
         parser = subparsers.add_parser(
-            self.name, help=self.summary, description=self.summary, aliases=list(self.aliases)
+            self.name,
+            help=self.summary,
+            description=self.summary,
+            aliases=list(self.aliases),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        parser.epilog = epilog(parser.prog)
         parser.set_defaults(run=self.run, parser=parser)
         for one in self.arguments:
             if isinstance(one, Argument):

@@ -141,6 +141,8 @@ class Tree(View):
         """Ids of nested stacks → names of resources of the stack."""
         self._inner: dict[str, Tally] = {}
         """Names of resources → events of their nested stacks."""
+        self._waiting: dict[str, list[str]] = {}
+        """Names of resources that have not begun → those that they wait for."""
         self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=10)
 
     def __enter__(self) -> Self:
@@ -154,8 +156,16 @@ class Tree(View):
 
     def expect(self, resources: Sequence[Object]) -> None:
         self._total = max(self._total, len(resources))
+        needs: dict[str, list[str]] = {}
+        done = {text(item.get("resource_name")) for item in resources if _is_complete(item)}
         for item in resources:
-            self._owners[text(item.get("physical_resource_id"))] = text(item.get("resource_name"))
+            name, users = text(item.get("resource_name")), item.get("required_by")
+            self._owners[text(item.get("physical_resource_id"))] = name
+            if name not in done and isinstance(users, list):
+                for user in users:
+                    needs.setdefault(text(user), []).append(name)
+        begun = {text(item.get("resource_name")) for item in resources if not _is_initial(item)}
+        self._waiting = {name: needs[name] for name in sorted(needs) if name not in begun}
 
     def show(self, stack: Stack, event: Object) -> None:
         name, physical_id = text(event.get("resource_name")), text(event.get("physical_resource_id"))
@@ -180,7 +190,8 @@ class Tree(View):
         ended = sum(not course.running for course in courses.values())
         name, status = self._title
         title = Text.assemble((name, "bold"), "  ", (status, render.style(status)))
-        title.append(f"  {ended} of {max(self._total, len(courses))}, {span(self.seconds)}", "dim")
+        count = f"  {ended} of {max(self._total, len(courses))}," if status.endswith("_IN_PROGRESS") else " "
+        title.append(f"{count} {span(self.seconds)}", "dim")
         tree = RichTree(title)
         room = max(self._console.height - 4, 3)
         chosen = set(sorted(courses, key=lambda name: _rank(courses[name]), reverse=True)[:room])
@@ -190,6 +201,10 @@ class Tree(View):
                 tree.add(self._label(name.ljust(width), course, self._inner.get(name), now))
         if len(courses) > room:
             tree.add(Text(f"… and {len(courses) - room} more", "dim"))
+        for name in [name for name in self._waiting if name not in courses][: max(room - len(courses), 0)]:
+            label = Text(f"{name.ljust(width)}  waits for {', '.join(self._waiting[name])}", "dim")
+            label.no_wrap, label.overflow = True, "ellipsis"
+            tree.add(label)
         return tree
 
     @staticmethod
@@ -209,6 +224,14 @@ class Tree(View):
             label.append(f"  {course.physical_id}", "dim")
         label.no_wrap, label.overflow = True, "ellipsis"
         return label
+
+
+def _is_complete(resource: Object) -> bool:
+    return text(resource.get("resource_status")).endswith("_COMPLETE") and not _is_initial(resource)
+
+
+def _is_initial(resource: Object) -> bool:
+    return text(resource.get("resource_status")).startswith("INIT")
 
 
 def _rank(course: Course) -> tuple[int, float]:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from heatlite.cli.client import Stack
 from heatlite.cli.commands.changes import stack_name
 from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
+from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, run
 from heatlite.cli.output import progress, render
@@ -156,10 +158,16 @@ def test_the_help_lists_all_commands_in_sections(line: str, capsys: pytest.Captu
     assert "\nStacks:\n  up " in shown and "\nServer and clients:\n  serve " in shown
 
 
+def test_every_example_of_the_help_is_understood() -> None:
+    parse = build_parser().parse_args
+    assert all(callable(parse(shlex.split(line)).run) for lines in EXAMPLES.values() for line in lines)
+
+
 def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(["help", "lock"], Recorder())
-    assert "usage: heatlite lock " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "usage: heatlite lock " in shown and "\nexamples:\n  heatlite lock web " in shown
 
 
 @pytest.mark.parametrize(
