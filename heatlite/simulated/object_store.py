@@ -14,7 +14,6 @@ from heatlite.simulated.simulation import Verb, View
 CONTAINER: Final = "object_store.container"
 ACCOUNT: Final = "object_store.account"
 ENDPOINT: Final = "https://object-store.simulated/v1/AUTH_"
-COUNTED: Final = ("x-container-object-count", "x-container-bytes-used")
 
 
 def _create_container(view: View, name: Json, **headers: Json) -> Json:

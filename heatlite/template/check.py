@@ -1,12 +1,10 @@
 """Checks of a template and its environment, in Heat's order."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from heatlite.core.errors import (
-    CircularDependencyException,
     HeatliteError,
     Invalid,
     Problem,
@@ -19,9 +17,11 @@ from heatlite.core.json import size as json_size
 from heatlite.template.definitions import ResourceDefinition
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
-from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
+from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, resolve, sift, walk
 from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource
 from heatlite.template.loader import Path, Source
+from heatlite.template.nested import Nested
+from heatlite.template.order import in_order
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.replacement import faults
@@ -81,71 +81,6 @@ def check(
 def check_definition(definition: Definition, types: TypeCatalog) -> list[Problem]:
     """As `check`, for a definition at hand; its own findings included."""
     return examine(definition, types)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Nested:
-    """Templates of nested stacks by resource, at every depth."""
-
-    type: str
-    definition: Definition
-    children: "Mapping[str, Nested]"
-    times: int = 1
-    """Number of nested stacks with this definition."""
-    given: Sequence[object] = ()
-    """Values of properties that are secret by type; UNKNOWN if not known yet."""
-    held: int = 0
-    """Characters of JSON of properties and metadata, as far as they are known."""
-    own: int = 0
-    """Characters of JSON of the nested parameters and of a generated template."""
-
-    @property
-    def hides(self) -> bool:
-        """True if any part must not be shown."""
-        own = bool(self.definition.template.hidden) or bool(self.given)
-        return own or any(child.hides for child in self.children.values())
-
-    @property
-    def resources(self) -> int:
-        """Number of resources of the stack, with nested ones."""
-        return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
-
-    @property
-    def size(self) -> int:
-        """Return the minimum size of the stack, with nested ones, in JSON characters."""
-        return self.own + self.times * (self.held + sum(child.size for child in self.children.values()))
-
-    @property
-    def types(self) -> frozenset[str]:
-        """The types of all resources in it, as the registries map them."""
-        own = frozenset(resource.mapped_type for resource in self.definition.resources.values())
-        return own.union(*(child.types for child in self.children.values()))
-
-    @property
-    def hidden(self) -> frozenset[str]:
-        """The names of hidden parameters, those of the templates within too."""
-        own = self.definition.template.hidden
-        return own.union(*(child.hidden for child in self.children.values()))
-
-    @property
-    def secrets(self) -> list[object]:
-        """Known values of hidden parameters and secret properties, with nested ones."""
-        within = (value for child in self.children.values() for value in child.secrets)
-        given = (value for value in self.given if value is not UNKNOWN)
-        return [*self.definition.secrets(self.hidden), *given, *within]
-
-    def describe(self) -> JsonMap:
-        """Return `NestedParameters` of POST /validate?show_nested=true; {} if none."""
-        described: JsonMap = {}
-        for name, child in self.children.items():
-            given = child.definition.environment.parameters
-            known = {key: value for key, value in given.items() if not isinstance(value, Unknown)}
-            one: JsonMap = {"Type": child.type, **child.definition.template.describe(known)}
-            within = child.describe()
-            if within:
-                one["NestedParameters"] = within
-            described[name] = one
-        return described
 
 
 def examine(definition: Definition, types: TypeCatalog, most: int = 0) -> tuple[list[Problem], Nested]:
@@ -223,7 +158,7 @@ class _Checker:
         if clashing:
             names = ", ".join(f"'{name}'" for name in clashing)
             self.findings.add(Phase.NAMES, Problem(self.definition.place(clashing[0]), f"Duplicate names {{{names}}}"))
-        for name in self._in_order():
+        for name in in_order(self.definition, self.findings):
             resource = resources[name]
             view = self.views[resource.mapped_type]
             if view is not None:
@@ -374,56 +309,6 @@ class _Checker:
                 self._tell(resource, problem, Phase.RESOURCES, made)
         times = made.times if made is not None else 1
         self.children[resource.name] = replace(known, type=resource.type, times=times)
-
-    # -- dependencies ------------------------------------------------------------------------------
-
-    def _in_order(self) -> list[str]:
-        """Names, each after what it requires; what stands in or behind a cycle comes last."""
-        resources = self.definition.resources
-        missing = {name: len(resource.requires) for name, resource in resources.items()}
-        dependents: dict[str, list[str]] = {}
-        for name, resource in resources.items():
-            for required in resource.requires:
-                dependents.setdefault(required, []).append(name)
-        ready = deque(name for name, count in missing.items() if not count)
-        ordered = []
-        while ready:
-            name = ready.popleft()
-            ordered.append(name)
-            for dependent in dependents.get(name, ()):
-                missing[dependent] -= 1
-                if not missing[dependent]:
-                    ready.append(dependent)
-        if len(ordered) < len(resources):
-            done = set(ordered)
-            rest = [name for name in resources if name not in done]
-            self._cycle_found(rest)
-            ordered += rest
-        return ordered
-
-    def _cycle_found(self, rest: list[str]) -> None:
-        """Return a cycle. Everything in `rest` requires something in `rest`."""
-        resources = self.definition.resources
-        within = set(rest)
-        walked: dict[str, None] = {}
-        name = rest[0]
-        while name not in walked:
-            walked[name] = None
-            name = min(resources[name].requires & within)
-        names = list(walked)
-        cycle = names[names.index(name) :]
-
-        def shown(member: str) -> str:
-            return f'{resources[member].type} "{member}"'
-
-        edges = [
-            f"{shown(member)}: {{{shown(follower)}}}"
-            for member, follower in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
-        ]
-        text = CircularDependencyException(cycle=f"{{{', '.join(edges)}}}").message
-        hint = " → ".join([*cycle, cycle[0]])
-        problem = Problem(self.definition.place(name), text, hint, "CircularDependencyException")
-        self.findings.add(Phase.DEPENDENCIES, problem)
 
     # -- resources ---------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ from heatlite.core.json import Json, JsonMap
 
 OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
 
-_TEXTS: Final[JsonMap] = {"type": "object", "additionalProperties": {"type": "string"}}
 _EXPECTED: Final[JsonMap] = {
     "type": "object",
     "additionalProperties": False,

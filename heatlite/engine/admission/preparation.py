@@ -31,11 +31,12 @@ from heatlite.engine.state.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import Nested, examine
+from heatlite.template.check import examine
 from heatlite.template.constraints import looked_up
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
 from heatlite.template.loader import Source, load_mapping, load_template
+from heatlite.template.nested import Nested
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.places import Places
 from heatlite.template.problems import raise_first
