@@ -21,6 +21,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.healing import OPEN_INCIDENTS, Brake
 from heatlite.core.meter import Meter
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.store.store import Store
@@ -113,7 +114,7 @@ class DatabaseGauges:
         """Yield the gauges. Without a database, yields only `heatlite_database_up`."""
         found: list[Metric] = []
         with suppress(DatabaseUnavailable):  # reported by the first gauge
-            found = [self._actions(), self._oldest(), self._engines()]
+            found = [self._actions(), self._oldest(), self._engines(), self._incidents(), self._held(), self._scopes()]
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
 
@@ -141,6 +142,28 @@ class DatabaseGauges:
         up = [service.is_up(now) for service in self._store.services.list()]
         family.add_metric(("up",), sum(up))
         family.add_metric(("down",), len(up) - sum(up))
+        return family
+
+    def _incidents(self) -> Metric:
+        family = GaugeMetricFamily("heatlite_incidents", "Open incidents, by state.", labels=("state",))
+        counts = self._store.incidents.count_by_state()
+        for state in OPEN_INCIDENTS:
+            family.add_metric((state,), counts.get(state, 0))
+        return family
+
+    def _held(self) -> Metric:
+        family = GaugeMetricFamily("heatlite_healing_held", "Held incidents, by the first reason.", labels=("reason",))
+        counts = self._store.incidents.count_by_reason()
+        for brake in Brake:
+            family.add_metric((brake,), counts.get(brake, 0))
+        return family
+
+    def _scopes(self) -> Metric:
+        text = "Scopes whose breaker is open, or that are suspended after failed repairs."
+        family = GaugeMetricFamily("heatlite_healing_scopes", text, labels=("state",))
+        opened, suspended = self._store.healing_scopes.counts()
+        family.add_metric(("open",), opened)
+        family.add_metric(("suspended",), suspended)
         return family
 
 

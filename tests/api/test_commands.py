@@ -184,3 +184,28 @@ def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     assert heatlite("group resize s g some") == 2
     assert heatlite("group scale-in s g --count 99") == 1
     assert "its limits are" in capsys.readouterr().err
+
+
+def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
+    here, file = Here(heat), tmp_path / "policy.yaml"
+    file.write_text("healing_policy: 2026-11-22\nmode: auto\nmax_unhealthy: 40%\n")
+    assert here(f"healing set s {file}") == 0
+    assert capsys.readouterr().out == "s: healing policy version 1\n"
+    assert here("healing show s -f json") == 0
+    (scope,) = json.loads(capsys.readouterr().out)
+    assert (scope["scope"], scope["breaker"], scope["allowed"]) == ("type:OS::Heat::TestResource", "closed", 1)
+    assert here("healing show s --policy -f json") == 0
+    assert json.loads(capsys.readouterr().out)["max_unhealthy"] == "40%"
+    assert here("incident list -f json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert here("incident show none") == 1
+    assert "none" in capsys.readouterr().err
+    assert here("healing acknowledge s web") == 1
+    capsys.readouterr()
+    assert here("healing off s -y") == 0
+    assert capsys.readouterr().out == "s: no healing policy\n"
+    file.write_text("healing_policy: 2026-11-22\nmode: perhaps\n")
+    assert here(f"healing set s {file}") != 0
+    assert "mode" in capsys.readouterr().err
+    assert heat.get(f"{path}/healing")["policy"] is None

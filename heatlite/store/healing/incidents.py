@@ -146,6 +146,11 @@ class Incidents:
         sql = "SELECT state, COUNT(*) FROM incident WHERE due IS NOT NULL GROUP BY state"
         return dict(self._database.read(sql))
 
+    def count_by_reason(self) -> dict[str, int]:
+        """Return the number of held incidents by the first reason."""
+        sql = "SELECT reason, COUNT(*) FROM incident WHERE due IS NOT NULL AND reason IS NOT NULL GROUP BY reason"
+        return dict(self._database.read(sql))
+
     def page(self, project: str, query: IncidentQuery) -> list[IncidentRecord]:
         """Return a page of a project's incidents, newest first."""
         rest, values = "WHERE project = ?", [project]

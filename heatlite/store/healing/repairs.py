@@ -101,13 +101,12 @@ class HealingScopes:
         if self._database.change(HealingScope.insert(row).on_conflict_ignore()) == 0:
             self._database.change(HealingScope.update(changed).where(mine))
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return the numbers of scopes: all with a row, open, suspended."""
+    def counts(self) -> tuple[int, int]:
+        """Return the number of scopes with an open breaker, and of suspended ones."""
         is_open = peewee.fn.SUM(peewee.Case(None, [(HealingScope.open_since.is_null(False), 1)], 0))
         held = peewee.fn.SUM(peewee.Case(None, [(HealingScope.is_suspended == True, 1)], 0))  # noqa: E712
-        query = HealingScope.select(peewee.fn.COUNT(HealingScope.root_id), is_open, held)
-        ((number, opened, suspended),) = self._database.select(query)
-        return int(number), int(opened or 0), int(suspended or 0)
+        ((opened, suspended),) = self._database.select(HealingScope.select(is_open, held))
+        return int(opened or 0), int(suspended or 0)
 
 
 class Repairs:

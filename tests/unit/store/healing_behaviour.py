@@ -58,6 +58,7 @@ def test_an_incident_is_read_as_it_was_written(store: Store) -> None:
     assert [one.id for one in store.incidents.page("acme", IncidentQuery(limit=1))] == ["two"]
     assert [one.id for one in store.incidents.page("acme", IncidentQuery(marker="two"))] == ["one"]
     assert store.incidents.count_by_state() == {"OBSERVED": 2}
+    assert store.incidents.count_by_reason() == {"locked": 1}
 
 
 @everywhere
@@ -157,7 +158,7 @@ def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_writte
     assert store.health_tokens.by_digest("d" * 64) == token
     assert store.healing_policies.get("root") == policy
     assert store.healing_scopes.of_root("root") == {scope.scope: scope}
-    assert store.healing_scopes.counts() == (1, 1, 1)
+    assert store.healing_scopes.counts() == (1, 1)
     assert store.repairs.of_root("root", 5.0) == [repair]
     ended = replace(repair, ended_at=2.0, result=RepairResult.FAILED, is_failure=True)
     with store.transaction():

@@ -1,0 +1,144 @@
+"""Commands on healing: the policy and the brakes of a stack, and incidents."""
+
+import argparse
+from pathlib import Path
+
+from heatlite.cli.arguments import LIMIT, LISTING, STACK, WATCH, YES, CommandGroup, argument, only
+from heatlite.cli.client import Client, Object, an_object, objects, part, text
+from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.errors import Misuse
+from heatlite.cli.files import load_file
+from heatlite.cli.output import render
+from heatlite.cli.questions import agree, need_consent
+from heatlite.cli.session import Host, connect
+from heatlite.core.json import Json
+
+SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
+INCIDENT_COLUMNS = ("path", "state", "reason", "source", "summary", "id", "also", "due", "created_at", "closed_as")
+
+FILE = argument("file", metavar="FILE", help="YAML or JSON")
+INCIDENT = argument("incident", metavar="INCIDENT", help="id of the incident")
+
+healing = CommandGroup("healing", "show and set what heatlite repairs by itself")
+incidents = CommandGroup("incident", "list, show, close and approve incidents")
+commands = CommandGroup(subgroups=(healing, incidents))
+
+
+def _overview(client: Client, stack: str) -> Object:
+    return an_object(client.request("GET", f"{client.find(stack).path}/healing"))
+
+
+@healing.command(
+    "show",
+    "show the scopes of a stack with their brakes, or its policy",
+    *LISTING,
+    STACK,
+    argument("--policy", action="store_true", help="show the policy instead"),
+)
+def show(arguments: argparse.Namespace, host: Host) -> int:
+    """Show the scopes of a stack; with --policy, its policy."""
+    with connect(arguments, host, reads_only=True) as session:
+        found = _overview(session.client, arguments.stack)
+    if arguments.policy:
+        policy = found.get("policy")
+        render.one(policy if isinstance(policy, dict) else {}, arguments.format, arguments.column)
+        return 0
+    render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments)
+    return 0
+
+
+@healing.command(
+    "set", "set the healing policy of a stack", STACK, argument("file", metavar="FILE", help="YAML or JSON")
+)
+def set_(arguments: argparse.Namespace, host: Host) -> int:
+    """Set the policy of a stack from a file."""
+    document: Json = load_file(Path(arguments.file), "Healing policy").data
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        answer = an_object(session.client.request("PUT", f"{stack.path}/healing", document))
+    print(f"{arguments.stack}: healing policy version {text(answer.get('version'))}")
+    return 0
+
+
+@healing.command("off", "remove the healing policy of a stack: nothing is repaired then", STACK, YES)
+def off(arguments: argparse.Namespace, host: Host) -> int:
+    """Remove the policy of a stack."""
+    need_consent(arguments, "off removes the healing policy")
+    agree(arguments, f"Remove the healing policy of {arguments.stack}?")
+    with connect(arguments, host) as session:
+        session.client.request("DELETE", f"{session.client.find(arguments.stack).path}/healing")
+    print(f"{arguments.stack}: no healing policy")
+    return 0
+
+
+@healing.command(
+    "acknowledge",
+    "let a scope be repaired again after too many failures",
+    STACK,
+    argument("scope", metavar="SCOPE", help="path of a group, or type:TYPE"),
+)
+def acknowledge(arguments: argparse.Namespace, host: Host) -> int:
+    """End the suspension of a scope."""
+    with connect(arguments, host) as session:
+        path = f"{session.client.find(arguments.stack).path}/healing/acknowledge"
+        session.client.request("POST", path, {"scope": arguments.scope})
+    print(f"{arguments.scope}: RUNNING; its incidents need a new report")
+    return 0
+
+
+@incidents.command(
+    "list",
+    "list incidents, newest first",
+    *LISTING,
+    only("--state", "STATE", "in this state (repeatable)"),
+    only("--source", "SOURCE", "of this source (repeatable)"),
+    LIMIT,
+    WATCH,
+)
+def list_(arguments: argparse.Namespace, host: Host) -> int:
+    """List the incidents of the project, newest first."""
+    query = {name: ",".join(getattr(arguments, name)) for name in ("state", "source") if getattr(arguments, name)}
+    with connect(arguments, host, reads_only=True) as session:
+        for _ in render.watching(arguments.watch):
+            found, are_more = pages(session.client, "/incidents", "incidents", {**query}, arguments.limit)
+            print_page(found, are_more, INCIDENT_COLUMNS, arguments)
+    return 0
+
+
+@incidents.command("show", "show an incident with its alerts and its history", *LISTING, INCIDENT)
+def show_incident(arguments: argparse.Namespace, host: Host) -> int:
+    """Show an incident."""
+    with connect(arguments, host, reads_only=True) as session:
+        answer = session.client.request("GET", f"/incidents/{part(arguments.incident)}")
+    render.one(an_object(answer, "incident"), arguments.format, arguments.column)
+    return 0
+
+
+@incidents.command(
+    "close",
+    "close an incident, and mute its alerts until they have resolved once",
+    INCIDENT,
+    argument("--reason", default="", help="text for its history"),
+)
+def close(arguments: argparse.Namespace, host: Host) -> int:
+    """Close an incident."""
+    with connect(arguments, host) as session:
+        path = f"/incidents/{part(arguments.incident)}/close"
+        answer = session.client.request("POST", path, {"reason": arguments.reason})
+    print(f"{text(an_object(answer, 'incident').get('path'))}: CLOSED")
+    return 0
+
+
+@incidents.command("approve", "begin the repair that an incident proposes", INCIDENT, YES)
+def approve(arguments: argparse.Namespace, host: Host) -> int:
+    """Begin the repair that an incident proposes."""
+    need_consent(arguments, "approve begins a repair")
+    with connect(arguments, host) as session:
+        path = f"/incidents/{part(arguments.incident)}"
+        found = an_object(session.client.request("GET", path), "incident")
+        if not found.get("plan_digest"):
+            raise Misuse(f"Incident {arguments.incident} is {text(found.get('state'))}: it proposes no repair.")
+        agree(arguments, f"Repair {text(found.get('path'))}?")
+        answer = session.client.request("POST", f"{path}/approve", {"plan_digest": found["plan_digest"]})
+    print(f"{text(found.get('path'))}: {text(an_object(answer, 'incident').get('state'))}")
+    return 0
