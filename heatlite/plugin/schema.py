@@ -92,6 +92,7 @@ _NO_DEFAULT = object()
 
 @overload
 def prop(default: _Scalar, **rules: Unpack[Rules]) -> _Scalar: ...
+# Any: the result stands for a value of the annotated type, which only the class body knows.
 @overload
 def prop(default: Sequence[Json] | Mapping[str, Json] | None = ..., **rules: Unpack[Rules]) -> Any: ...
 def prop(default: object = _NO_DEFAULT, **rules: Unpack[Rules]) -> Any:

@@ -7,10 +7,10 @@ the usual rules for passwords. Decision: docs/decisions/0004-regular-expressions
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import re2
 
@@ -45,6 +45,37 @@ class TooMuchWork(ValueError):
     """Matching would exceed the limits."""
 
 
+class Match(Protocol):
+    """A match of the library re2."""
+
+    def group(self, number: int, /) -> str | None:
+        """Return the text of a group; None if it took no part in the match."""
+
+
+class Compiled(Protocol):
+    """A pattern of the library re2, with the methods of `re.Pattern`."""
+
+    programsize: int
+
+    def match(self, text: str, /) -> Match | None:
+        """Match at the beginning of the text."""
+
+    def fullmatch(self, text: str, /) -> Match | None:
+        """Match the whole text."""
+
+    def search(self, text: str, /) -> Match | None:
+        """Find the first match."""
+
+    def finditer(self, text: str, /) -> Iterator[Match]:
+        """Find all matches."""
+
+    def split(self, text: str, limit: int = 0, /) -> list[str]:
+        """Split the text at the matches."""
+
+    def sub(self, new: Callable[[Match], str], text: str, limit: int = 0, /) -> str:
+        """Replace the matches."""
+
+
 class Program:
     """A pattern without look-around, compiled.
 
@@ -61,7 +92,7 @@ class Program:
     def __repr__(self) -> str:
         return f"Program({self.text!r})"
 
-    def on(self, value: str) -> Any:
+    def on(self, value: str) -> Compiled:
         """Return the object of the library that is to match the value. Raises TooMuchWork."""
         program = self._ascii if value.isascii() else self._unicode
         written = len(self.text) + len(value) + FREE_CHARACTERS
@@ -78,23 +109,24 @@ class Program:
         return self.on(value).fullmatch(value) is not None
 
     @cached_property
-    def _unicode(self) -> Any:
+    def _unicode(self) -> Compiled:
         """Compiled only when needed: the classes of Unicode make large programs."""
         try:
             return self._compiled(_UNICODE_CLASSES)
         except ValueError as error:
             raise TooMuchWork(str(error)) from error
 
-    def _compiled(self, classes: Mapping[str, str]) -> Any:
+    def _compiled(self, classes: Mapping[str, str]) -> Compiled:
         options = re2.Options()
         options.max_mem = MAX_MEMORY
         options.log_errors = False
         translated = (_translated(token, classes) for token in _tokens(self.text))
         try:
-            return re2.compile(self._flags + "".join(translated), options)
+            compiled: Compiled = re2.compile(self._flags + "".join(translated), options)  # the library has no types
         except re2.error as error:
             (reason,) = error.args
             raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+        return compiled
 
 
 class Pattern:

@@ -3,9 +3,9 @@
 Reports all problems at once, with their places.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, cast
 
 from jsonschema import Draft202012Validator, ValidationError
 
@@ -116,9 +116,10 @@ def read_playbook(document: object, name: str = "playbook") -> Playbook:
     found = problems(source)
     if found:
         raise HTTPBadRequest(found[0].text, problems=tuple(found))
-    data: Any = source.data  # the schema has been checked
-    stages = tuple(_stage(stage) for stage in data["stages"])
-    return Playbook(data.get("description", ""), stages)
+    # The schema has been checked, here and below.
+    data = source.data
+    stages = tuple(_stage(stage) for stage in cast(list[JsonMap], data["stages"]))
+    return Playbook(str(data.get("description", "")), stages)
 
 
 def problems(source: Source) -> list[Problem]:
@@ -148,8 +149,8 @@ def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
     ]
     yield from wrong
     if not wrong:
-        data: Any = source.data
-        names = [stage["name"] for stage in data["stages"]]
+        data = source.data
+        names = [str(stage["name"]) for stage in cast(list[JsonMap], data["stages"])]
         for at, name in enumerate(names):
             if name in names[:at]:
                 yield ("stages", at, "name"), f"there is a stage {name} before."
@@ -159,21 +160,20 @@ def _unknown(error: ValidationError) -> tuple[str, ...]:
     """Return the place of an unknown key, rather than that of its map."""
     if error.validator != "additionalProperties":
         return ()
-    schema: Any = error.schema
-    data: Any = error.instance
-    return (next(key for key in data if key not in schema["properties"]),)
+    known = cast(Mapping[str, JsonMap], error.schema)["properties"]
+    return (next(key for key in cast(JsonMap, error.instance) if key not in known),)
 
 
-def _stage(data: Any) -> Stage:
-    nodes = data["nodes"]
-    given = nodes.get("attribute") if isinstance(nodes, dict) else None
-    attribute = None
-    if given is not None:
-        path = (given["name"],) if isinstance(given["name"], str) else tuple(given["name"])
+def _stage(data: JsonMap) -> Stage:
+    nodes, action = data["nodes"], cast(JsonMap, data["action"])
+    attribute = names = None
+    if isinstance(nodes, dict) and "attribute" in nodes:
+        given = cast(JsonMap, nodes["attribute"])
+        name = given["name"]
+        path = (name,) if isinstance(name, str) else tuple(cast(list[str | int], name))
         attribute = Attribute(path, given["equals"])
-    names = tuple(nodes["names"]) if isinstance(nodes, dict) and given is None else None
+    elif isinstance(nodes, dict):
+        names = tuple(cast(list[str], nodes["names"]))
     at_once = data.get("at_once", 1)
-    action = data["action"]
-    return Stage(
-        data["name"], names, attribute, None if at_once == ALL else int(at_once), action["kind"], action.get("args", {})
-    )
+    limit = None if at_once == ALL else int(cast(float, at_once))
+    return Stage(str(data["name"]), names, attribute, limit, str(action["kind"]), cast(JsonMap, action.get("args", {})))

@@ -12,7 +12,7 @@ from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
 from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
 from heatlite.template.loader import verify_json_value
-from heatlite.template.patterns import Program
+from heatlite.template.patterns import Compiled, Match, Program
 
 MAX_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
@@ -91,7 +91,7 @@ def _parsed(expression: str) -> Query:
 
 
 @functools.cache
-def root_context() -> Any:
+def root_context() -> Any:  # the library has no types
     """The functions of the library, with all that they do counted. Raises ImportError."""
     import yaql
 
@@ -126,13 +126,13 @@ def _language() -> Callable[[str], Query]:
     return parse
 
 
-def _counting_context() -> Any:
+def _counting_context() -> Any:  # the library has no types
     """Return a context that counts the work of functions registered in it."""
     from yaql.language import contexts, conventions
 
     class Counting(contexts.Context):  # type: ignore[misc]  # the library has no types
         @staticmethod
-        def _import_function_definition(definition: Any) -> Any:
+        def _import_function_definition(definition: Any) -> Any:  # the library has no types
             own = definition.clone()
             own.payload = counted(definition.name, definition.payload, _meter.get)
             return own
@@ -155,41 +155,37 @@ class Regex:
 
     def finditer(self, text: str) -> Iterator[object]:
         """Iterate over the matches in the text. Raises TooMuchWork."""
-        found: Iterator[object] = self._often(text).finditer(text)
-        return found
+        return self._often(text).finditer(text)
 
     def split(self, text: str, most: int = 0) -> list[str]:
         """Split the text at the first `most` matches, or at all. Raises TooMuchWork."""
-        parts: list[str] = self._often(text).split(text, most)
-        return parts
+        return self._often(text).split(text, most)
 
-    def sub(self, new: str | Callable[[Any], str], text: str, most: int = 0) -> str:
+    def sub(self, new: str | Callable[[Match], str], text: str, most: int = 0) -> str:
         """Replace the first `most` matches, or all; ``\\1`` in a new text is a group.
 
         Raises TooMuchWork.
         """
         if isinstance(new, str):
             _meter.get().charge((len(new) + 1) * (len(text) + 1) // 128)
-            replaced: str = self._often(text).sub(functools.partial(_expanded, new), text, most)
-        else:
-            replaced = self._often(text).sub(new, text, most)
-        return replaced
+            return self._often(text).sub(functools.partial(_expanded, new), text, most)
+        return self._often(text).sub(new, text, most)
 
-    def _once(self, text: str) -> Any:
+    def _once(self, text: str) -> Compiled:
         _meter.get().charge(len(text) + len(self._program.text))
         return self._program.on(text)
 
-    def _often(self, text: str) -> Any:
+    def _often(self, text: str) -> Compiled:
         """Charge a search from every character to the end of the text."""
         _meter.get().charge(len(text) ** 2 // 128)
         return self._once(text)
 
 
-def _expanded(new: str, match: Any) -> str:
+def _expanded(new: str, match: Match) -> str:
     return _GROUP.sub(lambda found: match.group(int(found[1])) or "", new)
 
 
-def _bounded(root: Any) -> Any:
+def _bounded(root: Any) -> Any:  # the library has no types
     """Return the library's functions, with regular expressions on `Regex`."""
     import yaql.standard_library.regex as regexes
     from yaql.language import specs, yaqltypes
@@ -232,7 +228,7 @@ def _bounded(root: Any) -> Any:
         (matching, {"string": text, "pattern": text}, specs.name("#operator_=~")),
         (not_matching, {"string": text, "pattern": text}, specs.name("#operator_!~")),
     ):
-        definition: Any = function
+        definition: Any = function  # a function, then a definition of the library
         for name, kind in parameters.items():
             definition = specs.parameter(name, kind)(definition)
         context.register_function(mark(definition))

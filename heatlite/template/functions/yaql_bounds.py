@@ -7,7 +7,7 @@ function of the library is wrapped, and iterators count their steps.
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from heatlite.core.errors import StackValidationFailed
 
@@ -48,10 +48,10 @@ LOOKS: Final = frozenset(
 All others may, and it counts each time."""
 
 
-class Counted(Iterator[Any]):
+class Counted(Iterator[object]):
     """An iterator of which each step counts. It prints without an address."""
 
-    def __init__(self, inner: Iterator[Any], meter: "Meter") -> None:
+    def __init__(self, inner: Iterator[object], meter: "Meter") -> None:
         self._inner = inner
         self._meter = meter
 
@@ -59,7 +59,7 @@ class Counted(Iterator[Any]):
         again = iter(self._inner)
         return self if again is self._inner else Counted(again, self._meter)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         self._meter.charge(STEP)
         return self._meter.let_out(next(self._inner))
 
@@ -106,7 +106,7 @@ class Meter:
             return self._counted_call(value)
         return value
 
-    def _counted_call(self, function: Any) -> Callable[..., object]:
+    def _counted_call(self, function: Callable[..., object]) -> Callable[..., object]:
         def call(*given: object, **named: object) -> object:
             self.charge(CALL_BACK)
             return self.let_out(function(*given, **named))
