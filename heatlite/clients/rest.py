@@ -193,7 +193,10 @@ def request(
 
 
 def _adapter(connection: "Connection", service: str) -> "Proxy":
-    return connection.config.get_session_client(service.replace("_", "-"))
+    adapter = connection.config.get_session_client(service.replace("_", "-"))
+    # Otherwise each call would ask for versions first, which some of the services do not tell.
+    adapter.version = adapter.min_version = adapter.max_version = None
+    return adapter
 
 
 def _endpoint(service: str, connection: "Connection") -> str:

@@ -75,6 +75,8 @@ class FakeCloud:
         """How long it thinks about what versions it has."""
         self.discoveries = 0
         """How often it was asked for them."""
+        self.more: dict[str, str] = {}
+        """Further services of the catalog: type → path. The network service answers for them."""
         self.calls: list[tuple[str, str]] = []
         """Method and path of what the network service was asked, in order."""
 
@@ -115,6 +117,7 @@ class FakeCloud:
         catalog = [self._service("identity", "/identity/v3")]
         if self.network is not None:
             catalog.append(self._service("network", "/network"))
+        catalog += [self._service(kind, path) for kind, path in self.more.items()]
         project = {"id": self.project, "name": "demo", "domain": {"id": "default", "name": "Default"}}
         user = {"id": "u1", "name": "demo", "domain": {"id": "default", "name": "Default"}}
         token = {

@@ -320,3 +320,25 @@ def test_which_services_a_catalog_has(opened: Opened) -> None:
     assert [cloud.has(name) for name in ("network", "identity", "compute", "block_storage")] == [
         True, True, False, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "path", "asked"),
+    [
+        ("alarming.alarms", "alarming", "/alarming", "/alarming/v2/alarms"),
+        ("workflow.workflows", "workflowv2", "/workflow/v2", "/workflow/v2/workflows"),
+        ("shared_file_system.shares", "sharev2", "/share/v2", "/share/v2/shares"),
+        ("database.instances", "database", "/database/v1.0/p1", "/database/v1.0/p1/instances"),
+        ("container_infra.clusters", "container-infra", "/magnum/v1", "/magnum/v1/clusters"),
+        ("container.containers", "container", "/zun/", "/zun/v1/containers"),
+    ],
+)
+def test_a_service_is_asked_where_the_catalog_says(
+    opened: Opened, verb: str, kind: str, path: str, asked: str
+) -> None:
+    noun = verb.partition(".")[2]
+    cloud, fake = opened(saying(Answer(200, [] if noun == "alarms" else {noun: []})))
+    fake.more = {kind: path}
+    assert cloud.has(verb.partition(".")[0])
+    assert cloud.call(verb) == []
+    assert fake.calls == [("GET", asked)], "nothing else is asked, not even for versions"
