@@ -73,6 +73,7 @@ class Metrics(Meter):
         )
         # Finding a series costs as much as adding to it.
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
+        self._ignored = Counter("heatlite_signals_ignored", "Signals without effect.", ("reason",), registry=registry)
         self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
         text = "Database reads and writes that failed because the database was unavailable."
         self._unavailable = Counter("heatlite_database_unavailable", text, registry=registry)
@@ -80,6 +81,9 @@ class Metrics(Meter):
 
     def request_answered(self, method: str, route: str, code: int, seconds: float) -> None:
         self._request(method, route, code).observe(seconds)
+
+    def signal_ignored(self, reason: str) -> None:
+        self._ignored.labels(reason).inc()
 
     def action_begun(self, verb: Verb, waited: float) -> None:
         self._waits.labels(verb).observe(waited)

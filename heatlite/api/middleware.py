@@ -32,6 +32,10 @@ ACTION = "X-Heatlite-Action"
 """Header with the URL of the queued action. `Location` has it, too, unless Heat uses it otherwise."""
 
 
+IGNORED = "X-Heatlite-Ignored"
+"""Header with the reason why a signal had no effect."""
+
+
 class RequestMiddleware:
     """Handles every request before and after its handler.
 
@@ -106,6 +110,9 @@ class RequestMiddleware:
     def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
         """Add headers for the request id and the queued action; log and count."""
         resp.set_header("X-Openstack-Request-Id", req.request_id)
+        ignored = resp.get_header(IGNORED)
+        if ignored is not None:
+            self._meter.signal_ignored(ignored.partition(";")[0])
         if req_succeeded and req.queued:
             url = views.action_url(req.base, req.caller.project, req.queued[0])
             resp.set_header(ACTION, url)

@@ -53,9 +53,15 @@ def text(req: Request, name: str, blank: bool = False) -> str | None:
     return (found[-1] or None if blank else found[-1]) if found else None
 
 
+FAIL_FAST = "fail_fast"
+"""Key that the sender of a signal appends; it is no part of what is signed."""
+
+
 def proof(req: Request) -> Proof:
     """Return the proof of the right to signal: the signature of the URL, or a token."""
-    return Proof(parse_qsl(req.query_string, keep_blank_values=True), req.get_header("X-Auth-Token"))
+    given = parse_qsl(req.query_string, keep_blank_values=True)
+    signed = [one for one in given if one[0] != FAIL_FAST]
+    return Proof(signed, req.get_header("X-Auth-Token"))
 
 
 def flag(req: Request, name: str, default: bool = False, blank: bool = False) -> bool:

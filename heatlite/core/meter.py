@@ -15,6 +15,9 @@ class Meter:
         `route` is a template of the route table; "" for none.
         """
 
+    def signal_ignored(self, reason: str) -> None:
+        """Count a signal without effect."""
+
     def action_begun(self, verb: Verb, waited: float) -> None:
         """Count an action that a worker has claimed for the first time."""
 

@@ -40,7 +40,15 @@ class ReplaceResource(Exception):
 
 
 class NoActionNeeded(Exception):
-    """Raised by `handle_signal` and `resized`: there is nothing to do."""
+    """Raised by `handle_signal` and `resized`: there is nothing to do.
+
+    `reason` is a word for the sender, `retry_after` the seconds until the same signal may have an effect.
+    """
+
+    def __init__(self, reason: str = "no_change", retry_after: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

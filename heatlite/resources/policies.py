@@ -45,7 +45,7 @@ class Policy(Signalled[P_co]):
         given = details or {}
         state = given.get("current", given.get("state", "alarm"))
         if not isinstance(state, str) or state.lower() != "alarm":
-            raise NoActionNeeded
+            raise NoActionNeeded("not_alarm")
         return self.resize()
 
 

@@ -1,5 +1,6 @@
 """OS::Heat::AutoScalingGroup, and the base of all scaling groups."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,8 +150,10 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         kind, least = str(wanted["kind"]), cast("int | None", wanted["least"])
         present = len(self.well())
         size = within(adjusted(present, adjustment, kind, least), limits.low, limits.high)
-        if size == present or self.cooldown_left() > 0:
+        if size == present:
             raise NoActionNeeded
+        if self.cooldown_left() > 0:
+            raise NoActionNeeded("cooldown", math.ceil(self.cooldown_left()))
         own = wanted["cooldown"]
         self.begin_cooldown(limits.cooldown if own is None else cast(float, own), f"{kind} : {adjustment:g}")
         return self._step(Batch(self.limited(size), 0), self.definition())

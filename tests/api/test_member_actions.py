@@ -88,3 +88,29 @@ def test_cooldown(heat: Heat) -> None:
     assert answer.status_int == 409
     assert answer.json["error"]["type"] in ("ActionCooldown", "ResourceIsLocked", "ActionConflict")
     assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_ignored_signals(heat: Heat) -> None:
+    policy = {
+        "type": "OS::Heat::ScalingPolicy",
+        "properties": {
+            "adjustment_type": "change_in_capacity",
+            "auto_scaling_group_id": {"get_resource": "g"},
+            "scaling_adjustment": 1,
+        },
+    }
+    made = template(g=AUTOMATIC, up=policy)
+    made["outputs"] = {"url": {"value": {"get_attr": ["up", "signal_url"]}}}  # type: ignore[index]
+    path = heat.create(made)
+    signal = f"{path}/resources/up/signal"
+    answer = heat.call("POST", signal, {}, code=200)
+    assert answer.text == "null"
+    assert answer.headers["X-Heatlite-Ignored"].startswith("cooldown; retry_after=")
+    assert heat.call("POST", signal, {"current": "ok"}, code=200).headers["X-Heatlite-Ignored"] == "not_alarm"
+    answer = heat.call("POST", f"{signal}?fail_fast=true", {}, code=409)
+    assert answer.json["error"]["type"] == "ActionCooldown"
+    assert 0 < int(answer.headers["Retry-After"]) <= 600
+    url = heat.get(f"{path}/outputs/url")["output"]["output_value"]
+    signed = url[url.index("/v1/") :]
+    assert heat.app.post(signed, status=200).headers["X-Heatlite-Ignored"].startswith("cooldown")
+    assert heat.app.post(f"{signed}&fail_fast=true", status=409).json["error"]["type"] == "ActionCooldown"

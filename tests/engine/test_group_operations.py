@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import Cause, LockLevel, Verb
+from heatlite.engine.operations.signals import IgnoredSignal
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -264,3 +265,38 @@ def test_check_of_a_part(engine: Engine) -> None:
     groups.check(engine.who, stack, "g")
     inner = engine.settle(nested(engine, stack))
     assert set(engine.states(inner).values()) == {"CHECK_COMPLETE"}
+
+
+def test_ignored_signals_are_counted_by_minute(engine: Engine) -> None:
+    one = {"g": scaling(thing("v"), low=1, high=9, desired_capacity=3, cooldown=1000), "up": policy(1)}
+    stack = engine.create(template(**one))
+    signals, row = engine.components.signals, engine.row(stack, "up")
+
+    def told() -> list[str]:
+        return [event.status_reason for event in engine.events(stack) if event.verb == "SIGNAL"]
+
+    with engine.clock.held():
+        engine.clock.pass_(60 - engine.clock.now() % 60)
+        for _ in range(100):
+            ignored = signals.signal(engine.who, stack, row, None)
+            assert ignored is not None
+            assert ignored.reason == "cooldown"
+        assert told() == ["Signal ignored: cooldown"]
+        engine.clock.pass_(60)
+        signals.signal(engine.who, stack, row, None)
+        assert told()[1:] == ["Signal ignored: cooldown, and 99 more since the last such event"]
+        with pytest.raises(ActionCooldown) as refused:
+            signals.signal(engine.who, stack, row, None, fail_fast=True)
+        assert refused.value.retry_after == ignored.retry_after - 60 if ignored.retry_after else 0
+        assert signals.signal(engine.who, stack, row, {"current": "ok"}) == IgnoredSignal("not_alarm")
+    engine.lock(stack, LockLevel.STACKS)
+    assert signals.signal(engine.who, stack, row, None) == IgnoredSignal("locked")
+
+
+def test_a_signal_that_scales_is_recorded(engine: Engine) -> None:
+    stack = engine.create(template(**automatic(3), up=policy(1)))
+    signal(engine, stack, "up")
+    action = engine.store.actions.last(nested(engine, stack).id, Verb.UPDATE)
+    assert action is not None
+    assert action.inputs.to_json() == {"signal": {"policy": "up", "kind": "change_in_capacity", "number": 1}}
+    assert action.word == "STACK_UPDATE"

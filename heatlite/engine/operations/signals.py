@@ -1,14 +1,17 @@
 """Signals to resources: wait conditions, scaling, hooks and lifecycle actions."""
 
 import logging
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from heatlite.clients.cloud import OtherCloud
+from heatlite.core.action_payloads import ActionInputs, Asked
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
+    ActionCooldown,
     Conflict,
     DeletionProtected,
     Forbidden,
@@ -50,6 +53,23 @@ ALARM = frozenset({"previous", "current", "reason"})
 """Keys in the details of an alarm."""
 
 
+MAX_COUNTS = 10_000
+"""Policies whose ignored signals are counted in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredSignal:
+    """The reason why a signal had no effect: cooldown, busy, locked, no_change, not_alarm."""
+
+    reason: str
+    retry_after: int | None = None
+
+    @property
+    def header(self) -> str:
+        """Return the value of ``X-Heatlite-Ignored``."""
+        return self.reason if self.retry_after is None else f"{self.reason}; retry_after={self.retry_after}"
+
+
 class Signals:
     """Delivers signals to resources."""
 
@@ -68,6 +88,9 @@ class Signals:
         self._definitions = definitions
         self._admission = admission
         self._reader = reader
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[float | None, int]] = {}
+        """By row: the minute of the last event of an ignored signal, and the number since."""
 
     def proven(
         self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
@@ -93,8 +116,11 @@ class Signals:
         stack: StackRecord,
         row: ResourceRecord,
         details: JsonMap | None,
-    ) -> None:
+        fail_fast: bool = False,
+    ) -> IgnoredSignal | None:
         """Deliver a signal to a resource. A signal without effect is accepted, too.
+
+        Returns the reason why it had none. With `fail_fast` a conflict or a cooldown is raised instead.
 
         A replayed signal raises its conflict instead, so that it stays listed until it takes effect. Raises
         ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before creation, NotSupported
@@ -106,7 +132,7 @@ class Signals:
             raise RequestLimitExceeded(message=f"a signal to {row.type} has at most {kind.longest_signal} bytes.")
         if details and "unset_hook" in details:
             self._clear_hook(stack, row.name, details["unset_hook"])
-            return
+            return None
         if not kind.has("signal"):
             raise ResourceActionNotSupported(action="signal")
         if row.verb is Verb.INIT:
@@ -119,10 +145,38 @@ class Signals:
             self._deliver(context, stack, row, details)
         except (DeletionProtected, OtherCloud):
             raise
-        except (NoActionNeeded, Conflict) as error:
-            if context.replay is not None and isinstance(error, Conflict):
+        except Conflict as error:
+            if context.replay is not None or fail_fast:
                 raise
             log.info("signal to %s of stack %s: no effect: %s", row.name, stack.id, error)
+            reason = "locked" if isinstance(error, StackLocked) else "busy"
+            return self._ignored(row, IgnoredSignal(reason, error.retry_after))
+        except NoActionNeeded as nothing:
+            if fail_fast and nothing.retry_after is not None:
+                refusal = ActionCooldown(group=row.name, seconds=nothing.retry_after)
+                refusal.retry_after = nothing.retry_after
+                raise refusal from nothing
+            return self._ignored(row, IgnoredSignal(nothing.reason, nothing.retry_after))
+        return None
+
+    def _ignored(self, row: ResourceRecord, ignored: IgnoredSignal) -> IgnoredSignal:
+        """Count a signal in a cooldown: one event per minute, with the number since the last one.
+
+        Signals ignored for another reason leave no event: the action or the lock in the way has its own.
+        """
+        if ignored.reason != "cooldown":
+            return ignored
+        minute = self._clock.now() // 60
+        with self._lock:
+            last, count = self._counts.get(row.id, (None, 0))
+            if len(self._counts) >= MAX_COUNTS:
+                self._counts.clear()
+            self._counts[row.id] = (minute, 0 if last != minute else count + 1)
+        if last != minute:
+            more = f", and {count} more since the last such event" if count else ""
+            with self._store.transaction():
+                self._record_event(row, SIGNAL, f"Signal ignored: {ignored.reason}{more}")
+        return ignored
 
     def rotate_keys(self, context: Context, stack: StackRecord) -> None:
         """Renew the signal keys of all resources in the stack and its nested stacks.
@@ -249,12 +303,14 @@ class Signals:
             raise NoActionNeeded
         with self._admission.admitted(prechecked, on=nested) as nested:
             if group.status is not Status.COMPLETE:
-                raise NoActionNeeded
+                raise NoActionNeeded("busy")
             resources = self._reader.resources_of(stack)
             resource = resources.make(group, update_policy=_update_policy(nested))
             assert isinstance(resource, StackResource)
             child = resource.resized(resize.wanted)
-            action = self._admission.new_action(context, nested, Verb.UPDATE)
+            kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
+            asked = Asked("signal", {"policy": row.name, "kind": kind, "number": number})
+            action = self._admission.new_action(context, nested, Verb.UPDATE, ActionInputs(asked=asked))
             most = self._settings.max_resources_per_stack
             children = Children(
                 self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources)
