@@ -158,7 +158,7 @@ def output_names(definition: Definition) -> list[JsonMap]:
 
 def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
     """Return the environment without hidden values, also those of nested stacks."""
-    return definition.environment.to_dict({*definition.template.hidden, *hidden})
+    return definition.shown_environment(hidden)
 
 
 # -- resources --------------------------------------------------------------------------------------

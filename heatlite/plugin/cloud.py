@@ -50,6 +50,7 @@ Used where the properties give a name."""
 OTHERS = "others"
 """The key in `data` for the ids of what carried the mark before anything was made."""
 
+HOW_TO_SET_A_CLOUD = "Give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated."
 CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of a cloud may be behind ours."""
 
@@ -242,7 +243,7 @@ class CloudResource(Resource[P_co]):
         if installation.cloud != "":
             return []
         text = f"{cls.type_name} needs a cloud, and none is set"
-        return [Fault((), text, "Give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated.")]
+        return [Fault((), text, HOW_TO_SET_A_CLOUD)]
 
     @property
     def marked(self) -> bool:

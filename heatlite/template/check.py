@@ -185,7 +185,7 @@ class _Checker:
         unavailable = self.types.unavailable(kind)
         if unavailable is not None:
             place = self.definition.place(resource.name, "type")
-            self.findings.add(Phase.TYPES, Problem(place, unavailable.text, error=unavailable.error))
+            self.findings.add(Phase.TYPES, Problem(place, unavailable.text, unavailable.hint, unavailable.error))
 
     def _check_provider(self, resource: ResourceDefinition) -> None:
         """Read the template of the resource's type, and compare it to that type."""

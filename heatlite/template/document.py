@@ -15,7 +15,7 @@ from heatlite.template.binding import Binding
 from heatlite.template.conditions import Conditions
 from heatlite.template.definitions import OutputDefinition, ResourceDefinition
 from heatlite.template.dialects import Dialect, dialect_of
-from heatlite.template.environment import Environment, TypeMapping
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, TypeMapping
 from heatlite.template.expression import (
     UNKNOWN,
     Expression,
@@ -211,10 +211,20 @@ class Definition:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""
         described = self.template.describe(self.environment.parameters)
-        environment = self.environment.to_dict({*self.template.hidden, *hidden})
+        environment = self.shown_environment(hidden)
         del environment["encrypted_param_names"]  # only stacks have them
-        described["Environment"] = environment
-        return described
+        return {**described, "Environment": environment}
+
+    def shown_environment(self, hidden: Iterable[str] = ()) -> JsonMap:
+        """Return the environment as the API shows it, with secrets masked.
+
+        As in Heat, templates that resources name as their type are in the registry. `hidden` as in `describe`.
+        """
+        shown = self.environment.to_dict({*self.template.hidden, *hidden})
+        types = [resource.type for resource in self.resources.values()]
+        named: JsonMap = {name: name for name in types if name.endswith(TEMPLATE_SUFFIXES)}
+        registry = shown["resource_registry"]
+        return {**shown, "resource_registry": {**named, **(registry if isinstance(registry, dict) else {})}}
 
     def secrets(self, hidden: Iterable[str] = ()) -> list[object]:
         """Return the values of hidden parameters and the secrets of sinks.

@@ -122,6 +122,7 @@ class Unavailable(NamedTuple):
     error: str
     """Name of the error."""
     text: str
+    hint: str = ""
 
 
 Availability: TypeAlias = Callable[[str], Unavailable | None]

@@ -1,5 +1,6 @@
 """Resource types, template versions, validation, services."""
 
+import json
 import re
 
 import pytest
@@ -130,6 +131,15 @@ class TestValidate:
                 "event_sinks": [],
             },
         }
+
+    def test_templates_used_as_types_are_in_the_registry(self, refusing: Heat) -> None:
+        body = {
+            "template": template(a={"type": "n.yaml"}, b={"type": "My::Own"}),
+            "environment": {"resource_registry": {"My::Own": "n.yaml"}},
+            "files": {"n.yaml": json.dumps(template(r=value()))},
+        }
+        environment = refusing.call("POST", "/validate", body, code=200).json["Environment"]
+        assert environment["resource_registry"] == {"n.yaml": "n.yaml", "My::Own": "n.yaml", "resources": {}}
 
     def test_parameters_need_no_values(self, refusing: Heat) -> None:
         open_ended = {

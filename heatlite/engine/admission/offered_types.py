@@ -9,6 +9,7 @@ from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
 from heatlite.core.context import TYPE, Context
 from heatlite.core.errors import Forbidden
+from heatlite.plugin.cloud import HOW_TO_SET_A_CLOUD
 from heatlite.plugin.registry import Registry
 from heatlite.template.types import Availability, Unavailable
 
@@ -51,10 +52,11 @@ class OfferedTypes:
             return None
         heats = HEATS[service]
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."
+        hint = ""
         if self._clouds.name is None:
-            reason = "no cloud is set."
+            reason, hint = "no cloud is set.", HOW_TO_SET_A_CLOUD
         text = f"HEAT-E99001 Service {heats} is not available for resource type {name}, reason: {reason}"
-        return Unavailable("ResourceTypeUnavailable", text)
+        return Unavailable("ResourceTypeUnavailable", text, hint)
 
 
 def _has(view: Finders, service: str) -> bool:

@@ -471,9 +471,9 @@ def test_describe() -> None:
         "Description": "d",
         "Parameters": {},
         "Environment": {
+            "resource_registry": {"resources": {}},
             "parameters": {},
             "parameter_defaults": {},
-            "resource_registry": {"resources": {}},
             "event_sinks": [],
         },
     }

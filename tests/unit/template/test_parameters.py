@@ -354,7 +354,12 @@ def test_describe() -> None:
                 "Tags": ["t"],
             }
         },
-        "Environment": Environment(parameters={"p": 3}).to_dict(),
+        "Environment": {
+            "resource_registry": {"resources": {}},
+            "parameters": {"p": 3},
+            "parameter_defaults": {},
+            "event_sinks": [],
+        },
     }
 
 
