@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -585,3 +586,72 @@ def test_a_mark_stays_after_a_check_that_finds_the_object(healing: Healing) -> N
     healing.pass_(60)
     assert healing.told(incident) == ("MARKED", "mode_off")
     assert healing.states()["2"] == "CHECK_FAILED"
+
+
+def test_a_member_in_a_group_in_a_group_is_repaired_from_the_root(healing: Healing) -> None:
+    engine = healing.engine
+    healing.stack = engine.create(template(g=group(2, group(2, thing()))), name="deep", wait=False)
+    healing.sweep(8)
+    healing.pass_(700)
+    healing.policy(**AUTO)
+    groups = {name: nested(engine, healing.group, name) for name in ("0", "1")}
+    before = {name: engine.ids(stack) for name, stack in groups.items()}
+    engine.lock(groups["1"])
+    incident = healing.fire("g/1/0")
+    healing.pass_(120)
+    assert healing.told(incident) == ("OBSERVED", "locked")
+    engine.unlock(groups["1"])
+    engine.lock(groups["0"])
+    begin = engine.now_on(groups["0"])
+    healing.fire("g/1/0")
+    healing.pass_(700)
+    healing.fire("g/1/0")
+    healing.pass_(120)
+    assert healing.told(incident)[0] == "SETTLING"
+    assert (healing.incident(incident).member, healing.incident(incident).scope) == ("g/1/0", "g/1")
+    after = {name: engine.ids(stack) for name, stack in groups.items()}
+    assert after["0"] == before["0"]
+    assert {name for name in before["1"] if before["1"][name] != after["1"][name]} == {"0"}
+    assert engine.told(groups["0"], begin) == []
+    engine.unlock(groups["0"])
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("seed", range(12))
+def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
+    """Random reports, time, locks and updates: limits hold, and each mark has its incident."""
+    draw = Random(seed)
+    healing.policy(mode="auto", cooldown=0, max_unhealthy=2, parallel=1, max_repairs={"count": 2, "per": 3600})
+    engine, locked, begun = healing.engine, False, 0
+    for number in range(25):
+        path = f"g/{draw.randrange(6)}"
+        match draw.choice(("fire", "fire", "fire", "resolve", "wait", "wait", "wait", "lock", "update")):
+            case "fire" if not locked:
+                healing.fire(path, key=f"{path} {number}")
+            case "resolve":
+                for one in healing.store.incidents.open_of_root(healing.stack.id):
+                    if one.path == path:
+                        healing.resolve(one.id)
+            case "wait":
+                healing.pass_(draw.choice((30, 90, 400, 900)))
+            case "lock":
+                (engine.unlock if locked else engine.lock)(healing.stack)
+                locked = not locked
+            case "update" if not locked:
+                engine.patch(healing.stack)
+        healing.sweep(2)
+        incidents = healing.store.incidents.open_of_root(healing.stack.id)
+        marked = {one.resource_id for one in incidents if one.is_marked}
+        rows = engine.rows(healing.group)
+        assert {row.id for row in rows if row.state_without_lock.verb is Verb.CHECK} <= marked | {
+            row.id for row in rows if row.state_without_lock.status is Status.COMPLETE
+        }
+        assert len({(one.path, one.source) for one in incidents}) == len(incidents)
+        assert len({one.member for one in incidents if one.state in (REPAIRING, SETTLING)}) <= 1
+        repairs = healing.store.repairs.of_root(healing.stack.id, 0.0)
+        for one in repairs:
+            assert sum(one.begun_at - 3600 < other.begun_at <= one.begun_at for other in repairs) <= 2
+        if len(repairs) > begun:
+            begun = len(repairs)
+            assert len({one.member for one in incidents}) <= 2 and not locked
+    assert healing.store.inconsistencies(healing.now, 0.0) == []
