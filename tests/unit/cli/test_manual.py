@@ -1,0 +1,35 @@
+"""The manual page and the completions that packages install."""
+
+import re
+import shlex
+from configparser import ConfigParser
+from pathlib import Path
+
+from heatlite.cli.main import build_parser
+from heatlite.cli.manual import page
+
+ROOT = Path(__file__).parents[3]
+HEADING = re.compile(r'^\.SS "heatlite ([^"]+)"$', re.MULTILINE)
+
+
+def test_the_page_describes_each_command() -> None:
+    described = HEADING.findall(page())
+    assert {"up", "ls", "action list", "node playbook run", "config show"} <= set(described)
+    assert len(described) == len(set(described)) > 40
+    assert "action-lock" not in described  # an alias
+
+
+def test_the_installed_page_names_commands_that_are_there() -> None:
+    """Written by ``python -m heatlite.cli.manual > docs/man/heatlite.1``."""
+    there = set(HEADING.findall(page()))
+    installed = HEADING.findall((ROOT / "docs/man/heatlite.1").read_text())
+    assert [name for name in installed if name not in there] == []
+    assert installed
+
+
+def test_packages_have_the_page_and_completions() -> None:
+    settings = ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    files = [file for files in settings["options.data_files"].values() for file in shlex.split(files)]
+    assert len(files) == 4 and all((ROOT / file).is_file() for file in files)
+    assert build_parser().prog in files[1]
