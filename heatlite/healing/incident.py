@@ -16,6 +16,9 @@ OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentSta
 MOST_HISTORY = 100
 """Lines of history kept; later ones replace the oldest but the first."""
 
+OF_PLAN = frozenset({Brake.RESTRICTED, Brake.NO_STEP})
+"""Stop brakes that only the plan of a repair shows."""
+
 BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
 
 
@@ -197,7 +200,7 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
     """
     brakes = [one.brake for one in held]
     before = [brake for brake in (incident.reason, *incident.also) if brake is not None]
-    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE}
+    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE} - OF_PLAN
     if released:
         return move(incident, Event.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
     if incident.state is CONFIRMED and incident.evidence_since is None:

@@ -186,12 +186,14 @@ _SCHEMA: JsonMap = {
     },
 }
 
+_VALIDATOR = Draft202012Validator(_SCHEMA)
+
 
 def read_policy(document: Json) -> Policy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
     problems = [
         Problem(("healing", *error.absolute_path), error.message, error="HTTPBadRequest")
-        for error in sorted(Draft202012Validator(_SCHEMA).iter_errors(document), key=lambda one: str(one.absolute_path))
+        for error in sorted(_VALIDATOR.iter_errors(document), key=lambda one: str(one.absolute_path))
     ]
     if not problems and isinstance(document, dict):
         rules: list[tuple[str, Mapping[str, object]]] = []

@@ -24,7 +24,7 @@ from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.healing.brakes import Held, repair_brakes
-from heatlite.healing.incident import Event, Wants, held_by, look, move, pending, proposed
+from heatlite.healing.incident import OF_PLAN, Event, Wants, held_by, look, move, pending, proposed
 from heatlite.healing.scene import Scene
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.store import Store
@@ -136,6 +136,9 @@ class Repairing:
         if plan.refused or plan.protected:
             self._hold(incidents, [Held(Brake.RESTRICTED)], scene.now)
             return None
+        if any(one.reason in OF_PLAN for one in incidents):
+            self._release(incidents, scene.now)
+            return None
         place = scene.place(incidents[0])
         assert place is not None
         facts = replace(scene.facts(incidents[0], place, settings.ladder[at].any_time), spreads=bool(plan.spreads))
@@ -153,6 +156,13 @@ class Repairing:
                 self._store.incidents.move(result.incident)
             else:
                 self._store.incidents.move(proposed(incident, digest, held, now))
+
+    def _release(self, incidents: Sequence[IncidentRecord], now: float) -> None:
+        """Demand new evidence: what the plan of a repair showed holds it no longer."""
+        for incident in incidents:
+            result = move(incident, Event.RELEASED, now, f"released: {incident.reason}")
+            assert result is not None
+            self._store.incidents.move(result.incident)
 
     def _hold(self, incidents: Sequence[IncidentRecord], held: Sequence[Held], now: float) -> None:
         for incident in incidents:

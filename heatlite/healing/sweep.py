@@ -15,7 +15,7 @@ from heatlite.core.healing import IncidentState, RepairResult
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
-from heatlite.healing.brakes import mark_brakes, repair_brakes
+from heatlite.healing.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
 from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
 from heatlite.healing.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
@@ -75,6 +75,8 @@ class HealingLoop:
             except Exception:
                 # One tree must not keep the others from their repairs.
                 log.exception("cannot look at the incidents of stack %s", root_id)
+                with self._store.transaction():
+                    self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""

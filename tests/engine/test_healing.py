@@ -655,3 +655,31 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
             begun = len(repairs)
             assert len({one.member for one in incidents}) <= 2 and not locked
     assert healing.store.inconsistencies(healing.now, 0.0) == []
+
+
+def test_a_protected_resource_is_not_repaired_until_it_is_reported_again(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    protection = healing.engine.components.protection
+    protection.protect(MEMBER, healing.group, "2", None)
+    before = healing.ids()
+    incident = healing.fire("g/2")
+    for _ in range(5):
+        healing.pass_(200)
+        assert healing.told(incident) == ("MARKED", "restricted")
+    protection.unprotect(MEMBER, healing.group, "2", None)
+    healing.pass_(400)
+    assert healing.told(incident) == ("MARKED", "stale_evidence")
+    assert healing.ids() == before
+    healing.fire("g/2")
+    healing.pass_(120)
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_a_tree_that_cannot_be_read_is_looked_at_later(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    with healing.store.transaction():
+        record = HealingPolicyRecord(healing.stack.id, {"healing_policy": "broken"}, 1, "mia", healing.now)
+        healing.store.healing_policies.put(record)
+    now = healing.now
+    healing.loop.sweep()
+    assert healing.incident(incident).due == now + 60

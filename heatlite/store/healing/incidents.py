@@ -78,6 +78,11 @@ class Incidents:
                 (now, *some),
             )
 
+    def postpone(self, root_id: str, now: float, until: float) -> None:
+        """Look at the due incidents of a tree later."""
+        sql = "UPDATE incident SET due = ?, version = version + 1 WHERE root_id = ? AND due <= ?"
+        self._database.write(sql, (until, root_id, now))
+
     def demand_evidence(self, now: float, root_id: str | None = None, source: tuple[str, str] | None = None) -> None:
         """Ignore earlier reports for incidents that await repair.
 
