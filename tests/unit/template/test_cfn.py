@@ -188,7 +188,7 @@ def test_sections() -> None:
     assert definition.template.description == "words"
     assert [(one.name, one.value, one.description, one.condition) for one in definition.outputs.values()] == [
         ("o", None, "d", False),
-        ("p", 1, "", True),
+        ("p", 1, "No description given", True),
     ]
     for version, section in ((AWS, "resources"), (AWS, "Metadata"), (HEAT, "Conditions"), (AWS, "ParameterGroups")):
         with pytest.raises(HeatliteError, match=f"The template section is invalid: {section}"):
