@@ -57,7 +57,7 @@ class Installation:
 
     client: Client
     ports: list[int]
-    """Where the processes that do the work show their metrics."""
+    """Metrics addresses of the working processes."""
     database: str
     """Its URL."""
 

@@ -24,7 +24,7 @@ ROWS = 1_000_000
 STACKS = 20_000
 PAGE = 100
 LOOKS = 3
-"""How often each page is asked for."""
+"""Number of requests for each page."""
 VERBS = ("CREATE", "UPDATE", "UPDATE", "UPDATE", "UPDATE", "CHECK", "CHECK", "CHECK", "LOCK", "UNLOCK")
 STATUSES = {0: "CANCELLED", 1: "FAILED", 2: "FAILED", 3: "FAILED"}
 """Of a thousand actions; all others have succeeded, and none of a million runs."""
@@ -102,7 +102,7 @@ def fill(database: Database) -> None:
 
 
 def _asked(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
-    """What is asked for, by what it is called in the table."""
+    """Requests by their names in the table."""
     columns = "id, name, stack_id"
     some = [store.database.read(f"SELECT {columns} FROM action WHERE seq = {at * ROWS // 4 + 1}")[0] for at in range(4)]
     yield "newest first", {}

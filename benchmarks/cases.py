@@ -30,13 +30,13 @@ IDLE_SECONDS = 10.0
 
 @dataclass
 class Bench:
-    """What is asked for, and the samples so far by name."""
+    """Options, and the samples so far by name."""
 
     folder: Path
     moto: str | None
     repeat: int
     seconds: float
-    """How long one measurement of requests lasts."""
+    """Seconds of one measurement of requests."""
     samples: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     steps_per_tick: int = 0

@@ -27,7 +27,7 @@ class Tracer(threading.local):
     """Counts the statements of all connections by their first word."""
 
     looking: bool = False
-    """Whether this thread only looks whether the work is done."""
+    """True if this thread only looks whether the work is done."""
     counts: Counter[str] = Counter()
     """Of all threads."""
     _lock = threading.Lock()
@@ -79,7 +79,7 @@ class LocalClient:
 
 
 def count(client: LocalClient, tracer: Tracer, number: int) -> dict[str, dict[str, int]]:
-    """What a create, an update without a change, one of 1 % and a delete of `number` resources take."""
+    """Cost of a create, an update without change, one of 1 %, and a delete."""
     stack = Stack(client, f"s{number}")
     out = {}
     tracer.take()

@@ -28,7 +28,10 @@ EVENT = (
 
 
 def seconds(count: int, folder: Path) -> float:
-    """How long the life of `count` resources takes, up to COMPLETE; in one database for all calls with a folder."""
+    """Seconds of the life of `count` resources up to COMPLETE.
+
+    With a folder, all calls use one database.
+    """
     path = folder / "floor.db"
     if not path.exists():
         store = Store.open(f"sqlite:///{path}")

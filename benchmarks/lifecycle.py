@@ -1,4 +1,4 @@
-"""What is done to a stack, through the API of a running server, timed until it is COMPLETE."""
+"""Operations on a stack through the API, timed until it is COMPLETE."""
 
 import json
 import time
@@ -45,7 +45,7 @@ def tree(stacks: int, each: int) -> tuple[Template, dict[str, str]]:
 
 
 class JSONClient(Protocol):
-    """Whatever sends requests."""
+    """Client that sends requests."""
 
     def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any: ...
 

@@ -97,7 +97,7 @@ class Fleet:
         return time.perf_counter() - began, self.commits.count - before
 
     def states(self) -> set[str]:
-        """How the actions stand."""
+        """States of the actions."""
         return {str(state) for (state,) in self.store.database.read("SELECT DISTINCT state FROM node_action")}
 
 

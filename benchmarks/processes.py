@@ -81,7 +81,7 @@ class Process:
         return out
 
     def threads(self) -> int:
-        """How many threads there are."""
+        """Number of threads."""
         return sum(_number(Path(f"/proc/{pid}/status"), "Threads:") for pid in self.pids)
 
     def memory(self) -> float:
@@ -145,7 +145,10 @@ def _number(path: Path, name: str) -> int:
 
 
 def run(command: Sequence[str], folder: Path, stdin: str = "") -> str:
-    """What a process prints, given `stdin`. Raises RuntimeError with its errors when it fails."""
+    """Return the output of a process, given `stdin`.
+
+    Raises RuntimeError with its errors if it fails.
+    """
     done = subprocess.run(
         list(command), env=environment(folder), input=stdin, capture_output=True, text=True, cwd=CHECKOUT
     )

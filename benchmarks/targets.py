@@ -1,4 +1,4 @@
-"""What heatlite is to reach, on SQLite with synchronous=FULL, and whether this run has."""
+"""Targets on SQLite with synchronous=FULL, and their check against a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Target:
     unit: str = ""
 
     def reached(self, figure: float) -> bool:
-        """Whether the figure is within the bound."""
+        """True if the figure is within the bound."""
         return figure >= self.bound if self.least else figure <= self.bound
 
 

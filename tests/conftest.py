@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures of all tests."""
 
 import gc
 import os
@@ -79,7 +79,7 @@ def _announced(path: tuple[str, ...]) -> EntryPoints:
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages() -> Iterator[None]:
-    """What packages announce is read once for each path: it takes longer than many a test."""
+    """Read the entry points once for each path: it takes longer than many a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "announced", lambda: _announced(tuple(sys.path)))
         yield

@@ -173,7 +173,7 @@ class Places:
 
     @property
     def are_files(self) -> bool:
-        """Whether these are SQLite files in the folders themselves."""
+        """True if these are SQLite files in the folders themselves."""
         return self._server is None
 
     def url(self, folder: Path) -> str:

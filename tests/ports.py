@@ -1,4 +1,4 @@
-"""What the engine hands to resource types, for tests of types without an engine."""
+"""Stand-ins for the engine's ports, for tests of types without an engine."""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 
 FULL = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
-"""Whether this is the whole run."""
+"""True if this is the whole run."""
 
 
 def examples(count: int) -> int:

@@ -58,7 +58,10 @@ def health_of(resource: Object) -> str:
 
 
 def path_of(resource: Object) -> str:
-    """Return the name of a resource; in a nested stack, after that of the resource with the stack."""
+    """Return the name of a resource.
+
+    In a nested stack, after that of the resource with the stack.
+    """
     name, parent = text(resource.get("resource_name")), text(resource.get("parent_resource"))
     return f"{parent}/{name}" if parent else name
 

@@ -100,10 +100,12 @@ class HTTPTransport(Transport):
     """HTTP. Each request has its own connection, since a server may close idle ones."""
 
     def __init__(self, url: str, credentials: Mapping[str, str] = {}, authority: str | None = None) -> None:
-        """`credentials` are the headers from `credentials`; `authority` is a file with certificates (PEM).
+        """`credentials` are the headers from `credentials`.
 
-        Uses the proxy of the variables `http_proxy`, `https_proxy` and `no_proxy`, except for this machine.
-        Raises CommandError for a wrong address or file.
+        `authority` is a file with certificates (PEM).
+
+        Uses the proxy of the variables `http_proxy`, `https_proxy` and `no_proxy`, except for this machine. Raises
+        CommandError for a wrong address or file.
         """
         try:
             parts = urlsplit(url)

@@ -442,7 +442,10 @@ def load(
 def origins(
     flags: Mapping[str, str | int | float | None], file: Path | None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the origin of each setting: flag, environment, the file, or default. Raises BadSetting."""
+    """Return the origin of each setting: flag, environment, the file, or default.
+
+    Raises BadSetting.
+    """
     path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
     in_file = _read_file(path) if file is not None or path.exists() else {}
 

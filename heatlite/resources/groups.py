@@ -281,7 +281,10 @@ class ResourceGroup(
         return define(name)
 
     def having(self, names: Sequence[str]) -> ChildStack:
-        """Return the stack with these members. Names that an update would use again for others are kept out."""
+        """Return the stack with these members.
+
+        Names that an update would use again for others are kept out.
+        """
         present = self.definitions
         removed = self._removed()
         while (again := [name for name in numbered(len(names), removed) if name not in names]):

@@ -36,7 +36,10 @@ class ResourceDefinition:
 
 @dataclass(frozen=True, slots=True)
 class OutputDefinition:
-    """One output, with its description for people. Where `condition` is false, its value is null."""
+    """One output, with its description for people.
+
+    Where `condition` is false, its value is null.
+    """
 
     name: str
     value: object

@@ -304,7 +304,10 @@ class TypeMapping:
         return self._find([table.without(used) for table in tables], type_name, set())
 
     def entry_for(self, resource_name: str, type_name: str) -> str:
-        """Return the name that the first entry for a type gives, though it may not exist; "" without an entry."""
+        """Return the name that the first entry for a type gives, though it may not exist.
+
+        "" without an entry.
+        """
         block = self._blocks.get(resource_name)
         own = [_Table(block, ("resources", resource_name), False)] if isinstance(block, Mapping) else []
         for table in (*own, *self._tables):

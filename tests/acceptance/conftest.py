@@ -1,4 +1,4 @@
-"""What the acceptance tests share: servers, and the clients that people use, unmodified."""
+"""Fixtures of the acceptance tests: servers and unmodified clients."""
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points

@@ -50,7 +50,7 @@ class Keystone:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """Whoever asked has gone."""
+                """The client has closed the connection."""
 
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

@@ -20,7 +20,7 @@ EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
 
 START_SECONDS = 120
 DRAIN_SECONDS = 120
-"""How long a test waits for a process before it fails. Long: the machine may have other things to do."""
+"""Seconds that a test waits for a process before it fails. Long, because the machine may be busy."""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Process:
         return self.is_up()
 
     def is_up(self) -> bool:
-        """Whether it does what it is for."""
+        """True if it does what it is for."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -211,7 +211,7 @@ class Server(Process):
 
 @dataclass
 class Done:
-    """What a command line did."""
+    """Result of a command line."""
 
     code: int
     out: str
@@ -219,7 +219,7 @@ class Done:
 
     @property
     def data(self) -> object:
-        """What was printed, as JSON. A --wait prints events before it."""
+        """Return the printed JSON. A --wait prints events before it."""
         lines = self.out.splitlines()
         start = next(number for number, line in enumerate(lines) if line in ("{", "[", "{}", "[]"))
         return json.loads("\n".join(lines[start:]))
@@ -277,7 +277,7 @@ class OpenStack:
         return done
 
     def json(self, *words: str) -> object:
-        """What a command prints with ``-f json``."""
+        """Return the output of a command with ``-f json``."""
         return self.ok(*words, "-f", "json").data
 
     def close(self) -> None:

@@ -174,7 +174,7 @@ def test_a_stack_beside_its_own(tmp_path: Path) -> None:
 
 
 def test_in_one_process_nobody_is_asked(tmp_path: Path) -> None:
-    """Whoever has the database has everything."""
+    """Access to the database gives access to everything."""
     done = CommandLine(tmp_path)("up", "--yes", HELLO, HEATLITE_AUTH="basic")
     assert done.code == 0, done.err
 

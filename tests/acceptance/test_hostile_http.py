@@ -1,4 +1,4 @@
-"""What no client of ours sends, against gunicorn: 4xx or a closed connection, and the server goes on."""
+"""Hostile requests against gunicorn: 4xx or a closed connection, and no damage."""
 
 import json
 import resource
@@ -17,7 +17,7 @@ TEMPLATE = {"heat_template_version": "2018-08-31"}
 
 @pytest.fixture(autouse=True)
 def still_healthy(server: Server) -> Iterator[None]:
-    """Whatever was sent, the next one is served as if nothing had happened."""
+    """After any of them the next request is answered normally."""
     yield
     assert server.healthy()
     found = server.request("GET", "/stacks?limit=1", timeout=30)

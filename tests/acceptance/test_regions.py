@@ -61,12 +61,12 @@ MORE = {"files": {"child.yaml": CHILD}, "environment": {"parameter_defaults": {"
 
 @dataclass
 class Way:
-    """What passes requests on to a server, and may fail to."""
+    """Proxy of a server that may fail."""
 
     port: int = 0
     target: int = 0
     token: str | None = None
-    """What came as X-Auth-Token last."""
+    """The last X-Auth-Token."""
     down: bool = False
     answered: Callable[[str, str], bool] = field(default=lambda _method, _path: True)
     """Asked with each request that has been carried out: whether the answer goes back."""

@@ -61,7 +61,7 @@ def command(server: Server, path: str) -> str:
 
 
 def shell(line: str) -> str:
-    """What the line prints, run as a machine would, in a shell."""
+    """Run the command line in a shell, as a machine would, and return its output."""
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout

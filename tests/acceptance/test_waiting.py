@@ -1,8 +1,7 @@
-"""Whatever takes seconds of waiting, all at once.
+"""Tests that wait for seconds, all at once.
 
-Programs that use python-heatclient or openstacksdk as a library, and the openstack command's --wait, unmodified, look
-every five seconds whether they have waited long enough. The server waits for clients that fall silent, and for a
-database that another process holds.
+Programs with python-heatclient or openstacksdk, and the openstack command's --wait, poll every five seconds. The server
+waits for silent clients, and for a database that another process holds.
 """
 
 import json
@@ -37,7 +36,7 @@ HALVES = [
     b"POST /v1/demo/stacks HTTP/1.1\r\nHost: localhost\r\n",
     b"POST /v1/demo/stacks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{",
 ]
-"""What silent clients have said."""
+"""The output of silent clients."""
 
 
 class Background:
@@ -67,7 +66,7 @@ class Background:
         return process
 
     def end(self, name: str) -> str:
-        """What the process has printed; it must have worked."""
+        """Return the output of a process, which must have succeeded."""
         process = self._running.pop(name, None)
         if process is not None:
             out, err = process.communicate(timeout=60)

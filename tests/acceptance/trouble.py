@@ -1,4 +1,4 @@
-"""What a server has to keep to while its database takes no writes: 503, nothing half-written, reads go on."""
+"""Rules for a server without database writes: 503, no half writes, reads work."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def check_unavailable(answer: Answer) -> None:
 
 
 def check_well(server: Server, path: str, slow: str) -> None:
-    """What was under way ends well, and what was refused is accepted."""
+    """Running work ends well, and refused requests are accepted afterwards."""
     assert server.settled(slow) == "CREATE_COMPLETE"
     assert server.resources(slow).keys() == {"slow", "after"}
     assert server.settled(server.create("new", SMALL)) == "CREATE_COMPLETE"

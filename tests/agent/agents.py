@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 def wait(what: Callable[[], Found]) -> Found:
-    """What a call returns once it is true."""
+    """Wait until a call returns a true value, and return it."""
     until = time.monotonic() + PATIENCE
     while not (found := what()):
         assert time.monotonic() < until, "in vain"
@@ -36,7 +36,7 @@ def wait(what: Callable[[], Found]) -> Found:
 
 
 def lives(process: int) -> bool:
-    """Whether a process is there, and no zombie."""
+    """True if a process is there, and no zombie."""
     try:
         return b") Z " not in Path(f"/proc/{process}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -89,7 +89,7 @@ class Agent:
         return self._log.read_text() if self._log.exists() else ""
 
     def command(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """What the operator says on the machine."""
+        """Requests of the operator on the machine."""
         return subprocess.run(
             [*self._program, *words, "--folder", str(self.folder)], input=stdin, capture_output=True, text=True,
             timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
@@ -157,7 +157,7 @@ class Registry:
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     """Method, path, body."""
     status: int = 200
-    """What it answers."""
+    """Return its answer."""
     tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> "Registry":
@@ -204,7 +204,7 @@ class Registry:
 
 
 def raw(url: str, data: bytes) -> bytes:
-    """What is answered to these bytes."""
+    """Return the answer to these bytes."""
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE) as connection:
         connection.sendall(data)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 class Authority:
-    """Who signs. Writes NAME.pem and NAME.key into a folder."""
+    """Create an authority. Writes NAME.pem and NAME.key into a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder

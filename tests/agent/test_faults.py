@@ -1,4 +1,4 @@
-"""What must not hurt an agent: its own death, scripts that run wild, a full disk, a wiped folder, slow clients."""
+"""Faults that an agent must survive: kills, runaway scripts, a full disk …"""
 
 import json
 import os

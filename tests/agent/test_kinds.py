@@ -90,7 +90,7 @@ def agent(folder: Path, registry: Registry) -> Iterator[Agent]:
 
 
 def left(folder: Path) -> list[int]:
-    """What commands have left running, oldest first."""
+    """Return the processes that commands have left running, oldest first."""
     return [int(line) for line in (folder / "left").read_text().split()]
 
 

@@ -92,7 +92,7 @@ def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
 
 @pytest.fixture
 def store(server: wiring.Embedded) -> Store:
-    """What the server of `heat` remembers."""
+    """The store of `heat`'s server."""
     return server.store
 
 

@@ -1,4 +1,4 @@
-"""Who comes in, and what he may do: names and passwords, tokens, roles, projects."""
+"""Authentication and authorization: passwords, tokens, roles, projects."""
 
 import json
 import re
@@ -496,7 +496,7 @@ MACHINES = {
 
 
 def may(role: str, route: str) -> bool:
-    """What the specification says."""
+    """The policy of the specification."""
     lookup = re.fullmatch(re.escape(P) + r"/stacks/\{stack_name\}(/\w+)?", route.partition(" ")[2]) is not None
     if role == "heat_stack_user":
         return lookup or route in MACHINES
@@ -620,7 +620,7 @@ NOT_NOW = {
     "InvalidLifecycleActionToken", "InvalidNodeActionState", "InvalidRestrictedAction", "NotSupported",
     "ResourceActionNotSupported",
 }  # fmt: skip
-"""What the stack as it is says to its owner."""
+"""Return the stack as its owner sees it."""
 
 
 def playbook(text: str) -> dict[str, str]:
@@ -777,7 +777,7 @@ def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
 
 
 def test_the_owner_gets_all_of_that(town: Town) -> None:
-    """What the test above asks for is there for whoever may have it."""
+    """The secrets of the test above are visible to permitted callers."""
     estate = Estate(town["admin"], town.server.store)
     asked = sorted(estate.requests(town.server.app), key=lambda one: not one[0].startswith("GET"))
     for route, path, body in asked:

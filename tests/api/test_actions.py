@@ -88,7 +88,7 @@ class TestActions:
 
 
 class TestTiming:
-    """What stands beside check, suspend and resume."""
+    """Options of check, suspend and resume."""
 
     @pytest.mark.parametrize("verb", ["check", "suspend", "resume"])
     def test_later(self, heat: Heat, path: str, verb: str) -> None:

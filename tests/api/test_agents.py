@@ -64,7 +64,7 @@ class Place:
         return Heat(self.server.app, "demo-id", {"X-Auth-Token": self.keystone.issue(name, "demo")})
 
     def agent(self, path: str, name: str) -> Heat:
-        """Whoever has a resource's account, in the project in which he has it."""
+        """Context of a resource's account in its project."""
         stack_id = path.rpartition("/")[2]
         kept = next(one for one in self.server.store.accounts.of_stack(stack_id) if one.resource_name == name)
         token = self.keystone.issue("bot", "demo")
@@ -291,7 +291,7 @@ def test_a_server_boots_with_its_account(place: Place) -> None:
 
 
 def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:
-    """What was made then is found again by its name."""
+    """The object of then is found again by its name."""
     verbs = ("create_project", "create_user", "assign_project_role_to_user", "delete_user", "delete_project")
     place = begin(faults=[{"verb": f"identity.{verb}", "number": 1, "raises": "lost"} for verb in verbs])
     mia = place.person("mia")

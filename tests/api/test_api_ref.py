@@ -48,7 +48,7 @@ class Operation:
     codes: dict[str, tuple[int, ...]]
     samples: tuple[str, ...]
     parts: tuple[str, ...]
-    """What ``{part}`` in the path stands for."""
+    """Values of ``{part}`` in the path."""
 
     def sample(self, kind: str) -> str | None:
         found = [name for name in self.samples if name.endswith(f"-{kind}")]
@@ -574,7 +574,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
 
 def test_the_samples_of_conflicts(tmp_path: Path) -> None:
-    """What nobody takes up stays queued."""
+    """An unclaimed action stays queued."""
     server = wiring.embedded(Settings(database=sqlite(tmp_path)))
     assert server.worker is not None
     try:

@@ -1,4 +1,4 @@
-"""What commands say: to whoever waits for others, and of what locks have refused."""
+"""Output of commands that wait for others, and about refusals by locks."""
 
 import json
 import time

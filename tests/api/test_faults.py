@@ -1,4 +1,4 @@
-"""What is refused, with which code, type and text, and hostile ones: never 5xx."""
+"""Refusals: code, type and text, also of hostile requests; never 5xx."""
 
 import json
 import re

@@ -40,7 +40,7 @@ BODY = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Where the containers lie: the project `demo` has one, `c`."""
+    """Folder of the containers: the project `demo` has one, `c`."""
     for name, text in CONTENT.items():
         path = tmp_path / "containers" / "demo" / "c" / name
         path.parent.mkdir(parents=True, exist_ok=True)

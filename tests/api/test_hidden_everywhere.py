@@ -1,4 +1,4 @@
-"""What comes from hidden parameters is in no file, no answer, no event and no line of the log."""
+"""Values of hidden parameters are in no file, answer, event or log line."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
 
 
 def in_files(folder: Path, *secrets: str) -> list[str]:
-    """Where something hidden can be read, byte by byte."""
+    """All places that may hold a hidden value, as bytes."""
     contents = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     return [
         f"{secret} in {name}"

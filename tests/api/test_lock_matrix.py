@@ -50,13 +50,13 @@ READS = {
     "PUT " + S + "/preview",
     "PATCH " + S + "/preview",
 }
-"""What only looks, although its method is not GET."""
+"""Read-only routes with another method than GET."""
 
 REDIRECTS = {
     *(f"{method} {P}/stacks/{{stack_name}}" for method in ("POST", "PUT", "PATCH", "DELETE")),
     *(f"POST {P}/stacks/{{stack_name}}/{child}" for child in ("resources", "events", "template", "actions")),
 }
-"""What sends the caller elsewhere."""
+"""Redirects."""
 
 NO_STACK = {
     "POST " + P + "/software_configs",
@@ -72,8 +72,10 @@ NO_STACK = {
     "POST " + P + "/incidents/{incident_id}/close",
     "POST " + P + "/incidents/{incident_id}/approve",
 }
-"""What is no part of a stack; signals to actions have a matrix of their own (tests/engine/test_action_signals.py),
-runs of playbooks tests of their own (tests/engine/test_playbooks.py)."""
+"""Routes that belong to no stack.
+
+Signals to actions have a matrix of their own (tests/engine/test_action_signals.py).
+"""
 
 NODES = {
     "POST " + P + "/node_actions/{node_action_id}/approve",
@@ -85,10 +87,10 @@ NODES = {
     "PUT " + R + "/node",
     "POST " + R + "/node",
 }
-"""What no lock forbids."""
+"""Operations that no lock forbids."""
 
 BRAKES = {"PUT " + S + "/healing", "DELETE " + S + "/healing", "POST " + S + "/healing/acknowledge"}
-"""What starts nothing, so that no lock and no action refuses it."""
+"""Requests that start nothing, so that no lock and no action refuses them."""
 
 ANSWERS = {"complete_lifecycle"}
 """Actions that only tell what runs that it may go on; no lock is asked (tests/engine/test_lifecycle.py)."""
@@ -208,7 +210,7 @@ STARTS = {
     "snapshot": Verb.SNAPSHOT, "restore": Verb.RESTORE,
     "force": Verb.DELETE, "check_resource": Verb.CHECK, "recover": Verb.UPDATE,
 }  # fmt: skip
-"""What an accepted operation makes of the stack."""
+"""State of the stack after an accepted operation."""
 
 # -- the bench ---------------------------------------------------------------------------------------
 
@@ -532,7 +534,7 @@ def tree(bench: Bench) -> Tree:
 
 
 IN_TREES = sorted({*OPERATIONS} - {"create", "drop"})
-"""What has to do with the other stacks of a tree."""
+"""Operations on other stacks of a tree."""
 IN_LEAF = {
     "mark": "/resources/x",
     "signal": "/resources/x/signal",
@@ -771,7 +773,7 @@ def test_signals_where_a_relative_is_locked(bench: Bench, resource: str, name: s
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 @pytest.mark.parametrize("resource", ["handle", "policy"])
 def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
-    """What delivers data gets through; what scales is ignored under a lock, which lists it, and beside an operation."""
+    """Signals with data pass; scaling is ignored under a lock, which lists it."""
     stack, nested = signalled(bench, name)
     before = bench.content()
     answer = bench.heat.call("POST", f"/stacks/s/{stack.id}/resources/{resource}/signal", {})

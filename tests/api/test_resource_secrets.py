@@ -113,7 +113,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def views(heat: Heat, path: str) -> dict[str, str]:
-    """What is read of the stack, by where."""
+    """The readable contents of the stack, by place."""
     (snapshot,) = heat.get(f"{path}/snapshots")["snapshots"]
     paths = [f"{path}/snapshots", f"{path}/snapshots/{snapshot['id']}", f"{path}/environment", f"{path}/template"]
     paths += [f"{path}/resources?with_detail=true&nested_depth=3", "/software_deployments"]

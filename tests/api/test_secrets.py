@@ -1,4 +1,4 @@
-"""What clients prove themselves with: it is kept, encrypted, for what is done on their behalf, and shows nowhere."""
+"""Credentials of callers: stored encrypted for their actions, and shown nowhere."""
 
 import json
 import logging
@@ -57,7 +57,7 @@ def test_a_context_does_not_show_them() -> None:
 
 @pytest.fixture
 def cipher(server: wiring.Embedded, tmp_path: Path) -> Cipher:
-    """What opens the secrets of `server`."""
+    """The key of `server`'s secrets."""
     found = open_cipher((), tmp_path / "heat.db")
     assert found is not None
     return found

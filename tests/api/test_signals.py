@@ -179,7 +179,7 @@ def decoded(url: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 class TestSignatures:
-    """Whatever is not right about a request, the answer is the same, and nothing happens."""
+    """Each invalid request gets the same answer, and has no effect."""
 
     @pytest.fixture
     def both(self, heat: Heat) -> tuple[str, str, str]:

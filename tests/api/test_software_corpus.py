@@ -24,7 +24,7 @@ NONE = dict.fromkeys(("OS::Nova::*", "OS::Neutron::*"), "OS::Heat::None")
 
 
 def is_whole(verdict: object) -> bool:
-    """Whether all that is wrong with a template is that there is no cloud, and perhaps no environment with it."""
+    """True if all that is wrong with a template is that there is no cloud, and perhaps no environment with it."""
     missing = verdict.get("missing types", []) if isinstance(verdict, dict) else []
     clouds = ("OS::Nova::", "OS::Neutron::", "Heat::InstallConfigAgent")
     good = verdict == "accepted" or (isinstance(verdict, dict) and verdict.keys() == {"missing types"})

@@ -1,4 +1,4 @@
-"""What a stream of events sends, seen at the other end of its connection."""
+"""Event streams, as seen by their clients."""
 
 import json
 import socket

@@ -275,7 +275,7 @@ class TestRights:
     def test_a_replay_lends_no_rights(
         self, members: tuple[Heat, Heat], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whatever is in the list: what its author may not do, no operator does for the author."""
+        """No operator replays a request that its author may not make."""
         member, admin = members
         path = member.create(template(a=value()))
         locked(member, path)

@@ -46,7 +46,7 @@ FAILING = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to be."""
+    """Options of a run."""
 
     database: str
     """SQLite (one `heatlite serve`), PostgreSQL or MariaDB."""
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass
 class Report:
-    """What has been seen."""
+    """Observations of a run."""
 
     plan: Plan
     record: Record = field(default_factory=Record)
@@ -156,7 +156,7 @@ class Chaos:
         self._members: list[Member] = []
         self._logs: list[Process] = []
         self._steady = time.monotonic()
-        """When the servers were last disturbed."""
+        """Time of the last disturbance of the servers."""
 
     # -- set-up ------------------------------------------------------------------------------------
 
@@ -333,7 +333,7 @@ class Chaos:
         return False
 
     def _is_inside(self, store: Store, member: Member) -> bool:
-        """Whether a connection of the member is in a transaction that has written."""
+        """True if a connection of the member is in a transaction that has written."""
         ports = member.relays["HEATLITE_DATABASE"].ports
         if self._plan.database == Dialect.POSTGRESQL:
             sql = "SELECT client_port FROM pg_stat_activity WHERE state = 'idle in transaction'"

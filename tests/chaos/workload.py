@@ -44,12 +44,12 @@ class Stopping(Exception):
 
 @dataclass
 class Record:
-    """What all clients have seen."""
+    """Observations of all clients."""
 
     accepted: list[str] = field(default_factory=list)
     """Ids of actions that a client was told of."""
     findings: list[str] = field(default_factory=list)
-    """What must not be."""
+    """Violations."""
     answers: Counter[int] = field(default_factory=Counter)
     steps: Counter[str] = field(default_factory=Counter)
     judged: int = 0
@@ -82,7 +82,7 @@ class Client(threading.Thread):
         self.path = ""
         self.stack_id = ""
         self.once = True
-        """Whether the last step was accepted exactly once."""
+        """True if the last step was accepted exactly once."""
 
     def run(self) -> None:
         """Live until told to stop."""
@@ -131,7 +131,7 @@ class Client(threading.Thread):
         return answer
 
     def look(self, path: str) -> Any:
-        """What a GET answers, once it answers."""
+        """Return the answer to a GET, once there is one."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             answer = self._send("GET", path)
@@ -211,7 +211,7 @@ class Client(threading.Thread):
     # -- steps -------------------------------------------------------------------------------------
 
     def ends(self, step: str, *states: str) -> bool:
-        """Whether the step has ended in one of these states; else that is a finding."""
+        """True if the step has ended in one of these states; else that is a finding."""
         status = self.settled()
         self._record.judged += 1
         if status in states or not self.once:

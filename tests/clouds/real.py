@@ -14,7 +14,7 @@ import yaml
 
 FOLDER = Path(os.environ.get("HEATLITE_TEST_CLOUD") or "/nowhere")
 EVERYTHING = bool(os.environ.get("HEATLITE_TEST_CLOUD_ALL"))
-"""Whether all that is played on the simulated cloud is played on this one, too, which takes minutes more. Without it
+"""True if all that is played on the simulated cloud is played on this one, too, which takes minutes more. Without it
 that is our own story with a server, the templates that people use, and some of each service."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOME = Path(os.environ.get("CLOUD_HOME") or CACHE / "heatlite-cloud")

@@ -17,14 +17,14 @@ EXPIRES = "2099-01-01T00:00:00.000000Z"
 
 @dataclass
 class Answer:
-    """What a service says: `body` is sent as JSON unless it is text already."""
+    """An answer of a service; `body` is sent as JSON unless it is text."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
     content_type: str = "application/json"
     request_id: str = "req-11111111-2222-3333-4444-555555555555"
     seconds: float = 0.0
-    """How long it thinks first."""
+    """Seconds before the answer."""
 
 
 REFUSED = Answer(401, {"error": {"code": 401, "message": "The request you have made requires authentication."}})
@@ -67,21 +67,21 @@ class FakeCloud:
         self.network = network
         self.password = "secret"
         self.refusal: Answer | None = None
-        """What it says to whoever wants a token."""
+        """The answer to a request for a token."""
         self.project = "p1"
         self.tokens = 0
-        """How many were given out; only the newest holds."""
+        """Number of issued tokens; only the newest is valid."""
         self.slow = 0.0
-        """How long it thinks about what versions it has."""
+        """Seconds before the answer about its versions."""
         self.discoveries = 0
-        """How often it was asked for them."""
+        """Number of requests for its versions."""
         self.more: dict[str, str] = {}
         """Further services of the catalog: type → path. The network service answers for them."""
         self.calls: list[tuple[str, str]] = []
         """Method and path of what the network service was asked, in order."""
 
     def entry(self, **more: Any) -> dict[str, Any]:
-        """What clouds.yaml says of it."""
+        """Its entry in clouds.yaml."""
         auth = {
             "auth_url": f"{self.url}/identity/v3", "username": "demo", "password": "secret", "project_name": "demo",
             "user_domain_id": "default", "project_domain_id": "default",

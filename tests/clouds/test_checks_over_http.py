@@ -1,4 +1,4 @@
-"""What a check makes of the answers of a service over HTTP: only a definite one says that an object is unhealthy."""
+"""Checks by HTTP answers: only a definite one marks an object as unhealthy."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

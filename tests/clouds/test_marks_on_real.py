@@ -1,4 +1,4 @@
-"""What is marked unhealthy is replaced on a real cloud, too: the types that it has, each in turn."""
+"""Marked resources are replaced on a real cloud, each of its types in turn."""
 
 import pytest
 

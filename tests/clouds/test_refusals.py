@@ -1,4 +1,4 @@
-"""What services refuse, on the simulated cloud and on a real one: the same kinds of errors."""
+"""Refusals of services: the same errors on the simulated and on a real cloud."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -105,7 +105,7 @@ REFUSALS: dict[str, tuple[Callable[[Asked], Json], type[CloudError], int | None]
         CloudError, 400,
     ),
 }  # fmt: skip
-"""What is asked → how it is refused."""
+"""Request → kind of refusal."""
 
 FOR_ADMINISTRATORS: dict[str, Callable[[Asked], Json]] = {
     "shared": lambda of: of.call("network.create_network", name="x", shared=True),
@@ -133,7 +133,7 @@ FOR_ADMINISTRATORS: dict[str, Callable[[Asked], Json]] = {
     "another project": lambda of: of.call("identity.get_project", NOBODY),
     "role": lambda of: of.call("identity.create_role", name="x"),
 }
-"""What a member of a project may not."""
+"""Requests that a member of a project may not make."""
 
 QUOTAS: dict[str, tuple[str, dict[str, Json], Callable[[Asked], Json]]] = {
     "networks": ("network.update_quota", {"network": 3}, lambda of: of.call("network.create_network", name="x")),

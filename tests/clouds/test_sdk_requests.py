@@ -1,4 +1,4 @@
-"""What goes over the wire for verbs of services that no real cloud of ours has: the SDK is given what it needs."""
+"""Requests of verbs without a real cloud for tests: arguments reach the SDK."""
 
 import json
 import threading

@@ -34,7 +34,7 @@ NEXT = {
     NodeActionState.NEW: NodeActionState.RUNNING,
     NodeActionState.RUNNING: NodeActionState.DONE,
 }
-"""What an agent makes of a node action."""
+"""Result of a node action at an agent."""
 EVERY = [f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete")]
 
 
@@ -302,7 +302,7 @@ def tree_locked(level: LockLevel | None, own: LockLevel | None) -> Callable[[Emb
 
 
 def record_path() -> Path:
-    """Where the record of an abandoned stack lies, beside its objects."""
+    """File of an abandoned stack's document, beside its objects."""
     return Path(os.environ["EXAMPLE_FILES"]).parent / "record.json"
 
 
@@ -488,9 +488,9 @@ class Scenario:
     before: str = ""
     """The state before; a crash before the request was accepted leaves it so."""
     retry: Callable[[Embedded], None] = nothing
-    """What a client does after the crash, who has not got his answer."""
+    """The client's request after the crash, when its answer was lost."""
     gives_away: bool = False
-    """Whether a deleted stack's objects are still there."""
+    """True if a deleted stack's objects are still there."""
 
 
 def done(verb: Verb, status: str = "COMPLETE") -> str:

@@ -56,7 +56,7 @@ def start(place: Path) -> Embedded:
 
 
 def objects(place: Path) -> set[str]:
-    """What there is in the cloud."""
+    """Objects in the cloud."""
     files = place / "now" / "files"
     return {str(path) for path in files.iterdir() if path.name != "journal" and path.suffix not in (".lock", ".saved")}
 
@@ -86,7 +86,7 @@ def look_for_orphaned_software(server: Embedded) -> None:
 
 
 def look_for_lost_snapshots(server: Embedded, place: Path) -> None:
-    """What was saved is what the snapshots know of."""
+    """Snapshots know exactly the saved objects."""
     snapshots = server.store.snapshots.of(stack_of(server).id)
     assert not [snapshot for snapshot in snapshots if snapshot.status is Status.IN_PROGRESS]
     records: list[Any] = [snapshot.data for snapshot in snapshots]

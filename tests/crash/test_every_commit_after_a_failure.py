@@ -37,7 +37,7 @@ CUTS = [
 
 @dataclass
 class End:
-    """How a tree of stacks came to rest; a row is known by its path from the root."""
+    """Final state of a tree of stacks; a row is known by its path from the root."""
 
     stacks: dict[str, str]
     rows: list[str]

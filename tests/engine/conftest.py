@@ -75,7 +75,7 @@ class HeldClock(Clock):
         return self._limit != float("inf")
 
     def at_rest(self) -> bool:
-        """Whether somebody has waited for time to pass, and for nothing else, for some real milliseconds."""
+        """True if somebody has waited for time to pass, and for nothing else, for some real milliseconds."""
         with self._lock:
             return any(polls >= 5 for polls in self._polls.values())
 
@@ -109,7 +109,7 @@ class Engine:
         self.settings = Settings(database=PLACES.url(folder), lease_seconds=1e10, **settings)
         self.who = MEMBER
         self.by_hand = False
-        """Whether the test has written rows that no operation would have."""
+        """True if the test has written rows that no operation would have."""
         self.open()
 
     def open(self) -> None:
@@ -261,7 +261,7 @@ class Engine:
         return [f"{event.resource_name} {state(event.verb, event.status)}" for event in self.events(stack)[since:]]
 
     def mail_count(self) -> int:
-        """How much lies in mailboxes."""
+        """Number of messages in mailboxes."""
         return int(self.store.database.read("SELECT COUNT(*) FROM mail")[0][0])
 
     def events(self, stack: StackRecord) -> list[Any]:

@@ -83,7 +83,7 @@ class Kept:
 
 
 class Dispatching:
-    """What the engines of this process share."""
+    """Objects shared by the engines of this process."""
 
     def __init__(self) -> None:
         self._made = ExitStack()

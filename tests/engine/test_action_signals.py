@@ -335,7 +335,7 @@ def world(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 
 WHOLE = FULL and "HEATLITE_TEST_ENGINE_DATABASE" not in os.environ
-"""Whether every operation is met everywhere: in .ci/run, where no database or broker is asked for by name."""
+"""True if every operation is met everywhere: in .ci/run, where no database or broker is asked for by name."""
 
 
 def everywhere(verbs: Collection[Verb] = OPERATIONS) -> pytest.MarkDecorator:

@@ -278,7 +278,7 @@ def test_outputs_share_one_budget(engine: Engine) -> None:
 def test_the_members_of_a_group_have_a_limit_together(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """Whether they share a definition, or each has a copy with its number."""
+    """True if they share a definition, or each has a copy with its number."""
     monkeypatch.setattr(members, "MAX_GENERATED", 64 * UNIT)
     member = {"type": "OS::Heat::Value", "properties": {"value": [later("p"), text]}}
     group = resource("OS::Heat::ResourceGroup", count=1000, resource_def=member)

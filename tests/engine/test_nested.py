@@ -332,7 +332,7 @@ def actions(engine: Engine, status: ActionStatus) -> int:
 
 
 def waiting_at(engine: Engine, depth: int) -> bool:
-    """Whether all but the last of `depth` nested stacks and the root wait without a worker, and that one is at work."""
+    """True if all but the last of `depth` nested stacks and the root wait without a worker, and that one is at work."""
     return (actions(engine, ActionStatus.WAITING), actions(engine, ActionStatus.RUNNING)) == (depth, 1)
 
 

@@ -1,4 +1,4 @@
-"""What the tests with faults share: databases and engines of their own, and a cloud that is a folder."""
+"""Fixtures of the fault tests: databases, engines, and a cloud that is a folder."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ LEASE = 2.0
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the example plugin makes its objects, here and in processes that the test starts."""
+    """Folder of the example plugin's objects, here and in child processes."""
     folder = tmp_path / "files"
     folder.mkdir()
     monkeypatch.setenv("EXAMPLE_FILES", str(folder))
@@ -49,7 +49,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    """What the database holds."""
+    """Contents of the database."""
     found = Store.open(url)
     yield found
     found.database.close()
@@ -57,7 +57,7 @@ def store(url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def servers() -> Iterator[ExitStack]:
-    """What a test has started, which ends with it."""
+    """Processes of a test, which end with it."""
     with ExitStack() as started:
         yield started
 

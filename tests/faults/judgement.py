@@ -1,4 +1,4 @@
-"""What must be true once everybody has come to rest, whatever has happened to them before."""
+"""Invariants after all faults, when everything has come to rest."""
 
 import time
 from collections import Counter
@@ -26,7 +26,7 @@ def come_to_rest(store: Store, seconds: float = 60) -> None:
 
 
 def objects(files: Path) -> set[str]:
-    """What there is in the cloud."""
+    """Objects in the cloud."""
     return {str(path) for path in files.glob("*") if path.name != "journal" and not path.suffix}
 
 

@@ -50,7 +50,7 @@ class Machines:
         return found
 
     def complaints(self) -> str:
-        """What the logs tell of faults of ours."""
+        """Internal errors in the logs."""
         return "".join(one.complaints() for one in self._all)
 
     def close(self) -> None:

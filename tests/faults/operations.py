@@ -16,7 +16,10 @@ CALLER = Context("demo")
 
 @dataclass(frozen=True)
 class Operation:
-    """What is asked of a stack. `before` is what it is then; None: there is none yet."""
+    """A request for a stack.
+
+    `before` is its earlier template; None: there is no stack.
+    """
 
     verb: Verb
     after: Request

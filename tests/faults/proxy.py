@@ -19,9 +19,9 @@ class Proxy:
         self._every = every
         self._commits = 0
         self.unheard = 0
-        """How many COMMITs the server has not heard."""
+        """Number of COMMITs that the server did not receive."""
         self.unanswered = 0
-        """How many it has done, and nobody has heard its answer."""
+        """Number of COMMITs whose answer was lost."""
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = parts._replace(netloc=f"{parts.username}@127.0.0.1:{self._listener.getsockname()[1]}").geturl()

@@ -21,7 +21,7 @@ from tests.acceptance.processes import eventually
 
 
 class NoServer(Exception):
-    """What it takes is not installed."""
+    """A required program is not installed."""
 
 
 def free_port() -> int:
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 def program(name: str, *places: str) -> str:
-    """Where a program is. Raises NoServer."""
+    """Return the path of a program. Raises NoServer."""
     beside = [str(path) for place in places for path in sorted(Path("/").glob(place), reverse=True)]
     found = shutil.which(name, path=os.pathsep.join([*beside, os.environ["PATH"], "/usr/sbin"]))
     if found is None:
@@ -64,14 +64,14 @@ class Server(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """What heatlite is given."""
+        """Setting for heatlite."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What starts it."""
+        """Command that starts it."""
 
     def prepare(self) -> None:  # noqa: B027 - most need nothing
-        """What must be done once, before the first start."""
+        """Commands before the first start."""
 
     @property
     def data(self) -> Path:
@@ -109,7 +109,7 @@ class Server(ABC):
         return self.answers()
 
     def answers(self) -> bool:
-        """Whether it does."""
+        """True if it does."""
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
             return True
         return False

@@ -1,4 +1,4 @@
-"""What becomes of work of which nobody is told, or told too often: the rows are the truth, a message is a hint."""
+"""Lost and duplicate hints: the rows are the truth, a message is a hint."""
 
 import os
 import threading
@@ -43,7 +43,7 @@ def machines(servers: ExitStack, tmp_path: Path, url: str, redis: Server) -> Mac
 
 
 def ended(store: Store) -> int:
-    """How many actions have."""
+    """Number of actions that have ended."""
     ((count,),) = store.database.read(f"SELECT COUNT(*) FROM action WHERE NOT {OPEN}")
     return int(count)
 

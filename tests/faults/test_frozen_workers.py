@@ -42,7 +42,7 @@ def frozen(worker: Worker) -> Iterator[None]:
 
 
 def lost(store: Store) -> int:
-    """How often an action was taken over."""
+    """Number of takeovers of an action."""
     before, after = store.database.quote("before"), store.database.quote("after")
     ((count,),) = store.database.read(
         f"SELECT COUNT(*) FROM transition WHERE {before} = 'RUNNING' AND {after} = 'RUNNING'"

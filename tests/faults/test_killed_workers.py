@@ -60,7 +60,7 @@ class Victims:
         self._told = self.context.SimpleQueue()
 
     def count(self, operation: str, name: str) -> int:
-        """How many commits an operation takes that nobody disturbs."""
+        """Number of commits of an undisturbed operation."""
         self.kill(operation, name, FOR_EVER, True)
         self.bury(0)
         return self._told.get()

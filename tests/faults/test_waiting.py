@@ -1,4 +1,4 @@
-"""What the API does while others hang: a worker that is frozen inside a transaction, a database that never answers."""
+"""The API during hangs: a worker frozen in a transaction, a silent database."""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""What migrations do on every database. Test modules take these tests over; they bring `empty_url`."""
+"""Migrations on every database.
+
+Test modules import these tests and add `empty_url`.
+"""
 
 import json
 import multiprocessing

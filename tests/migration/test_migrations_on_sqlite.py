@@ -1,4 +1,4 @@
-"""What migrations do on every database, on SQLite; and that they say exactly what the models say."""
+"""Migrations on SQLite, and their agreement with the models."""
 
 from pathlib import Path
 

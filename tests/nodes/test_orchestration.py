@@ -1,4 +1,4 @@
-"""What an orchestration does, with agents over real connections."""
+"""Orchestrations, with agents over real connections."""
 
 import threading
 import time

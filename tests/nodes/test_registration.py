@@ -1,4 +1,4 @@
-"""How agents make themselves known, over HTTP: with a signed URL, which opens nothing else."""
+"""Registration of agents over HTTP, with a signed URL that opens nothing else."""
 
 import socket
 import time
@@ -43,7 +43,7 @@ def body(agent: TinyAgent, **more: Any) -> dict[str, Any]:
 
 
 def door(heat: Heat, path: str, name: str = "a") -> str:
-    """Where the agent of a resource registers."""
+    """Registration URL of a resource's agent."""
     url = heat.get(f"{path}/resources/{name}/metadata")["metadata"]["heatlite_agent"]["register"]
     return str(url.partition("8004")[2])
 

@@ -1,4 +1,4 @@
-"""What callers may ask of node actions, in each state; and what becomes of them."""
+"""Requests for node actions in each state, and their results."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ WAY = {
     S.CANCELLED: (S.CANCELLED,),
     S.LOST: (S.PENDING_SCHEDULE, S.NEW, S.LOST),
 }
-"""How a node action gets into each state."""
+"""Ways of a node action into each state."""
 
 
 def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more: object) -> NodeActionRecord:
@@ -61,7 +61,7 @@ def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more
 
 
 def due(site: Site) -> int:
-    """How often somebody has asked for an orchestration of the stack."""
+    """Number of orchestrations requested for the stack."""
     found = site.store.orchestrations.get(site.stack.id)
     return 0 if found is None else found.nudges
 

@@ -24,7 +24,7 @@ class TinyAgent:
         self.asked: list[tuple[str, str]] = []
         """Methods and paths of the requests that were rightly signed."""
         self.skew = 0.0
-        """How much its clock is ahead, in seconds."""
+        """Offset of its clock in seconds."""
         self.misbehaves: Callable[[str, str], tuple[int, bytes, str | None] | None] = lambda *_: None
         """Asked with method and path: a status, a body and a signature (None: the right one) to answer with instead."""
         self.refuses: dict[str, tuple[int, str]] = {}

@@ -14,7 +14,7 @@ from heatlite.template.expression import UNKNOWN, Expression, has_unknown, requi
 FUNCTION_NAMES = frozenset(Template({"heat_template_version": "2021-04-16"}).dialect.functions)
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
-"""What can be stored."""
+"""Values that can be stored."""
 SCALARS = st.none() | st.booleans() | st.integers() | TEXT
 KEYS = TEXT.filter(lambda key: key not in FUNCTION_NAMES)
 DATA: st.SearchStrategy[Json] = st.recursive(

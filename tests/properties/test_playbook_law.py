@@ -1,4 +1,4 @@
-"""What a playbook's run does next, whatever becomes of its node actions and in whatever order."""
+"""Steps of a playbook's run, for all states and orders of its node actions."""
 
 from dataclasses import replace
 from typing import Any

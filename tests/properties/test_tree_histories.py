@@ -38,7 +38,7 @@ DRAWN = os.environ.get("HEATLITE_TREE_HISTORIES")
 LOW, HIGH = 1, 3
 NESTED = ("n", "n.leaf", "g", "s")
 PLACES = ("plain", "n.y", "n.leaf.x", "g", "late")
-"""Where an update may fail; `late` comes after everything else."""
+"""Points of failure of an update; `late` comes after everything else."""
 BUSY = (ActionConflict, ActionInProgress, ResourceIsLocked, NotSupported, InvalidStackState)
 
 
@@ -65,7 +65,7 @@ FILES = {"middle.yaml": json.dumps(MIDDLE), "leaf.yaml": json.dumps(LEAF)}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a template says."""
+    """Contents of a template."""
 
     v: str = "0"
     own: str = "0"
@@ -75,12 +75,12 @@ class Wanted:
     member: str = "0"
     desired: int | None = 2
     tree: bool = True
-    """Whether there is a nested stack `n`."""
+    """True if there is a nested stack `n`."""
     fails: str | None = None
 
     @property
     def works(self) -> bool:
-        """Whether nothing in it fails."""
+        """True if nothing in it fails."""
         if self.fails in ("n.y", "n.leaf.x"):
             return not self.tree
         return self.fails is None or self.fails == "g" and self.count == 0
@@ -130,7 +130,7 @@ class History:
         self.locks: set[str] = set()
         """Paths of the stacks that have a lock of their own; the root's is ""."""
         self.known = True
-        """Whether the tree is what `reached` says, but for the marks."""
+        """True if the tree is what `reached` says, but for the marks."""
         self.size = 2
         self.protected: dict[str, str | None] = {}
         """Physical ids of the protected resources by row id."""
@@ -248,7 +248,7 @@ class History:
         self.engine.stacks.update(self.engine.who, self.engine.get(self.root), wanted.request(rollback), existing=False)
 
     def touches(self, wanted: Wanted, lock: str) -> bool:
-        """Whether an update from what is known to this changes something within a nested stack."""
+        """True if an update from what is known to this changes something within a nested stack."""
         now, then = self.reached.values(), wanted.values()
         if any(is_within(path, lock) or is_within(lock, path) for path in self.marked):
             return True
@@ -259,7 +259,7 @@ class History:
         }
 
     def loses(self, wanted: Wanted) -> bool:
-        """Whether an update from what is known deletes or replaces something protected."""
+        """True if an update from what is known deletes or replaces something protected."""
         now, then = self.look(), wanted.values()
         paths = [path for path, row in now.items() if row.id in self.protected and not path.startswith("s.")]
         anew = self.marked | ({"plain"} if wanted.kind != self.reached.kind else set())

@@ -1,4 +1,4 @@
-"""What comes from hidden parameters lies in no table of a database server in clear."""
+"""No table of a database server has values of hidden parameters in clear."""
 
 from collections.abc import Iterator
 

@@ -27,7 +27,7 @@ def store(store: Store) -> Iterator[Store]:
 
 
 def settings_of(store: Store) -> dict[str, str]:
-    """What the server goes by in this thread's connection."""
+    """Limits of this thread's connection at the server."""
     if store.database.dialect is Dialect.POSTGRESQL:
         rows = store.database.read("SELECT name, setting FROM pg_settings WHERE context = 'user'")
     else:

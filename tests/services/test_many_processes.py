@@ -57,7 +57,7 @@ def machines(tmp_path: Path, url: str, broker: Broker) -> Iterator[Machines]:
     made.kill()
 
 
-"""Whether to take the time for all there is (.ci/run does): each test starts several processes."""
+"""True if to take the time for all there is (.ci/run does): each test starts several processes."""
 
 
 def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:

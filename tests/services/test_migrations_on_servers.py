@@ -1,3 +1,3 @@
-"""What migrations do on every database, on those with a server."""
+"""Migrations on databases with a server."""
 
 from migration_behaviour import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""What is encrypted, on databases with a server."""
+"""Encryption on databases with a server."""
 
 from sealing_behaviour import *  # noqa: F403

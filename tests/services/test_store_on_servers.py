@@ -1,4 +1,4 @@
-"""What holds on every database, on those with a server; and what only a server can do to us."""
+"""The store on databases with a server, and faults that only a server has."""
 
 import pytest
 from store_behaviour import *  # noqa: F403

@@ -112,11 +112,11 @@ class Cloudy(Engine):
         return self.admin.thing(cls.kind, row.physical_id)
 
     def count(self, kind: str) -> int:
-        """How many objects of a kind (``network.port``) there are in the whole cloud."""
+        """Return the number of objects of a kind (``network.port``) in the whole cloud."""
         return len(self.admin.simulation.all(kind))
 
     def census(self) -> dict[str, int]:
-        """How many objects there are of each kind, to see that nothing is left."""
+        """Return the number of objects of each kind, to see that nothing is left."""
         with self.admin.simulation.lock:
             kinds = {kind: self.count(kind) for kind in list(self.admin.simulation._objects)}
         return {kind: count for kind, count in kinds.items() if count}
@@ -134,7 +134,7 @@ class Cloudy(Engine):
         return stack
 
     def why(self, stack: StackRecord) -> Sequence[str]:
-        """Why the stack and its resources are as they are."""
+        """Return the status reasons of the stack and its resources."""
         rows = [f"{row.name}: {row.status_reason}" for row in self.rows(stack) if row.status == "FAILED"]
         return [stack.status_reason, *rows]
 

@@ -198,7 +198,7 @@ AWAITING = (SoftwareDeploymentResource, Condition)
 
 
 def restless(type_name: str) -> bool:
-    """Whether every update has something to do with a resource of the type."""
+    """True if every update has something to do with a resource of the type."""
     kind = TYPES.get(type_name)
     return kind.anew_with_update or kind.always_updated or issubclass(kind, StackResource)
 

@@ -44,7 +44,7 @@ class FakeNested:
         self.rows: dict[str, FakeMember] = {}
         self.moment = 0.0
         self.pauses: list[float] = []
-        """How long it waited before each of its updates."""
+        """Pauses before its updates."""
 
     @property
     def members(self) -> list[FakeMember]:

@@ -1,4 +1,4 @@
-"""What holds for every resource type that is built in, and for the example of another package."""
+"""Rules for each built-in resource type, and for the example of another package."""
 
 import json
 import re

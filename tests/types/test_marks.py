@@ -1,4 +1,4 @@
-"""Whatever is marked unhealthy is replaced by the next update, and what must follow with it: every type there is."""
+"""Marked resources of every type are replaced by the next update, with dependents."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""What others have made is never taken for ours, though it has the name that the template gives ours."""
+"""Foreign objects are never adopted by name."""
 
 from collections.abc import Callable
 from typing import cast

@@ -28,7 +28,7 @@ def group(build: Build) -> Group:
 
 
 def changed(rounds: list[Any]) -> list[int]:
-    """How many members have the new definition after each round."""
+    """Number of members with the new definition after each round."""
     return [sum(definition == NEW for definition in members.values()) for members in rounds]
 
 

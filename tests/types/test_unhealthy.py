@@ -1,4 +1,4 @@
-"""What lies in a cloud can be made anew, also where there can be only one of it: it goes first, or is taken over."""
+"""Replacement of unhealthy cloud objects, also of those that exist only once."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How far a body goes, and how long a connection may wait: what decides when gunicorn's parser is called."""
+"""Limits of bodies and waits that apply before gunicorn's parser."""
 
 from io import BytesIO
 from itertools import pairwise
@@ -16,7 +16,7 @@ from heatlite.frontend import Connection, Extent, Received, State
 
 
 class Request:
-    """What a ChunkedReader asks of one."""
+    """The connection as a ChunkedReader uses it."""
 
     limit_request_field_size = 0
     max_buffer_headers = 0

@@ -1,4 +1,4 @@
-"""What a server needs to start, and what gunicorn has to say, as we have it written."""
+"""Requirements at the start of a server, and gunicorn's settings."""
 
 import logging
 import subprocess

@@ -86,7 +86,10 @@ def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def age(when: str, now: float) -> str:
-    """Return the time since a moment in one unit, such as ``5m``; for a future one, ``in 5m``."""
+    """Return the time since a moment in one unit, such as ``5m``.
+
+    For a future one, ``in 5m``.
+    """
     seconds = now - from_text(when)
     ahead, seconds = ("in " if seconds <= -1 else ""), abs(seconds)
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):

@@ -1,4 +1,4 @@
-"""What the types of the network service do together, and what they refuse, on a simulated cloud."""
+"""Types of the network service together, and refusals, on a simulated cloud."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What travels with a template (clients: how templates travel)."""
+"""Files that are sent with a template."""
 
 import base64
 import json

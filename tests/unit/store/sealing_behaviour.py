@@ -1,4 +1,7 @@
-"""What is encrypted, on every database. Test modules take these tests over; they bring `store` and `url`."""
+"""Encryption on every database.
+
+Test modules import these tests; they bring `store` and `url`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

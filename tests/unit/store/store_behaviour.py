@@ -1,4 +1,7 @@
-"""What the store does on every database. Test modules take these tests over; they bring `store` and `url`."""
+"""The store on every database.
+
+Test modules import these tests; they bring `store` and `url`.
+"""
 
 import multiprocessing
 import random

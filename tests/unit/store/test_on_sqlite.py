@@ -1,3 +1,3 @@
-"""What holds on every database, on SQLite."""
+"""The store on SQLite."""
 
 from store_behaviour import *  # noqa: F403

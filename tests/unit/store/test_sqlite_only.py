@@ -1,4 +1,4 @@
-"""What a file as a database brings with it: locks, a full disk, one engine."""
+"""Properties of a database in a file: locks, a full disk, one engine."""
 
 import os
 import signal

@@ -134,7 +134,7 @@ def test_what_is_no_file(container: Path, folders: Folders, monkeypatch: pytest.
 
 
 def test_limits(container: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is just as large as it may be is read, one more is not."""
+    """A container at the limit is read, one above it is refused."""
     (container / "a").write_text("x" * 100)
     assert len(folders.files("p", "c")["a"]) == 100
     (container / "a").write_text("x" * 101)

@@ -1,4 +1,4 @@
-"""How a region is asked: its setting, whom it trusts, and what counts as no answer."""
+"""Requests to regions: settings, trust, and invalid answers."""
 
 import json
 import ssl

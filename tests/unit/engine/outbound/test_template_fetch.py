@@ -1,4 +1,4 @@
-"""What the server gets from elsewhere: only from listed hosts, within limits. A real server answers on this machine."""
+"""Template downloads: only from listed hosts, within limits."""
 
 import http.server
 import shutil
@@ -321,7 +321,7 @@ def test_a_host_that_speaks_no_tls(url: str) -> None:
 
 
 def test_hosts_that_hang_leave_threads_to_others() -> None:
-    """Whoever would wait for one more than may hang is told to come again."""
+    """A request beyond the waiting line is refused with a later retry."""
     fetcher = Fetcher(("127.0.0.1",), 1000, 1.0, Bulkhead(1, 0, 0.0, lambda: Unavailable(service="s", reason="r")))
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/t.yaml"

@@ -1,4 +1,4 @@
-"""What a template names of the files and defaults of a request."""
+"""Files and defaults of a request that a template names."""
 
 import pytest
 

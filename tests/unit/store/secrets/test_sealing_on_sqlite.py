@@ -1,3 +1,3 @@
-"""What is encrypted, on SQLite."""
+"""Encryption on SQLite."""
 
 from sealing_behaviour import *  # noqa: F403
