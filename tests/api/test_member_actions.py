@@ -1,5 +1,6 @@
 """POST S/resources/{path}/actions: bodies, answers, roles and refusals."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -114,3 +115,15 @@ def test_ignored_signals(heat: Heat) -> None:
     signed = url[url.index("/v1/") :]
     assert heat.app.post(signed, status=200).headers["X-Heatlite-Ignored"].startswith("cooldown")
     assert heat.app.post(f"{signed}&fail_fast=true", status=409).json["error"]["type"] == "ActionCooldown"
+
+
+@pytest.mark.full
+def test_one_of_a_hundred_scales(heat: Heat) -> None:
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": -1}}}
+    made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": slow}}
+    path = heat.create(template(g=made))
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: heat.call("POST", actions(path), {"scale_in": {}}), range(100)))
+    assert sorted(answer.status_int for answer in answers) == [202, *[409] * 99]
+    kinds = {answer.json["error"]["type"] for answer in answers if answer.status_int == 409}
+    assert kinds <= {"ResourceIsLocked", "ActionConflict"}

@@ -1,5 +1,7 @@
 """Operations on the members of groups: sizes, who leaves, what is recorded, and what the next update keeps."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,6 +32,8 @@ from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_groups import group, nested, policy, scaling, signal, thing
 
 SERVER = {"ImageId": "i", "InstanceType": "t"}
+SERVERS: dict[str, Any] = {"environment": {"resource_registry": {"AWS::EC2::Instance": "OS::Heat::None"}}}
+"""Servers without a cloud."""
 
 
 def numbered(size: int) -> dict[str, Any]:
@@ -40,7 +44,21 @@ def automatic(size: int) -> dict[str, Any]:
     return {"g": scaling(thing("v"), low=1, high=6, desired_capacity=size)}
 
 
-KINDS = {"ResourceGroup": numbered, "AutoScalingGroup": automatic}
+def of_servers(kind: str, size: int) -> dict[str, Any]:
+    """Return a group of servers from a launch configuration."""
+    sizes = {"MinSize": 1, "MaxSize": 6, "DesiredCapacity": size}
+    if kind == "OS::Heat::InstanceGroup":
+        sizes = {"Size": size}
+    made = resource(kind, AvailabilityZones=[], LaunchConfigurationName={"get_resource": "c"}, **sizes)
+    return {"c": resource("AWS::AutoScaling::LaunchConfiguration", **SERVER), "g": made}
+
+
+KINDS = {
+    "ResourceGroup": numbered,
+    "AutoScalingGroup": automatic,
+    "InstanceGroup": partial(of_servers, "OS::Heat::InstanceGroup"),
+    "CfnAutoScalingGroup": partial(of_servers, "AWS::AutoScaling::AutoScalingGroup"),
+}
 """Templates by a group's size."""
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -63,7 +81,7 @@ def names(engine: Engine, stack: StackRecord) -> list[str]:
 
 @kinds
 def test_scale_in_and_out(engine: Engine, kind: str) -> None:
-    stack = engine.create(template(**KINDS[kind](3)))
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
     before = engine.ids(nested(engine, stack))
     old = names(engine, stack)
     action = change(engine, stack, ScaleIn(1))
@@ -94,12 +112,12 @@ def test_scale_in_and_out(engine: Engine, kind: str) -> None:
 
 @kinds
 def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
-    stack = engine.create(template(**KINDS[kind](3)))
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
     change(engine, stack, ScaleIn(1))
     kept = engine.ids(nested(engine, stack))
     stack = engine.patch(stack)
     assert engine.ids(nested(engine, stack)) == kept
-    stack = engine.put(stack, template(**KINDS[kind](4)))
+    stack = engine.put(stack, template(**KINDS[kind](4)), **SERVERS)
     assert len(names(engine, stack)) == 4
     assert kept.items() <= engine.ids(nested(engine, stack)).items()
     assert "size" not in engine.row(stack, "g").data
@@ -121,20 +139,21 @@ def test_a_signal_does_not_change_the_remembered_size(engine: Engine) -> None:
 
 @kinds
 def test_limits_of_the_template_bind_a_remembered_size(engine: Engine, kind: str) -> None:
-    stack = engine.create(template(**KINDS[kind](3)))
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
     change(engine, stack, ScaleOut(2))
+    is_limited = kind.endswith("AutoScalingGroup")
     if kind == "AutoScalingGroup":
         stack = engine.put(stack, template(g=scaling(thing("v"), low=1, high=4, desired_capacity=3)))
         assert len(names(engine, stack)) == 4
     with pytest.raises(InvalidValue):
         change(engine, stack, ScaleIn(6))
     change(engine, stack, ScaleIn(6, strict=False))
-    assert len(names(engine, stack)) == (1 if kind == "AutoScalingGroup" else 0)
+    assert len(names(engine, stack)) == (1 if is_limited else 0)
 
 
 @kinds
 def test_delete_members(engine: Engine, kind: str) -> None:
-    stack = engine.create(template(**KINDS[kind](3)))
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
     old = names(engine, stack)
     physical = engine.row(nested(engine, stack), old[1]).physical_id or ""
     change(engine, stack, DeleteMembers((physical,)))
@@ -220,7 +239,7 @@ def test_what_is_no_group(engine: Engine) -> None:
 
 @kinds
 def test_replace_members(engine: Engine, kind: str) -> None:
-    stack = engine.create(template(**KINDS[kind](3)))
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
     inner = nested(engine, stack)
     old, before = names(engine, stack), engine.ids(inner)
     objects = {row.name: row.physical_id for row in engine.rows(inner)}
@@ -300,3 +319,62 @@ def test_a_signal_that_scales_is_recorded(engine: Engine) -> None:
     assert action is not None
     assert action.inputs.to_json() == {"signal": {"policy": "up", "kind": "change_in_capacity", "number": 1}}
     assert action.word == "STACK_UPDATE"
+
+
+REQUESTS: dict[str, SizeRequest] = {
+    "resize": Resize(Adjustment.CHANGE_IN_CAPACITY, 1),
+    "follow_template": FollowTemplate(),
+    "scale_out": ScaleOut(1),
+    "scale_in": ScaleIn(1),
+    "delete_members": DeleteMembers(("MEMBER",)),
+}
+TOO_FAR: dict[str, SizeRequest] = {
+    "resize": Resize(Adjustment.EXACT_CAPACITY, -1),
+    "scale_out": ScaleOut(20_000),
+    "scale_in": ScaleIn(20),
+    "delete_members": DeleteMembers(("nobody",)),
+}
+
+
+@kinds
+def test_refusals_change_nothing(engine: Engine, kind: str) -> None:
+    """Each verb × lock, running action and limit."""
+    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
+    inner = nested(engine, stack)
+    before = (engine.rows(inner), engine.row(stack, "g"), engine.get(inner))
+    for request in TOO_FAR.values():
+        with pytest.raises(InvalidValue):
+            change(engine, stack, request)
+    requests = {**REQUESTS, "delete_members": DeleteMembers((names(engine, stack)[0],))}
+    for target in (inner, stack):
+        engine.lock(target, LockLevel.STACKS)
+        for request in requests.values():
+            with pytest.raises(StackLocked):
+                change(engine, stack, request)
+        engine.unlock(target)
+    engine.by_hand = True
+    busy = engine.components.groups.check(engine.who, engine.get(stack), "g")
+    engine.settle(inner)
+    assert busy.stack_id == inner.id
+    assert [row.id for row in engine.rows(inner)] == [row.id for row in before[0]]
+    assert engine.row(stack, "g").data == before[1].data
+
+
+@pytest.mark.parametrize("criteria", [Criteria.RANDOM, Criteria.YOUNGEST_FIRST])
+def test_a_takeover_decides_nothing_anew(engine: Engine, criteria: Criteria) -> None:
+    slow = resource("OS::Heat::TestResource", value="v", action_wait_secs={"delete": 60})
+    stack = engine.create(template(g=group(5, slow)))
+    with engine.clock.held():
+        action = change(engine, stack, ScaleIn(2, criteria), wait=False)
+        before = engine.store.actions.get(action.id)
+        assert before is not None
+        engine.begun(lambda: "DELETE_IN_PROGRESS" in engine.states(nested(engine, stack)).values())
+        engine.end()
+        engine.open()
+    engine.settle(nested(engine, stack))
+    after = engine.store.actions.get(action.id)
+    assert after is not None
+    assert after.data == replace(before.data, stopping=None)
+    assert after.data.deletion is not None
+    assert not set(after.data.deletion.names) & set(names(engine, stack))
+    assert after.outputs.to_json()["size"] == {"before": 5, "after": 3}
