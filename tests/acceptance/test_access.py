@@ -1,5 +1,6 @@
 """Servers that ask who somebody is, and the clients that people use, unmodified."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -82,6 +83,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert PASSWORD not in added.stdout + added.stderr
     files = tmp_path / ".config" / "heatlite"
     assert {one.name: one.stat().st_mode & 0o777 for one in files.iterdir()} == {"users": 0o600, "users.toml": 0o600}
+    heatlite(tmp_path, "user", "add", "max", "--project", "demo=member,reader", stdin=f"{PASSWORD}\n")
     server = start("basic")
     assert server.request("GET", "/stacks").status == 401
 
@@ -95,9 +97,22 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     silent = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url)
     assert (silent.code, silent.err) == (1, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")
 
+    other = {"HEATLITE_ENDPOINT": server.url, "HEATLITE_USERNAME": "max", "HEATLITE_PASSWORD": PASSWORD}
+    asked = command("lock", "hello", **other)
+    assert (asked.code, asked.err) == (
+        2, "heatlite: The stack hello belongs to mia, and there is no terminal to ask on."
+        " Give --yes to go on without a question.\n",
+    )  # fmt: skip
+    assert command("lock", "hello", "--yes", **other).code == 0
+    refused = command("up", "-y", HELLO, "-f", "json", **other)
+    assert (refused.code, json.loads(refused.out)["http_status"]) == (1, 409)
+    assert command("unlock", "hello", **other).code == 0
+
     database = ("--database", f"sqlite:///{tmp_path / 'heatlite.db'}")
-    found = command("down", "--yes", "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
+    at_once = ("--yes", "--no-wait", "-f", "json")
+    found = command("down", *at_once, "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
     assert found.code == 0, found.err  # the server was found by its database
+    assert json.loads(found.out)["type"] == "started"
 
     need("openstackclient", "python-openstackclient")
     need("heatclient", "python-heatclient")
