@@ -56,7 +56,8 @@ class RandomStringProps(Schema):
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
         coerced, faults = super().examine(values)
-        if {"sequence", "character_classes"} <= coerced.keys():
+        old, new = (coerced.get(name) for name in ("sequence", "character_classes"))
+        if None not in (old, new) and UNKNOWN not in (old, new):
             text = "Cannot use character_classes and sequence at the same time"
             faults.append(Fault((), text, "Leave out sequence."))
         return coerced, faults
