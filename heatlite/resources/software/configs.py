@@ -169,7 +169,7 @@ class SoftwareComponentProps(InterfaceProps):
 
 
 class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::SoftwareComponent"):
-    """Several configs for one piece of software: to install it, to update it …"""
+    """Several configs for one piece of software: to install it and to update it."""
 
     support_status = SupportStatus(version="2014.2")
 
