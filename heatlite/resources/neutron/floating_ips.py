@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, ReplaceResource, Resource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudNotFound, CloudResource, ReplaceResource, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import Link, NeutronResource, Unnamed, asked
 from heatlite.resources.neutron.routers import leads_out
 
@@ -82,6 +82,19 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
                 self.service("update_ip", self.physical_id, port_id=None)
 
 
+def associated(association: CloudResource[Any]) -> JsonMap:
+    """Return the floating IP of a resource whose physical id is ``floating-ip:port``.
+
+    Raises CloudNotFound unless it is associated with the port.
+    """
+    address, _, port = str(association.physical_id).partition(":")
+    if association.physical_id is not None:
+        found = association.map(association.service("get_ip", address))
+        if found.get("port_id") == port:
+            return found
+    raise CloudNotFound("network.get_ip", f"Floating IP {address} is not associated with port {port}")
+
+
 class FloatingIPAssociationProps(Schema):
     floatingip_id: str = prop(update=True, doc="The id of the floating IP.")
     port_id: str = prop(update=True, find="neutron.port", doc="The port to associate it with, by name or id.")
@@ -120,16 +133,7 @@ class FloatingIPAssociation(
         return None
 
     def fetch(self) -> JsonMap:
-        """Return the floating IP.
-
-        Raises CloudNotFound unless it is associated with the port.
-        """
-        address, _, port = str(self.physical_id).partition(":")
-        if self.physical_id is not None:
-            found = self.map(self.service("get_ip", address))
-            if found.get("port_id") == port:
-                return found
-        raise CloudNotFound("network.get_ip", f"Floating IP {address} is not associated with port {port}")
+        return associated(self)
 
     def live_properties(self) -> Mapping[str, Json] | None:
         live = super().live_properties()

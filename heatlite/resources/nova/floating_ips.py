@@ -8,7 +8,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, SupportStatus, prop
 from heatlite.resources.ec2.base import first_port
 from heatlite.resources.ec2.networks import external_network
-from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, leads_by
+from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, associated, leads_by
 
 HIDDEN = SupportStatus(
     "HIDDEN", "11.0.0", "Use OS::Neutron::FloatingIP and OS::Neutron::FloatingIPAssociation instead."
@@ -82,16 +82,7 @@ class FloatingIPAssociation(
         return None  # associating is idempotent
 
     def fetch(self) -> JsonMap:
-        """Return the floating IP.
-
-        Raises CloudNotFound unless it is associated with the port.
-        """
-        address, _, port = str(self.physical_id).partition(":")
-        if self.physical_id is not None:
-            found = self.map(self.service("get_ip", address))
-            if found.get("port_id") == port:
-                return found
-        raise CloudNotFound("network.get_ip", f"Floating IP {address} is not associated with port {port}")
+        return associated(self)
 
     def live_properties(self) -> Mapping[str, Json] | None:
         return {} if self.seen else None
