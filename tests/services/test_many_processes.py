@@ -223,7 +223,7 @@ def lines(process: Process) -> list[dict[str, Any]]:
 def test_metrics_of_processes_that_share_a_port_are_refused(tmp_path: Path) -> None:
     heatlite = CommandLine(tmp_path)
     done = heatlite("api", HEATLITE_METRICS="true", HEATLITE_API_PROCESSES="2")
-    assert done.code == 1
+    assert done.code == 2
     assert "Set api_processes to 1" in done.err
 
 

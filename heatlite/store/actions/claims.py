@@ -197,6 +197,7 @@ class Claims:
 
         Waiting for several locked rows could deadlock with the lock order of others.
         """
+        self._database.check_open()
         taken: set[str] = set()
         for some in chunks(sorted(action_ids)):
             held = f"id IN ({marks(some)}) AND status = 'RUNNING' AND owner = ?"

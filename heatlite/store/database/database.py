@@ -248,12 +248,12 @@ class Database:
 
     def write(self, sql: str, parameters: Parameters = ()) -> int:
         """Change rows by SQL with ``?`` marks; return their number. In a transaction only."""
-        self._check_open()
+        self.check_open()
         return self._run(self._with_marks(sql), parameters).rowcount
 
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run a statement once for each row. Only inside a transaction."""
-        self._check_open()
+        self.check_open()
         try:
             self._connection().cursor().executemany(self._with_marks(sql), rows)
         except self._errors as error:
@@ -263,7 +263,8 @@ class Database:
         """Return SQL with the marks of the driver; the SQL of peewee has them already."""
         return sql if self.dialect is Dialect.SQLITE else sql.replace("?", "%s")
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise RuntimeError outside a transaction."""
         if not self._state.open:
             raise RuntimeError("rows are only changed inside Store.transaction()")
         # SQLite may have rolled back by itself. It would then commit each further statement on its own.
@@ -408,7 +409,7 @@ class Database:
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Make a call after the commit of this thread's transaction. It must not raise."""
-        self._check_open()
+        self.check_open()
         self._state.after_commit += (call,)
 
     @contextmanager

@@ -21,15 +21,18 @@ from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
+from heatlite.core.healing import IncidentState
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
+from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
 from heatlite.engine.execution.retention import Retention
 from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.database import Dialect
 from heatlite.store.errors import Duplicate, Fenced
+from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
@@ -1875,6 +1878,13 @@ def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
 # -- what must be true of all rows -----------------------------------------------------------------
 
 BREAKS = {
+    "an open incident has a time to look at it, and one under repair its action": (
+        "UPDATE incident SET due = NULL WHERE id = 'open'"
+    ),
+    "a closed incident is looked at no more": "UPDATE incident SET due = 1 WHERE id = 'closed'",
+    "a repair that has not ended belongs to an incident under repair": (
+        "UPDATE incident SET state = 'MARKED' WHERE id = 'repairing'"
+    ),
     "an account has a stack": "UPDATE account SET stack_id = 'gone'",
     "a project of accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
     "a size has a stack": "UPDATE stack_size SET stack_id = 'gone'",
@@ -1934,6 +1944,12 @@ BREAKS = {
 """Each rule, and what breaks it."""
 
 
+def an_incident(name: str, path: str) -> IncidentRecord:
+    """An open incident of a slot."""
+    slot = ("root", "stack", path, "web/0", "web", "row", "vm-1")
+    return IncidentRecord(name, "acme", "alertmanager", *slot, IncidentState.OBSERVED, 1.0, 1.0, due=1.0)
+
+
 def something_of_everything(store: Store) -> None:
     """Stacks with actions in all states, as they come to be."""
     known = ("ended", "runs", "parent", "waits", "child", "ready", "later")
@@ -1953,6 +1969,15 @@ def something_of_everything(store: Store) -> None:
         store.stack_sizes.record_resources("s-ready", "s-ready", 7)
         account = "(stack_id, root_id, resource_name, physical_name, password)"
         store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
+        store.incidents.insert_many(
+            [
+                an_incident("open", "a"),
+                replace(an_incident("closed", "b"), state=IncidentState.CLOSED, due=None, closed_at=5.0),
+                replace(an_incident("repairing", "c"), state=IncidentState.REPAIRING, action_id="runs"),
+            ]
+        )
+        repair = ("repair", "repairing", "root", "web", "web/0", "c", RepairStep.REPLACE, 0, "runs", 1.0)
+        store.repairs.insert(RepairRecord(*repair))
     for name in ("ended", "runs", "parent"):
         put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
         claimed = store.claims.claim("me", 990.0, 30.0)
