@@ -358,8 +358,8 @@ class TestNetworks:
         before, ports = id_of(cloudy, stack), addresses(cloudy, stack)
         stack = cloudy.put(stack, template(**connected(user_data="b")), disable_rollback=False)
         assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE")
-        assert "does not let go of port" in stack.status_reason or any(
-            "does not let go of port" in str(event.status_reason) for event in cloudy.events(stack)
+        assert "does not release port" in stack.status_reason or any(
+            "does not release port" in str(event.status_reason) for event in cloudy.events(stack)
         )
         assert (id_of(cloudy, stack), addresses(cloudy, stack), cloudy.count(PORT)) == (before, ports, 1)
 
