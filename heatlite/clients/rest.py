@@ -58,6 +58,8 @@ class Kind:
     """Key of an object in bodies; "": the body is the object."""
     many: str = ""
     """Key of the list of objects; "": the body is the list."""
+    detail: str = ""
+    """Path of the list with all attributes, below `path`."""
     plural: str = ""
     """Name of the verb that lists; "": the noun with an s."""
     key: str = "id"
@@ -108,9 +110,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "network.network_gateway": Kind("/network-gateways", "network_gateway", "network_gateways"),
     "reservation.host": Kind("/os-hosts", "host", "hosts", bare=True),
     "reservation.lease": Kind("/leases", "lease", "leases", bare=True),
-    "shared_file_system.security_service": Kind("/security-services", "security_service", "security_services"),
-    "shared_file_system.share": Kind("/shares", "share", "shares"),
-    "shared_file_system.share_network": Kind("/share-networks", "share_network", "share_networks"),
+    "shared_file_system.security_service": Kind(
+        "/security-services", "security_service", "security_services", "/detail"
+    ),
+    "shared_file_system.share": Kind("/shares", "share", "shares", "/detail"),
+    "shared_file_system.share_network": Kind("/share-networks", "share_network", "share_networks", "/detail"),
     "shared_file_system.share_snapshot": Kind("/snapshots", "snapshot", "snapshots"),
     "shared_file_system.share_type": Kind("/types", "share_type", "share_types"),
     "workflow.cron_trigger": Kind("/cron_triggers", many="cron_triggers", key="name"),
@@ -248,7 +252,7 @@ class Objects:
 
     def list(self, connection: "Connection", *whole: str, **query: Json) -> list[JsonMap]:
         """List the objects; those that lack the attributes of the query are left out."""
-        said = request(connection, self._service, "GET", self._kind.path.format(*whole))
+        said = request(connection, self._service, "GET", self._kind.path.format(*whole) + self._kind.detail)
         found = cast(list[JsonMap], said[self._kind.many] if isinstance(said, dict) else said)
         things = [self._identified(one) for one in found]
         return [one for one in things if all(one.get(name) == value for name, value in query.items())]

@@ -19,8 +19,9 @@ class RestServices:
 
     def __init__(self, objects: dict[str, Any], answers: dict[str, Any]) -> None:
         self.shapes = {re.compile(path.replace("*", "[^/]+") + "(?:/([^/]+))?"): objects[path] for path in objects}
-        """Regular expression of a path → how its objects look: `one`, `many`, `key`, `defaults`, and
-        what of it `becomes` something else."""
+        """Regular expression of a path → how its objects look: `one`, `many`, `key`, `defaults`,
+        what of it `becomes` something else, how it is seen once more after its deletion, `dying`, and whether
+        a list without /detail is `brief`."""
         self.answers = answers
         """``METHOD /path`` → what is said to that."""
         self.asked: list[Any] = []
@@ -48,8 +49,13 @@ class RestServices:
 
     def _thing(self, method: str, path: str, key: str | None, body: Any, shape: dict[str, Any]) -> tuple[int, Any]:
         one, many, name = shape.get("one"), shape.get("many"), shape.get("key", "id")
+        brief = shape.get("brief") and key != "detail"
+        if key == "detail":
+            key, path = None, path.removesuffix("/detail")  # the list with all attributes
         if key is None and method == "GET":
             listed = [thing for where, thing in self.things.items() if where.rpartition("/")[0] == path]
+            if brief:
+                listed = [{one: thing.get(one) for one in (name, "name")} for thing in listed]
             return 200, {many: listed} if many else listed
         given = body.get(one, body) if one and isinstance(body, dict) else body
         if key is None:
@@ -58,9 +64,14 @@ class RestServices:
             self.things[f"{path}/{thing[name]}"] = thing
         elif path not in self.things:
             return 404, {"message": f"no {key}"}
-        elif method == "DELETE":
+        elif method == "DELETE" and "dying" in shape:
+            self.things[path].update(shape["dying"], gone=True)
+            return 202, None
+        elif method == "DELETE" or method == "GET" and self.things[path].get("gone") is False:
             del self.things[path]
-            return 204, None
+            return (204, None) if method == "DELETE" else (404, {"message": f"no {key}"})
+        elif self.things[path].get("gone"):
+            self.things[path]["gone"] = False  # it is seen once more
         else:
             thing = self.things[path]
             if isinstance(given, list):

@@ -93,3 +93,15 @@ def test_a_life_over_http(
     assert state(stack.verb, stack.status) == "DELETE_COMPLETE", [stack.status_reason, told]
     assert told == {verb: case[verb] for verb in ("create", "update", "suspend", "resume", "delete") if verb in case}
     recordings[file] = one  # one that fails is used no more
+
+
+def test_what_a_crash_has_left_is_found_by_its_mark(recordings: dict[str, Recording], tmp_path_factory: Any) -> None:
+    one = recordings.pop("shares", None) or Recording(tmp_path_factory.mktemp("shares"), "shares")
+    clouds = one.engine.server.components.engine_services.services.clouds
+    cloud = clouds.of(one.engine.who.project).cloud
+    cloud.call("shared_file_system.create_share", name="n", description="mine")
+    found = cloud.call("shared_file_system.shares", name="n")
+    assert [thing["description"] for thing in found] == ["mine"]  # type: ignore[index,union-attr]
+    one.services.things.clear()
+    one.services.asked.clear()
+    recordings["shares"] = one
