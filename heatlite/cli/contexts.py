@@ -1,4 +1,4 @@
-"""Contexts: named servers with project and credentials, in `contexts.toml` of the user.
+"""Contexts: named servers with project and credentials, in `contexts.toml`.
 
 A context stands for a set of ``HEATLITE_…`` variables. Variables in the environment win over it.
 """

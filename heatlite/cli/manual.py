@@ -1,4 +1,7 @@
-"""The manual page heatlite(1), made from the parser: ``python -m heatlite.cli.manual > docs/man/heatlite.1``."""
+"""Generator of the manual page heatlite(1) from the parser.
+
+``python -m heatlite.cli.manual > docs/man/heatlite.1``.
+"""
 
 import argparse
 from collections.abc import Iterator

@@ -132,7 +132,7 @@ def project(arguments: argparse.Namespace) -> str | None:
 
 
 def authority(arguments: argparse.Namespace) -> str | None:
-    """Return the file with certificates of authorities that the user has named, if any."""
+    """Return the user's file of trusted authorities, if any."""
     named: str | None = arguments.cacert or contexts.environment(arguments).get("HEATLITE_CACERT")
     return named
 

@@ -467,7 +467,7 @@ _FOREIGN = ("HEATLITE_TEST_", "HEATLITE_AGENT_", "HEATLITE_CORPUS", "HEATLITE_HE
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the ``HEATLITE_…`` variables that are no settings, each with a similar one or None."""
+    """Return unknown ``HEATLITE_…`` variables, each with a similar setting or None."""
     prefix = "HEATLITE_"
     known = [field.name.upper() for field in fields(Settings)]
     known += [name.removeprefix(prefix) for name in OTHER_VARIABLES]

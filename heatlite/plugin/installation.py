@@ -31,12 +31,11 @@ class BadEnvironmentFile(Invalid):
 
 
 def read_installation(folder: Path) -> Installation:
-    """Read every file of the folder by name, later ones on top, above `DEFAULT_REGISTRY`.
+    """Read every file of the folder by name, later ones on top of earlier ones.
 
-    A missing folder counts as empty.
-
-    The form is that of any environment, of which only resource_registry and event_sinks mean anything here. The
-    registry may name templates by path (from the folder) and by ``file:`` address. Raises BadEnvironmentFile.
+    All lie above `DEFAULT_REGISTRY`. A missing folder counts as empty. The form is that of any environment, of which
+    only resource_registry and event_sinks count. The registry may name templates by path (from the folder) and by
+    ``file:`` address. Raises BadEnvironmentFile.
     """
     registries: list[JsonMap] = []
     sinks: list[Json] = []

@@ -475,7 +475,7 @@ class _Checker:
 
 
 def _when_read(problem: Problem) -> Problem:
-    """Return the warning for what Heat accepts, and tells as output_error whenever the output is read."""
+    """Return the warning for a fault that Heat reports as output_error on reading."""
     return replace(problem, severity="warning", error="OutputError")
 
 

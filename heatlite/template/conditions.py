@@ -49,10 +49,7 @@ class _NotHere(Function):
 
 
 def _at(path: Path, error: Invalid) -> StackValidationFailed:
-    """Return the error of a function in a condition.
-
-    What is named but not there keeps its kind.
-    """
+    """Return the error of a function in a condition. A missing name keeps its kind."""
     if isinstance(error, (InvalidTemplateReference, UserParameterMissing)):
         problem = Problem(path, error.message, error=wire_name(error))
         return StackValidationFailed(problem.text, problems=(problem,))

@@ -476,10 +476,7 @@ class Definition:
             self.outputs[name] = OutputDefinition(name, value, shown, holds)
 
     def _output(self, value: object, path: Path) -> object:
-        """Parse the value of an output.
-
-        What Heat tells when the output is read is a warning.
-        """
+        """Parse the value of an output. A fault that Heat reports on reading is a warning."""
         parser = self._output_parser
         parsed = parser.parse(value, path)
         for problem in parser.problems:

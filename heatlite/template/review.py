@@ -54,7 +54,7 @@ def review(
 
 
 def _hidden(templates: Sequence[Template], environment: Environment, text: str) -> Iterator[object]:
-    """Return the given values of hidden parameters, except what the `text` of a template says in clear.
+    """Return hidden parameters' values, except those in the `text` of a template.
 
     Messages repeat names and functions of the template, which may have such a value in them.
     """

@@ -65,7 +65,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("explain", "explain the state of a stack, and what to do next", STACK)
 def explain(arguments: argparse.Namespace, host: Host) -> int:
-    """Explain the state of a stack: failures, waits, locks, marks, and the commands that lead on."""
+    """Explain a stack's state: failures, waits, locks, marks, and next commands."""
     with connect(arguments, host, reads_only=True) as session:
         page.explain(page.gather(session.client, session.client.find(arguments.stack)))
     return 0

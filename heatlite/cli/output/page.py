@@ -124,7 +124,7 @@ def failures(facts: Facts) -> Iterator[str]:
 
 
 def health(facts: Facts) -> Iterator[str]:
-    """Yield a sentence on each resource that is not well, and on each with unknown health."""
+    """Yield a sentence on each resource that is unhealthy or of unknown health."""
     if not facts.stack.failed:
         for item in facts.unwell[:MOST_SHOWN]:
             yield f"not well: {path_of(item)}: {text(item.get('resource_status_reason'))}"
@@ -153,7 +153,7 @@ def held_by(facts: Facts) -> Iterator[str]:
 
 
 def waiting(facts: Facts, now: float) -> Iterator[str]:
-    """Yield sentences on open actions, and on resources at work and those that wait for them."""
+    """Yield sentences on open actions, and on running and waiting resources."""
     for action in facts.actions:
         since = span(now - from_text(text(action.get("start_time") or action.get("created_at"))))
         later = f", not before {text(action.get('not_before'))}" if action.get("not_before") else ""

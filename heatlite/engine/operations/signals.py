@@ -59,7 +59,7 @@ MAX_COUNTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class IgnoredSignal:
-    """The reason why a signal had no effect: cooldown, busy, locked, no_change, not_alarm."""
+    """Reason of an ignored signal: cooldown, busy, locked, no_change, not_alarm."""
 
     reason: str
     retry_after: int | None = None
@@ -160,7 +160,7 @@ class Signals:
         return None
 
     def _ignored(self, row: ResourceRecord, ignored: IgnoredSignal) -> IgnoredSignal:
-        """Count a signal in a cooldown: one event per minute, with the number since the last one.
+        """Count a signal in a cooldown: one event per minute, with the number since then.
 
         Signals ignored for another reason leave no event: the action or the lock in the way has its own.
         """

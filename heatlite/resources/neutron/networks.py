@@ -212,7 +212,7 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
 
 
 def default_pools(cidr: str, gateway: Json) -> list[Json]:
-    """Return the pools that the service gives to a new subnet: all usable addresses except the gateway's."""
+    """Return the default pools of a subnet: usable addresses except the gateway's."""
     whole = ipaddress.ip_network(cidr)
     first, last = whole[0], whole[-1]
     if whole.num_addresses > 2:
