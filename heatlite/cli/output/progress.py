@@ -379,7 +379,10 @@ def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Map
 
 def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
     """Print the failed stack, its causes, and the next command, to stderr."""
-    print(f"{stack.name}: {stack.status}" + ("" if failed else f"  {stack.status_reason}"), file=sys.stderr)
+    if not failed:
+        print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
+    elif not render.is_rich():  # the summary above says it
+        print(f"{stack.name}: {stack.status}", file=sys.stderr)
     causes: dict[tuple[str, str], list[str]] = {}
     for item in failed:
         cause = (text(item.get("resource_status")), text(item.get("resource_status_reason")))
