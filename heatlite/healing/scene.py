@@ -17,6 +17,9 @@ from heatlite.store.store import Store
 MADE = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
 """Verbs that make or change an object."""
 
+HOLDS_MARK = frozenset({IncidentState.MARKED, IncidentState.PROPOSED})
+"""States in which an incident needs the mark of its row, though another one may have set it."""
+
 CANNOT_MARK = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
 
 
@@ -53,7 +56,7 @@ class Scene:
             return Situation(is_gone=not works or repair is not None or self.tree.is_going)
         episodes = self.observations.get(incident.id, ())
         row, is_busy = place.row, self.is_busy(place)
-        lost = incident.is_marked and not is_busy and _has_lost_mark(row)
+        lost = incident.state in HOLDS_MARK and not is_busy and _has_lost_mark(row)
         return Situation(
             is_replaced=not is_busy and _is_replaced(incident, row),
             is_cleared=lost and row.moved_in is None,
@@ -145,7 +148,7 @@ def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:
     if row.id != incident.resource_id or (row.physical_id or "") != incident.physical_id:
         return True
     state = row.state_without_lock
-    return incident.is_marked and state.verb in MADE and state.status is Status.COMPLETE
+    return incident.state in HOLDS_MARK and state.verb in MADE and state.status is Status.COMPLETE
 
 
 def _has_lost_mark(row: ResourceRecord) -> bool:

@@ -19,7 +19,7 @@ from heatlite.healing.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
 from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
 from heatlite.healing.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
-from heatlite.healing.scene import Scene, can_mark
+from heatlite.healing.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.healing.storms import storms
 from heatlite.healing.tree import Place, Tree, read_tree
@@ -187,6 +187,9 @@ class HealingLoop:
         """Write the mark with its incident."""
         if not can_mark(place.row):
             self._store.incidents.move(replace(incident, due=now + REPAIR_LOOK))
+        elif not _is_unmarked(place):
+            # Another mark is there already; only that one may be taken back.
+            self._store.incidents.move(replace(marked(incident, now), is_marked=False))
         elif self._store.incidents.move(marked(incident, now)):
             self._write_mark(incident, place, True, now)
 
@@ -217,10 +220,14 @@ class HealingLoop:
     def _write_effects(self, scene: Scene, incident: IncidentRecord, place: Place, result: Move, now: float) -> None:
         if Effect.MARK in result.effects and can_mark(place.row):
             self._write_mark(incident, place, True, now)
-        others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
-        is_ours = place.row.id == incident.resource_id and not any(one.is_marked for one in others)
-        if Effect.UNMARK in result.effects and is_ours and not _is_unmarked(place):
-            self._write_mark(incident, place, False, now)
+        is_ours = place.row.id == incident.resource_id and not _is_unmarked(place)
+        if Effect.UNMARK in result.effects and is_ours:
+            others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
+            heir = next((one for one in others if one.state in HOLDS_MARK), None)
+            if heir is None:
+                self._write_mark(incident, place, False, now)
+            else:
+                self._store.incidents.take_over_mark(heir.id)
         if Effect.MUTE in result.effects:
             self.mute(incident)
 

@@ -683,3 +683,36 @@ def test_a_tree_that_cannot_be_read_is_looked_at_later(healing: Healing) -> None
     now = healing.now
     healing.loop.sweep()
     assert healing.incident(incident).due == now + 60
+
+
+def test_a_mark_of_two_sources_goes_with_the_last(healing: Healing) -> None:
+    first = healing.fire("g/2")
+    healing.pass_(90)
+    begin = healing.engine.now_on(healing.group)
+    second = healing.fire("g/2", source="grafana")
+    healing.pass_(90)
+    assert (healing.told(first)[0], healing.told(second)[0]) == ("MARKED", "MARKED")
+    healing.resolve(first)
+    healing.sweep()
+    assert healing.told(first) == ("CLOSED", "resolved")
+    assert healing.states()["2"] == "CHECK_FAILED"
+    assert healing.engine.told(healing.group, begin) == []
+    healing.resolve(second)
+    healing.sweep()
+    assert healing.states()["2"] == "CHECK_COMPLETE"
+
+
+def test_a_mark_by_hand_that_came_first_stays(healing: Healing) -> None:
+    healing.engine.mark(healing.group, "2")
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    assert healing.told(incident)[0] == "MARKED"
+    healing.resolve(incident)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "resolved")
+    assert healing.states()["2"] == "CHECK_FAILED"
+    again = healing.fire("g/2", key="again")
+    healing.pass_(90)
+    healing.engine.mark(healing.group, "2", unhealthy=False)
+    healing.pass_(60)
+    assert healing.told(again) == ("CLOSED", "cleared")

@@ -78,6 +78,12 @@ class Incidents:
                 (now, *some),
             )
 
+    def take_over_mark(self, incident_id: str) -> None:
+        """Let an incident hold a mark that another one has set."""
+        self._database.write(
+            "UPDATE incident SET is_marked = ?, version = version + 1 WHERE id = ?", (True, incident_id)
+        )
+
     def postpone(self, root_id: str, now: float, until: float) -> None:
         """Look at the due incidents of a tree later."""
         sql = "UPDATE incident SET due = ?, version = version + 1 WHERE root_id = ? AND due <= ?"
