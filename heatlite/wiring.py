@@ -53,6 +53,7 @@ from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
+from heatlite.healing.intake import Intake
 from heatlite.healing.operations import HealingOperations
 from heatlite.healing.sweep import HealingLoop
 from heatlite.nodes.agents import Agents
@@ -321,6 +322,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         healing=healing,
         healing_operations=HealingOperations(store, clock, healing),
         groups=Groups(store, clock, settings, definitions, admission, reader, repairs),
+        intake=Intake(store, clock),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reader),
         controls=ActionSignals(store, clock),

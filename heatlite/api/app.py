@@ -10,7 +10,7 @@ from falcon.routing import map_http_methods
 
 from heatlite.api import faults
 from heatlite.api.access.factory import create_access_control
-from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL
+from heatlite.api.access.policy import OPEN, PROVEN, REPORT, SIGNAL
 from heatlite.api.components import Components
 from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
@@ -33,6 +33,7 @@ from heatlite.api.handlers.stacks import (
     Stacks,
 )
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
+from heatlite.api.healing.intake import IntakeTokens, Objects, Sources
 from heatlite.api.healing.policies import HealingPolicies, Incidents
 from heatlite.api.middleware import RequestMiddleware
 from heatlite.api.nodes.node_actions import NodeActions
@@ -58,7 +59,9 @@ INSTANT = frozenset({"/", "/versions", "/v1", "/healthcheck"})
 
 def create_app(components: Components, settings: Settings, meter: Meter) -> App:
     """Create the WSGI application. Raises BadSetting, MissingLibrary."""
-    access = create_access_control(settings, components.clock, components.self_auth, components.accounts)
+    access = create_access_control(
+        settings, components.clock, components.self_auth, components.accounts, components.store
+    )
     middleware = RequestMiddleware(settings.public_url, settings.max_json_body_size, meter, access)
     app: App = falcon.App(request_type=Request, middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
@@ -215,6 +218,16 @@ def _add_healing(routes: Routes, components: Components) -> None:
     policies = HealingPolicies(finder, healing)
     routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
     routes.add(S + "/healing/acknowledge", policies, "acknowledge", POST="health:operate")
+
+    sources = Sources(components.intake)
+    one = P + "/health/{source}"
+    routes.add(one, sources, GET="health:show", POST=REPORT, PUT=REPORT)
+    routes.add(one + "/config", sources, "config", PUT="health:configure", DELETE="health:configure")
+    routes.add(one + "/acknowledge", sources, "acknowledge", POST="health:configure")
+    tokens = IntakeTokens(components.store, components.clock)
+    routes.add(P + "/health_tokens", tokens, GET="health:tokens", POST="health:tokens")
+    routes.add(P + "/health_tokens/{token_id}", tokens, "one", DELETE="health:tokens")
+    routes.add(P + "/resources", Objects(components.store), GET="resource:index")
 
     incidents = Incidents(components.store, healing)
     routes.add(P + "/incidents", incidents, GET="health:show")

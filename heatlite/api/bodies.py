@@ -183,8 +183,8 @@ class Protection(NamedTuple):
 # -- bytes → JSON ---------------------------------------------------------------------------------
 
 
-def read(req: Request) -> Json:
-    """Parse the body as JSON. Returns None without a body.
+def read(req: Request, *also: str) -> Json:
+    """Parse the body as JSON. Returns None without a body. `also` are other content types that it may have.
 
     Never reads more than the limit. Raises HTTPBadRequest, RequestLimitExceeded.
     """
@@ -192,7 +192,7 @@ def read(req: Request) -> Json:
     if not raw.strip():
         return None
     content_type = (req.content_type or "").partition(";")[0].strip().lower()
-    if content_type not in CONTENT_TYPES:
+    if content_type not in CONTENT_TYPES and content_type not in also:
         raise HTTPBadRequest(f"The body must be application/json, not {content_type}.")
     try:
         value: Json = json.loads(raw.decode(), parse_constant=_refuse_constant)

@@ -32,6 +32,10 @@ class Report:
     summary: str = ""
     """Text of the mark, without control characters, at most 255 characters."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_ignored: bool = False
+    """True for a report that the source's document leaves out, and for an end without a recovery."""
+    is_prefix: bool = False
+    """True if the report is about all open episodes whose key begins with `key`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,12 +109,8 @@ class Tree:
 
 def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, period: float) -> Tree:
     """Read a live tree. `period`: seconds to look back for repairs."""
-    stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
-    rows: dict[str, list[ResourceRecord]] = {}
-    for row in store.resources.of_tree(root.id):
-        rows.setdefault(row.stack_id, []).append(row)
-    places: dict[str, Place] = {}
-    _add_places(places, (root,), (), stacks, rows)
+    places = read_places(store, root)
+    stacks = [root.id, *(one.id for one in store.stacks.descendants(root))]
     return Tree(
         root=root,
         places=places,
@@ -122,10 +118,21 @@ def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, perio
         scopes=store.healing_scopes.of_root(root.id),
         repairs=store.repairs.of_root(root.id, now - period),
         actions=store.actions.live_of_root(root.id),
-        released_at=store.actions.last_release([*stacks]),
+        released_at=store.actions.last_release(stacks),
         stack_failed=_has_failed(store, root),
         policy=policy,
     )
+
+
+def read_places(store: Store, root: StackRecord) -> Mapping[str, Place]:
+    """Return the places of a live tree by path."""
+    stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
+    rows: dict[str, list[ResourceRecord]] = {}
+    for row in store.resources.of_tree(root.id):
+        rows.setdefault(row.stack_id, []).append(row)
+    places: dict[str, Place] = {}
+    _add_places(places, (root,), (), stacks, rows)
+    return places
 
 
 def _add_places(

@@ -484,7 +484,9 @@ def town(serve: Serve, tmp_path: Path) -> Town:
 
 OPEN |= {f"PUT {R}/node", f"POST {R}/node"}
 """These two are for whoever has a signature: tests/nodes/test_registration.py."""
-MEMBERS_READS = {"GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template"}
+MEMBERS_READS = {
+    "GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template", "GET " + P + "/health_tokens",
+}  # fmt: skip
 LOOKS = {"POST " + P + "/stacks/preview", "POST " + S + "/actions", "POST " + R + "/actions"}
 """For readers; which action is another question."""
 ADMINS = {"GET " + P + "/services"}
@@ -670,6 +672,9 @@ class Estate:
             "node_action_id": node_action["id"],
             "playbook": "maintain",
             "run": run["id"],
+            "source": "generic",
+            "physical_id": owner.get(f"{self.path}/resources/a")["resource"]["physical_resource_id"],
+            "token_id": owner.call("POST", "/health_tokens", {"name": MARK}, code=201).json["health_token"]["id"],
             "incident_id": self._incident(store, stack).id,
             "event_id": owner.get(f"{self.path}/resources/a/events")["events"][0]["id"],
             "type_name": "OS::Heat::Value",
@@ -708,6 +713,10 @@ class Estate:
             f"POST {S}/node_actions": {"node": "a", "kind": "script"},
             f"PUT {P}/node_playbooks/{{playbook}}": playbook(""),
             f"POST {S}/node_playbook_runs": {"playbook": "maintain"},
+            f"POST {P}/health/{{source}}": {"reports": [{"key": MARK, "status": "healthy"}]},
+            f"PUT {P}/health/{{source}}": {"reports": [{"key": "k", "status": "healthy"}]},
+            f"PUT {P}/health/{{source}}/config": {"format": "generic"},
+            f"POST {P}/health_tokens": {"name": MARK},
             f"PUT {S}/healing": {"healing_policy": "2026-11-22"},
             f"POST {S}/healing/acknowledge": {"scope": "a"},
             f"POST {P}/incidents/{{incident_id}}/close": {},
@@ -725,6 +734,8 @@ class Estate:
                     for action in ACTIONS:
                         token = {"lifecycle_action_token": "t"} if "lifecycle" in action else None
                         yield route, filled, {action: token}
+                elif route == f"GET {P}/resources":
+                    yield route, f"{filled}?physical_resource_id={self.ids['physical_id']}", None
                 else:
                     yield route, filled, bodies.get(route)
                 if filled in ("/stacks", "/software_configs") and route.startswith("GET "):

@@ -348,6 +348,24 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
+def play_health(play: Play) -> None:
+    """Reports of a monitoring system about a stack."""
+    path = play.heat.create(template(a={"type": "OS::Heat::TestResource"}), "reported")
+    play("Report health", source="generic")
+    play("Put health reports", source="generic")
+    play("Show health source", source="generic")
+    found = play.heat.get(f"{path}/resources/a")["resource"]["physical_resource_id"]
+    play("Find resources", query=f"?physical_resource_id={found}")
+    play("Put health source", source="generic")
+    play("Acknowledge storm", source="generic")
+    play("Delete health source", source="generic")
+    token = play("Create intake token").json["health_token"]["id"]
+    play("List intake tokens")
+    play("Delete intake token", token_id=token)
+    play.heat.call("DELETE", path, code=204)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
 def proposed_incident(server: wiring.Embedded, stack_id: str) -> str:
     """An incident with a plan for the resource `a` of a stack; its id."""
     store, now = server.store, server.components.clock.now()
@@ -495,6 +513,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
     play_nodes(play)
     play_healing(play, server)
+    play_health(play)
     play_groups(play)
 
     play("Preview stack update")

@@ -69,6 +69,11 @@ NO_STACK = {
     "DELETE " + P + "/node_playbooks/{playbook}",
     "POST " + P + "/node_playbook_runs/{run}/approve",
     "POST " + P + "/node_playbook_runs/{run}/reject",
+    *(f"{method} {P}/health/{{source}}" for method in ("POST", "PUT")),
+    *(f"{method} {P}/health/{{source}}/config" for method in ("PUT", "DELETE")),
+    "POST " + P + "/health/{source}/acknowledge",
+    "POST " + P + "/health_tokens",
+    "DELETE " + P + "/health_tokens/{token_id}",
     "POST " + P + "/incidents/{incident_id}/close",
     "POST " + P + "/incidents/{incident_id}/approve",
 }

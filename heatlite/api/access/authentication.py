@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from heatlite.api import query
+from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context, Replay
@@ -52,11 +53,13 @@ class AccessControl:
         policy: Policy,
         self_auth: SelfAuth | None,
         accounts: Accounts | None,
+        intake_tokens: IntakeTokens | None,
     ) -> None:
         self._authenticator = authenticator
         self._policy = policy
         self._self_auth = self_auth
         self._accounts = accounts
+        self._intake_tokens = intake_tokens
 
     @property
     def is_guarded(self) -> bool:
@@ -71,6 +74,7 @@ class AccessControl:
         """
         if rule == OPEN:
             return
+        self._take_bearer(req)
         if rule == PROVEN or rule == SIGNAL and query.proof(req).signature:
             # A machine with a signed URL has no account; the handler checks the signature.
             caller, rule = self._internal(req, project or "", STACK_USER, STACK_USER), None
@@ -82,7 +86,17 @@ class AccessControl:
         if rule is not None:
             req.require(rule)
 
+    @staticmethod
+    def _take_bearer(req: Request) -> None:
+        """Let ``Authorization: Bearer`` (RFC 6750) mean what X-Auth-Token means."""
+        scheme, _, token = req.env.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            req.env.setdefault(SECRETS["token"], token.strip())
+
     def _caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context:
+        reporter = self._intake_tokens.caller(req, project, named) if self._intake_tokens else None
+        if reporter is not None:
+            return reporter
         if self._authenticator is None:
             anonymous = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
             return self._ruled(anonymous)

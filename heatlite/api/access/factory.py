@@ -7,6 +7,7 @@ from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, roles_file, write_password, write_roles
 from heatlite.api.access.authentication import AccessControl, Authenticator
+from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
@@ -15,6 +16,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import Invalid
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.state.agent_accounts import Accounts
+from heatlite.store.store import Store
 
 
 class MissingLibrary(Invalid):
@@ -24,10 +26,15 @@ class MissingLibrary(Invalid):
 
 
 def create_access_control(
-    settings: Settings, clock: Clock, self_auth: SelfAuth | None = None, accounts: Accounts | None = None
+    settings: Settings,
+    clock: Clock,
+    self_auth: SelfAuth | None = None,
+    accounts: Accounts | None = None,
+    store: Store | None = None,
 ) -> AccessControl:
     """Create the access control. Raises BadSetting, MissingLibrary."""
-    return AccessControl(_authenticator(settings, clock), _policy(settings), self_auth, accounts)
+    tokens = None if store is None else IntakeTokens(store, clock)
+    return AccessControl(_authenticator(settings, clock), _policy(settings), self_auth, accounts, tokens)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:

@@ -1,9 +1,7 @@
 """`auth` = ``basic``: a name and a password (RFC 7617)."""
 
-import binascii
 import hashlib
 import os
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -12,6 +10,7 @@ import bcrypt
 
 from heatlite.api.access.account_files import WatchedFile, parse_passwords, parse_roles, roles_file
 from heatlite.api.access.authentication import Identity
+from heatlite.api.access.basic_header import credentials
 from heatlite.api.access.login_throttle import LoginThrottle, Network, address_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting
@@ -83,18 +82,6 @@ class Basic:
     @staticmethod
     def _check(password: bytes, hashed: str) -> bool:
         return b"\0" not in password and bcrypt.checkpw(password[:MAX_BYTES], hashed.encode())
-
-
-def credentials(header: str) -> tuple[str, bytes]:
-    """Return name and password of an Authorization header; an empty name if invalid."""
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return "", b""
-    try:
-        name, _, password = b64decode(encoded.strip(), validate=True).partition(b":")
-        return name.decode(), password
-    except (binascii.Error, ValueError):
-        return "", b""
 
 
 def hash_password(password: str) -> str:

@@ -18,6 +18,8 @@ ADMINS: Final = frozenset({ADMIN})
 OPEN: Final = ""
 """In place of a rule: no authentication."""
 
+REPORT: Final = "health:report"
+"""The only rule that an intake token has."""
 SIGNAL: Final = "resource:signal"
 PROVEN: Final = "a signed URL"
 """In place of a rule: needs a signed URL, whose signature the handler checks."""
@@ -50,8 +52,11 @@ TABLE: Final = {
     "build_info:build_info": READERS,
     "events:index": READERS,
     "events:show": READERS,
+    "health:configure": MEMBERS,
     "health:operate": MEMBERS,
+    REPORT: MEMBERS,
     "health:show": READERS,
+    "health:tokens": MEMBERS,
     "node_actions:approve": MEMBERS,
     "node_actions:cancel": MEMBERS,
     "node_actions:create": MEMBERS,

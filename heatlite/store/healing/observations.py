@@ -49,6 +49,12 @@ class Observations:
             found += map(_record, self._table.select(f"WHERE open_key IN ({marks(some)})", some))
         return {record.key: record for record in found}
 
+    def open_with_prefix(self, project: str, source: str, prefix: str) -> list[ObservationRecord]:
+        """Return the open episodes of the keys that begin with a text."""
+        column = self._database.quote("key")
+        rest = f"WHERE project = ? AND source = ? AND open_key IS NOT NULL AND substr({column}, 1, ?) = ?"
+        return [_record(row) for row in self._table.select(rest, (project, source, len(prefix), prefix))]
+
     def at(self, project: str, source: str, keys: Sequence[str]) -> list[ObservationRecord]:
         """Return all episodes of the keys, earliest first."""
         found: list[ObservationRecord] = []

@@ -1,5 +1,6 @@
 """Sources of reports, and the tokens that open them."""
 
+import hashlib
 import json
 from dataclasses import asdict
 
@@ -30,6 +31,15 @@ _TOKEN = (
     HealthToken.expires_at,
     HealthToken.last_used_at,
 )
+
+
+PREFIX = "hlh_"
+"""Begin of each intake token."""
+
+
+def token_digest(token: str) -> str:
+    """Return the digest under which an intake token is stored."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 class HealthSources:

@@ -153,6 +153,18 @@ class Resources:
         found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
         return len(self._database.select(found.limit(1))) > 0
 
+    def objects_of_project(self, project: str, physical_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return id and root of the rows in live stacks of a project that have one of the physical ids."""
+        stack, found = self._database.quote("stack"), list[tuple[str, str]]()
+        for some in chunks(physical_ids):
+            sql = (
+                f"SELECT resource.id, COALESCE({stack}.root_id, {stack}.id) FROM {stack}"
+                f" JOIN resource ON resource.stack_id = {stack}.id"
+                f" WHERE {stack}.project = ? AND {stack}.deleted_at IS NULL AND resource.physical_id IN ({marks(some)})"
+            )
+            found += [(str(row), str(root)) for row, root in self._database.read(sql, (project, *some))]
+        return found
+
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the physical ids of those of the rows that have one."""
         resource = self._database.quote("resource")
