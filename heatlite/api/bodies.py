@@ -184,7 +184,9 @@ class Protection(NamedTuple):
 
 
 def read(req: Request, *also: str) -> Json:
-    """Parse the body as JSON. Returns None without a body. `also` are other content types that it may have.
+    """Parse the body as JSON. Returns None without a body.
+
+    `also` are other content types that it may have.
 
     Never reads more than the limit. Raises HTTPBadRequest, RequestLimitExceeded.
     """

@@ -713,7 +713,7 @@ class Estate:
             f"POST {S}/node_actions": {"node": "a", "kind": "script"},
             f"PUT {P}/node_playbooks/{{playbook}}": playbook(""),
             f"POST {S}/node_playbook_runs": {"playbook": "maintain"},
-            f"POST {P}/health/{{source}}": {"reports": [{"key": MARK, "status": "healthy"}]},
+            f"POST {P}/health/{{source}}": {"reports": [{"key": "k", "status": "healthy"}]},
             f"PUT {P}/health/{{source}}": {"reports": [{"key": "k", "status": "healthy"}]},
             f"PUT {P}/health/{{source}}/config": {"format": "generic"},
             f"POST {P}/health_tokens": {"name": MARK},

@@ -1,4 +1,7 @@
-"""Bodies of reports, plain or as CloudEvents 1.0 (cloudevents.io) in structured, batched and binary mode."""
+"""Bodies of reports, plain or as CloudEvents.
+
+CloudEvents 1.0 (cloudevents.io) in structured, batched and binary mode.
+"""
 
 from heatlite.api import bodies
 from heatlite.api.request import Request

@@ -136,7 +136,7 @@ class Objects:
 
 
 def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMap]:
-    """Return the current resources with the physical ids, each with its place in the tree."""
+    """Return the current resources with the physical ids, and their places."""
     rows: dict[str, set[str]] = {}
     for row_id, root_id in store.resources.objects_of_project(req.caller.project, wanted):
         rows.setdefault(root_id, set()).add(row_id)
