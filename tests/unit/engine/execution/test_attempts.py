@@ -12,11 +12,15 @@ from heatlite.store.records import ActionRecord
 
 @dataclass
 class Execution:
-    """The part of an execution that is asked here."""
+    """The parts of an execution and its walker that are used here."""
 
     awaits_nested: bool = False
     awaited_addresses: frozenset[str] = frozenset()
     delivered: int = 0
+
+    @property
+    def walker(self) -> "Execution":
+        return self
 
     def deliver(self) -> None:
         self.delivered += 1
