@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
+MAX_MESSAGE = 200
+"""Characters of a message of jsonschema, which may repeat the value."""
+
 NAMES: dict[str, str] = {
     "object": "an object",
     "array": "a list",
@@ -40,7 +43,7 @@ def explain(error: "ValidationError") -> str:
         case "minLength":
             return "may not be empty." if expected == 1 else f"must have at least {expected} characters."
         case "pattern":
-            return f"has to match {expected}."
+            return f"must match {expected}."
         case "minimum":
             return f"must be at least {expected}."
         case "maximum":
@@ -52,12 +55,17 @@ def explain(error: "ValidationError") -> str:
         case "uniqueItems":
             return "names something twice."
         case "enum":
-            return f"must be one of: {', '.join(one for one in expected if one is not None)}."
+            return f"must be one of: {', '.join(str(one) for one in expected if one is not None)}."
+        case "const":
+            return f"must be {expected!r}."
         case "required":
             missing: Any = error.instance
             return f"needs {', '.join(name for name in expected if name not in missing)}."
-        case _:
+        case "additionalProperties" if expected is False:
             schema: Any = error.schema
             instance: Any = error.instance
             unknown = sorted(instance.keys() - schema["properties"].keys())
             return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."
+        case _:
+            message = error.message
+            return f"is not valid: {message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + '…'}"

@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.shapes import explain
 from heatlite.healing.reports import DEFAULT_SOURCES, DEFAULT_TTL
 
 PLACE = {"type": "string", "pattern": r"^(labels|annotations)\..+$", "maxLength": 255}
@@ -88,7 +89,7 @@ def read_document(document: Json) -> SourceDocument:
     """Check a document and add its defaults. Raises HTTPBadRequest."""
     for error in SCHEMA.iter_errors(document):
         where = ".".join(map(str, error.absolute_path)) or "The document"
-        raise HTTPBadRequest(f"{where}: {error.message}")
+        raise HTTPBadRequest(f"{where}: {explain(error)}")
     assert isinstance(document, dict)
     return _read(document)
 
