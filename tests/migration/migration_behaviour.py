@@ -46,6 +46,8 @@ def test_upgrade_makes_the_tables_that_the_models_describe(database: Store) -> N
     assert [migration.applied for migration in database.status()] == [True] * len(names(database))
     assert database.upgrade() == []
     differences = diff_models(database.database.peewee, MODELS)
+    # Peewee does not compare indexes of expressions; the test of definitions on SQLite does.
+    differences.drop_indexes[:] = [one for one in differences.drop_indexes if one.name != "resource_object"]
     assert not differences, str(differences)
 
 

@@ -104,6 +104,9 @@ class Resource(peewee.Model):
         table_name = "resource"
 
 
+Resource.add_index(peewee.SQL("CREATE INDEX resource_object ON resource (substr(physical_id, 1, 64))"))
+
+
 class Event(peewee.Model):
     id = peewee.BigAutoField()
     stack_id = peewee.CharField(max_length=36)

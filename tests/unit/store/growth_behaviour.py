@@ -91,6 +91,9 @@ def life(engine: Embedded, statements: Statements) -> None:
         ended(partial(engine.stacks.update, MEMBER, live(engine, stack), request, existing=False))
     ended(lambda: engine.components.health.mark(MEMBER, live(engine, stack), "v", True, "disk"))
     ended(lambda: engine.stacks.check(MEMBER, live(engine, stack)))
+    statements.is_open = True
+    engine.store.resources.objects_of_project("demo", ["11111111-1111", "x" * 5000])
+    statements.is_open = False
     ended(lambda: engine.stacks.delete(MEMBER, live(engine, stack)))
 
 
