@@ -327,7 +327,7 @@ def test_which_services_a_catalog_has(opened: Opened) -> None:
     [
         ("alarming.alarms", "alarming", "/alarming", "/alarming/v2/alarms"),
         ("workflow.workflows", "workflowv2", "/workflow/v2", "/workflow/v2/workflows"),
-        ("shared_file_system.shares", "sharev2", "/share/v2", "/share/v2/shares"),
+        ("shared_file_system.shares", "sharev2", "/share/v2", "/share/v2/shares/detail"),
         ("database.instances", "database", "/database/v1.0/p1", "/database/v1.0/p1/instances"),
         ("container_infra.clusters", "container-infra", "/magnum/v1", "/magnum/v1/clusters"),
         ("container.containers", "container", "/zun/", "/zun/v1/containers"),
