@@ -216,7 +216,10 @@ def _time(given: Json, name: str, required: bool = True) -> float | None:
 
 
 def time_of(text: str) -> float:
-    """Return a time in ISO 8601 as seconds since the epoch. One without a zone is UTC. Raises HTTPBadRequest."""
+    """Return a time in ISO 8601 as seconds since the epoch.
+
+    One without a zone is UTC. Raises HTTPBadRequest.
+    """
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

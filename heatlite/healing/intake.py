@@ -56,7 +56,10 @@ class Intake:
         self._clock = clock
 
     def document(self, project: str, source: str) -> tuple[HealthSourceRecord, SourceDocument]:
-        """Return a source and its document. Raises EntityNotFound for one that was never configured."""
+        """Return a source and its document.
+
+        Raises EntityNotFound for one that was never configured.
+        """
         record = self._store.health_sources.get(project, source)
         document = default_document(source)
         if record is not None and record.document is not None:
@@ -66,7 +69,10 @@ class Intake:
         return record or HealthSourceRecord(project, source), document
 
     def configure(self, project: str, source: str, document: Json) -> None:
-        """Replace the document of a source; None: its defaults, or remove it. Raises HTTPBadRequest."""
+        """Replace the document of a source. Raises HTTPBadRequest.
+
+        None: return it to its defaults, or remove it.
+        """
         if document is not None:
             read_document(document)
         with self._store.transaction():
@@ -79,7 +85,10 @@ class Intake:
             self._store.health_sources.save(replace(record, document=kept))
 
     def acknowledge(self, project: str, source: str) -> None:
-        """End the storm of a source. Its window counts from now on, and incidents need new evidence."""
+        """End the storm of a source.
+
+        Its window counts from now on, and incidents need new evidence.
+        """
         record, _ = self.document(project, source)
         now = self._clock.now()
         with self._store.transaction():
@@ -275,7 +284,10 @@ class _Taking:
 
 
 def _held(place: Place) -> ReportResult | None:
-    """Return the result of a report on a locked or suspended resource; None: it is evidence."""
+    """Return the result of a report on a locked or suspended resource.
+
+    None: the report is evidence.
+    """
     if any(stack.locked for stack in place.stacks):
         return ReportResult.SUPPRESSED
     states = [place.row.state_without_lock.verb, *(stack.state_without_lock[0] for stack in place.stacks)]

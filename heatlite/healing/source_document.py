@@ -96,7 +96,7 @@ def read_document(document: Json) -> SourceDocument:
 
 @cache
 def default_document(name: str) -> SourceDocument | None:
-    """Return the document of a source that needs no configuration; None for other names."""
+    """Return the document of a source without configuration; None for other names."""
     return _read({"format": name}) if name in DEFAULT_SOURCES else None
 
 

@@ -158,7 +158,10 @@ class Resources:
         return len(self._database.select(found.limit(1))) > 0
 
     def objects_of_project(self, project: str, physical_ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Return id and root of the rows in live stacks of a project that have one of the physical ids."""
+        """Return the rows of a project that have one of the physical ids: id and root.
+
+        Only live stacks count.
+        """
         found: list[tuple[str, str]] = []
         for some in chunks(physical_ids):
             # The index has the first characters of the ids: MariaDB finds them itself.

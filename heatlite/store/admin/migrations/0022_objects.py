@@ -1,4 +1,6 @@
-"""Index of resources by the ids of their objects, for the look-up by monitoring systems.
+"""Index of resources by the ids of their objects.
+
+Monitoring systems look resources up by them.
 
 A type may give its object an id of any length, and PostgreSQL and MariaDB bound the size of a key. So the index has the
 first characters only.
