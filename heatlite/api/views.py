@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import cast
 from urllib.parse import quote
 
+from heatlite.api import health_views
 from heatlite.api.access.policy import SIGNAL
 from heatlite.core.clock import to_text
 from heatlite.core.context import Context
@@ -18,12 +19,12 @@ from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
+from heatlite.store.healing.records import IncidentRecord, StackHealth
 from heatlite.store.records import (
     REPORT_INTERVAL,
     ActionRecord,
     DroppedRecord,
     EventRecord,
-    HealthRecord,
     LockRecord,
     ProtectionRecord,
     Relations,
@@ -78,11 +79,17 @@ def created(url: str, stack: StackRecord) -> JsonMap:
     return {"stack": {"id": stack.id, "links": [link("self", url)]}}
 
 
-def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: bool = False) -> JsonMap:
+def summary(
+    base: str,
+    stack: StackSummary,
+    agents: Mapping[str, str],
+    health: Mapping[str, StackHealth],
+    project: bool = False,
+) -> JsonMap:
     """Return a stack for a list, with its project if asked.
 
     The description is empty, as in Heat.
-    `agents` maps stack ids to the projects of their agents' accounts.
+    `agents` maps stack ids to the projects of their agents' accounts, `health` to the counts of their trees.
     """
     return {
         **({"project": stack.project} if project else {}),
@@ -101,10 +108,11 @@ def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: 
         "tags": list(stack.tags) or None,
         "locked": stack.locked,
         "protected": stack.protected,
+        **health_views.of_stack(stack, health.get(stack.id, StackHealth())),
     }
 
 
-def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
+def show(base: str, stack: StackRecord, definition: Definition, health: StackHealth) -> JsonMap:
     """Return a stack without its outputs."""
     described = _described(base, stack, definition)
     actions = link("actions", f"{project_url(base, stack.project)}/actions?target={stack.id}")
@@ -115,6 +123,7 @@ def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
         "stack_status_reason": stack.status_reason,
         "locked": stack.locked,
         "protection": _protection(stack.protection),
+        **health_views.of_stack(stack, health),
     }
 
 
@@ -165,9 +174,17 @@ def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
 
 
 def resource(
-    base: str, stack: StackRecord, row: ResourceRecord, required_by: Sequence[str], nested: bool
+    base: str,
+    stack: StackRecord,
+    row: ResourceRecord,
+    required_by: Sequence[str],
+    nested: bool,
+    incidents: Sequence[IncidentRecord],
 ) -> JsonMap:
-    """Return a resource for a list. `nested` adds the link to its nested stack."""
+    """Return a resource for a list, with its open incidents.
+
+    `nested` adds the link to its nested stack.
+    """
     url = stack_url(base, stack)
     links = [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)]
     if nested and row.physical_id is not None:
@@ -185,15 +202,8 @@ def resource(
         "links": links,
         "protection": _protection(row.protection),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
-        **health(row.health),
+        **health_views.of_resource(row, incidents, nested),
     }
-
-
-def health(record: HealthRecord | None) -> JsonMap:
-    """Return the key ``health`` of a resource; empty unless the health is unknown."""
-    if record is None or record.since is None:
-        return {}
-    return {"health": {"state": "unknown", "since": to_text(record.since), "reason": record.reason}}
 
 
 def details(row: ResourceRecord, attributes: Mapping[str, Json]) -> JsonMap:
@@ -265,7 +275,7 @@ def _planned(plan: ShownPlan) -> list[JsonMap]:
             ],
             "metadata_differs": item.metadata_differs,
             "protected": item.is_protected,
-            **health(item.health),
+            **health_views.of_record(item.health),
         }
         for item in plan.resources
     ]

@@ -52,8 +52,14 @@ def an_object(answer: Json, key: str | None = None) -> Object:
     return found
 
 
+def counts_of(stack: Object) -> str:
+    """Return the counts of a tree, as ``1 unhealthy, 2 suspected``; empty without any."""
+    counts = an_object(stack, "health") if stack.get("health") else {}
+    return ", ".join(f"{text(count)} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+
+
 def health_of(resource: Object) -> str:
-    """Return the health of a resource beside its status: ``unknown`` or an empty text."""
+    """Return the state of a resource's health; empty without one."""
     return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
 
 

@@ -23,6 +23,9 @@ class IncidentState(StrEnum):
 
 OPEN_INCIDENTS = frozenset(IncidentState) - {IncidentState.CLOSED}
 
+UNCONFIRMED = frozenset({IncidentState.OBSERVED, IncidentState.CONFIRMED})
+"""States before the mark."""
+
 
 class ClosedAs(StrEnum):
     """Reasons why an incident was closed."""

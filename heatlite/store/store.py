@@ -24,6 +24,7 @@ from heatlite.store.healing.incidents import Incidents
 from heatlite.store.healing.observations import Observations
 from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.store.healing.sources import HealthSources, HealthTokens
+from heatlite.store.healing.tree_health import TreeHealth
 from heatlite.store.listeners import Listeners
 from heatlite.store.nodes.node_actions import NodeActions
 from heatlite.store.nodes.nodes import Nodes, Orchestrations
@@ -84,6 +85,7 @@ class Store:
         self.health_tokens = HealthTokens(database)
         self.observations = Observations(encryption)
         self.incidents = Incidents(encryption)
+        self.tree_health = TreeHealth(database)
         self.healing_policies = HealingPolicies(database)
         self.healing_scopes = HealingScopes(database)
         self.repairs = Repairs(database)

@@ -209,3 +209,15 @@ def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytes
     assert here(f"healing set s {file}") != 0
     assert "mode" in capsys.readouterr().err
     assert heat.get(f"{path}/healing")["policy"] is None
+
+
+def test_the_list_of_stacks_shows_what_is_unhealthy(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
+    command = Here(heat)
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+    assert command("ls --format value -c stack_name -c health") == 0
+    assert command("resources s --format value -c resource_name -c health") == 0
+    assert command("ls --format json -c health") == 0
+    counts, resource, listed = capsys.readouterr().out.split("\n", 2)
+    assert (counts, resource) == ("s 1 unhealthy", "a unhealthy")
+    assert json.loads(listed)[0]["health"]["unhealthy"] == 1

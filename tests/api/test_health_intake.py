@@ -215,3 +215,28 @@ def test_an_expired_token_is_refused(guarded: Heat) -> None:
 @pytest.mark.parametrize("query", ["", "?physical_resource_id=x&more=1"])
 def test_a_look_up_names_objects(heat: Heat, query: str) -> None:
     heat.fault("GET", f"/resources{query}", code=400)
+
+
+def test_health_is_shown_with_resources_and_stacks(heat: Heat, path: str) -> None:
+    assert "health" not in heat.get(f"{path}/resources/db")["resource"]
+    nothing = {"unhealthy": 0, "unknown": 0, "suspected": 0, "held": 0, "scopes_suspended": 0}
+    assert heat.get(path)["stack"]["health"] == nothing
+    incident = send(heat, alert(physical_id(heat, path)))["results"][0]["incident"]
+    suspected = heat.get(f"{path}/resources/db")["resource"]["health"]
+    assert (suspected["state"], suspected["source"], suspected["incident"]) == ("suspected", "alertmanager", incident)
+    assert "no answer" in suspected["reason"]
+    resources = heat.get(f"{path}/resources?nested_depth=1")["resources"]
+    listed = {one["resource_name"]: one.get("health") for one in resources}
+    assert listed == {"db": suspected, "web": None, "0": None, "1": None}
+    (found,) = heat.get(f"/resources?physical_resource_id={physical_id(heat, path)}")["resources"]
+    assert found["health"] == suspected
+    heat.call("PATCH", f"{path}/resources/db", {"mark_unhealthy": True, "resource_status_reason": "smoke"}, 200)
+    web = heat.get(f"{path}/resources/web")["resource"]["links"][-1]["href"].partition("/demo")[2]
+    heat.call("PATCH", f"{web}/resources/1", {"mark_unhealthy": True, "resource_status_reason": "smoke"}, 200)
+    marked = heat.get(f"{web}/resources/1")["resource"]["health"]
+    assert marked == {**marked, "state": "unhealthy", "source": None, "reason": "smoke", "incident": None}
+    counted = heat.get(path)["stack"]["health"]
+    assert counted == {**nothing, "unhealthy": 2}
+    listed = {one["stack_name"]: one["health"] for one in heat.get("/stacks?show_nested=true")["stacks"]}
+    assert listed.pop("s") == counted
+    assert [*listed.values()] == [None]

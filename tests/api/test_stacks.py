@@ -13,12 +13,12 @@ SHOW = {
     "id", "links", "stack_name", "description", "template_description", "creation_time", "updated_time",
     "deletion_time", "parameters", "outputs", "stack_status", "stack_status_reason", "disable_rollback",
     "timeout_mins", "stack_owner", "parent", "stack_user_project_id", "tags", "notification_topics", "capabilities",
-    "locked", "protection", "cloud",
+    "locked", "protection", "health", "cloud",
 }  # fmt: skip
 LISTED = {
     "id", "links", "stack_name", "description", "stack_status", "stack_status_reason", "creation_time",
     "updated_time", "deletion_time", "stack_owner", "parent", "stack_user_project_id", "tags", "locked",
-    "protected",
+    "protected", "health",
 }  # fmt: skip
 PLANNED = {
     "resource_name", "physical_resource_id", "resource_action", "resource_status", "resource_status_reason",
@@ -492,7 +492,7 @@ def test_preview_of_a_create(heat: Heat) -> None:
     answer = heat.call("POST", "/stacks/preview", body, code=200).json
     assert answer.keys() == {"stack"}
     stack = answer["stack"]
-    absent = {"outputs", "stack_status", "stack_status_reason", "locked", "protection", "cloud"}
+    absent = {"outputs", "stack_status", "stack_status_reason", "locked", "protection", "health", "cloud"}
     assert stack.keys() == SHOW - absent | {"resources"}
     assert stack["id"] == "None"
     items = {item["resource_name"]: item for item in stack["resources"]}

@@ -1,6 +1,6 @@
 """The resources of a stack: list, show, mark, metadata."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from falcon import Response
@@ -14,6 +14,7 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.values import current_rows
+from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -58,10 +59,19 @@ class Resources:
         stack = self._finder.find(req, stack_name, stack_id)
         nested = self._store.stacks.descendants(stack) if depth else []
         shown = [one for one in (stack, *nested) if one.depth - stack.depth <= depth]
-        resp.media = {"resources": [item for one in shown for item in self._list(req, one, wanted, detailed)]}
+        incidents: dict[str, list[IncidentRecord]] = {}
+        for incident in self._store.incidents.open_of_root(stack.root_id or stack.id):
+            incidents.setdefault(incident.resource_id, []).append(incident)
+        listed = (item for one in shown for item in self._list(req, one, wanted, detailed, incidents))
+        resp.media = {"resources": [*listed]}
 
     def _list(
-        self, req: Request, stack: StackRecord, wanted: dict[str, tuple[str, ...]], detailed: bool
+        self,
+        req: Request,
+        stack: StackRecord,
+        wanted: dict[str, tuple[str, ...]],
+        detailed: bool,
+        incidents: Mapping[str, Sequence[IncidentRecord]],
     ) -> Iterator[JsonMap]:
         """Yield the resources of one stack that pass the filters."""
         rows = current_rows(self._store.resources.of(stack.id))
@@ -69,7 +79,8 @@ class Resources:
         for row in rows:
             if matches(row, wanted):
                 nested = self._reader.nests(stack, row)
-                item = views.resource(req.base, stack, row, self._reader.required_by(stack, row.name), nested)
+                required_by = self._reader.required_by(stack, row.name)
+                item = views.resource(req.base, stack, row, required_by, nested, incidents.get(row.id, ()))
                 if detailed:
                     attributes = self._reader.attributes(req.caller, stack, row, (), masks(row.name))
                     item.update(views.details(row, attributes))
@@ -91,7 +102,8 @@ class Resource:
         row = self._reader.resource(stack, resource_name)
         required_by = self._reader.required_by(stack, row.name)
         attributes = self._reader.attributes(req.caller, stack, row, query.values(req, "with_attr"))
-        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row))
+        incidents = self._store.incidents.open_of_resource(row.id)
+        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), incidents)
         resp.media = {"resource": {**shown, **views.details(row, attributes)}}
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:

@@ -19,6 +19,7 @@ from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state import requests
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
+from heatlite.store.healing.records import StackHealth
 from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
@@ -89,7 +90,9 @@ class Stacks:
         asked = list_query(req, self._hidden_tags)
         found = self._store.stacks.list(project, asked)
         projects = user_projects(self._accounts, found)
-        listed: JsonMap = {"stacks": [views.summary(req.base, stack, projects, every_project) for stack in found]}
+        health = self._store.tree_health.of_roots([stack.id for stack in found if stack.root_id is None])
+        shown = [views.summary(req.base, stack, projects, health, every_project) for stack in found]
+        listed: JsonMap = {"stacks": shown}
         if found and len(found) == asked.limit:
             listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
         if query.flag(req, "with_count", blank=True):
@@ -100,7 +103,8 @@ class Stacks:
         """List all live root stacks that are not hidden, without filters and pages."""
         found = self._store.stacks.list(req.caller.project, StackQuery(not_tags_any=self._hidden_tags))
         projects = user_projects(self._accounts, found)
-        resp.media = {"stacks": [views.summary(req.base, stack, projects) for stack in found]}
+        health = self._store.tree_health.of_roots([stack.id for stack in found])
+        resp.media = {"stacks": [views.summary(req.base, stack, projects, health) for stack in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a stack."""
@@ -168,7 +172,8 @@ class StackDetails:
 
     def show(self, req: Request, stack: StackRecord, outputs: bool) -> JsonMap:
         """Return the stack; with its outputs if asked, unless it was deleted."""
-        shown = views.show(req.base, stack, self._definitions.of(stack))
+        health = self._store.tree_health.of_roots([stack.id]) if stack.root_id is None else {}
+        shown = views.show(req.base, stack, self._definitions.of(stack), health.get(stack.id, StackHealth()))
         cloud = self._store.stacks.cloud_of(stack)
         shown["cloud"] = None if cloud is None else cloud.to_json()
         shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)

@@ -144,10 +144,12 @@ def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMa
     for root_id, ids in sorted(rows.items()):
         root = store.stacks.get(root_id)
         places = {} if root is None else read_places(store, root)
+        incidents = store.incidents.open_of_root(root_id)
         for place in places.values():
             if place.row.id in ids:
                 stack = place.stacks[-1]
-                shown = views.resource(req.base, stack, place.row, (), place.nested is not None)
+                its_own = [one for one in incidents if one.resource_id == place.row.id]
+                shown = views.resource(req.base, stack, place.row, (), place.nested is not None, its_own)
                 where = {
                     "stack_name": stack.name,
                     "stack_id": stack.id,

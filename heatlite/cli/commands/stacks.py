@@ -4,13 +4,14 @@ import argparse
 import time
 
 from heatlite.cli.arguments import COLUMN, FORMATS, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
-from heatlite.cli.client import health_of, path_of, text
+from heatlite.cli.client import counts_of, health_of, path_of, text
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 
 STACK_COLUMNS = (
     "stack_name",
     "stack_status",
+    "health",
     "locked",
     "protected",
     "creation_time",
@@ -47,7 +48,10 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
-            render.listing(session.client.stacks(), STACK_COLUMNS, arguments)
+            found = session.client.stacks()
+            if arguments.format not in ("json", "yaml"):
+                found = [{**stack, "health": counts_of(stack)} for stack in found]
+            render.listing(found, STACK_COLUMNS, arguments)
     return 0
 
 

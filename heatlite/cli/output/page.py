@@ -128,9 +128,10 @@ def health(facts: Facts) -> Iterator[str]:
     if not facts.stack.failed:
         for item in facts.unwell[:MOST_SHOWN]:
             yield f"not well: {path_of(item)}: {text(item.get('resource_status_reason'))}"
-    unknown = [path_of(item) for item in facts.resources if health_of(item)]
-    if unknown:
-        yield f"health unknown: {', '.join(unknown[:MOST_SHOWN])}"
+    for state, told in (("unknown", "health unknown"), ("suspected", "reported, not confirmed yet")):
+        found = [path_of(item) for item in facts.resources if health_of(item) == state]
+        if found:
+            yield f"{told}: {', '.join(found[:MOST_SHOWN])}"
 
 
 def held_by(facts: Facts) -> Iterator[str]:

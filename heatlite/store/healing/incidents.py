@@ -119,6 +119,10 @@ class Incidents:
         """Return the open incidents of a tree, oldest first."""
         return self._select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
 
+    def open_of_resource(self, resource_id: str) -> list[IncidentRecord]:
+        """Return the open incidents of a row, oldest first."""
+        return self._select("WHERE resource_id = ? AND state <> ? ORDER BY created_at, id", (resource_id, _CLOSED))
+
     def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> list[IncidentRecord]:
         """Return the open incidents of slots: root, path and source of each."""
         found: list[IncidentRecord] = []

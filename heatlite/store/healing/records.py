@@ -136,6 +136,21 @@ class IncidentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class StackHealth:
+    """Counts of a tree."""
+
+    unhealthy: int = 0
+    """Resources that are CHECK_FAILED or have a marked incident."""
+    unknown: int = 0
+    """Resources that the last check could not look at."""
+    suspected: int = 0
+    """Resources with an incident that is not marked yet."""
+    held: int = 0
+    """Open incidents that a brake holds."""
+    scopes_suspended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HealingPolicyRecord:
     """The policy of a root stack."""
 

@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.repairs import RepairStep
+from heatlite.core.status import Status, Verb
 from heatlite.store.errors import Duplicate
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.healing.records import (
@@ -18,7 +19,9 @@ from heatlite.store.healing.records import (
     IncidentRecord,
     ObservationRecord,
     RepairRecord,
+    StackHealth,
 )
+from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 __all__: list[str] = []
@@ -184,3 +187,42 @@ def test_one_engine_begins_a_storm_and_one_notes_a_sweep(store: Store) -> None:
         assert store.healing_sweeps.swept(3.0, 1.0)
         assert not store.healing_sweeps.swept(4.0, 1.0)
     assert store.healing_sweeps.last() == 3.0
+
+
+@everywhere
+def test_the_health_of_trees_is_counted_by_resource(store: Store) -> None:
+    def a_row(name: str, stack: str, status: Status = Status.COMPLETE, **fields: object) -> ResourceRecord:
+        verb = Verb.CHECK if status is Status.FAILED else Verb.CREATE
+        row = ResourceRecord(name, stack, name, "T", "T", verb, status, "", 1.0)
+        return replace(row, **fields)  # type: ignore[arg-type]
+
+    failed = PreviousState(Verb.CHECK, Status.FAILED, "")
+    well = PreviousState(Verb.CREATE, Status.COMPLETE, "")
+    def a_stack(name: str, root: str | None = None) -> StackRecord:
+        return StackRecord(
+            name, name, "acme", "ann", "0" * 64, {}, Verb.CREATE, Status.COMPLETE, "", 1.0, parent_id=root, root_id=root
+        )
+
+    rows = [
+        a_row("marked", "root", Status.FAILED),
+        a_row("locked", "below", verb=Verb.LOCK, before_lock=failed),
+        a_row("well", "below", Status.FAILED, before_lock=well),
+        a_row("blind", "below", health=HealthRecord(since=5.0)),
+        a_row("known", "below", health=HealthRecord(marked=True)),
+        a_row("group", "root", Status.FAILED, physical_id="below", health=HealthRecord(since=5.0)),
+        a_row("seen", "root"),
+        a_row("elsewhere", "other"),
+    ]
+    seen = replace(an_incident("one", "seen"), resource_id="seen", reason=Brake.CONFIRMING)
+    both = replace(an_incident("two", "marked"), resource_id="marked")
+    closed = replace(an_incident("three", "locked"), state=IncidentState.CLOSED, due=None)
+    with store.transaction():
+        for stack in (a_stack("root"), a_stack("below", "root"), a_stack("other")):
+            store.stacks.insert(stack)
+        store.resources.insert_many(rows)
+        store.incidents.insert_many([seen, both, closed])
+        store.healing_scopes.save(HealingScopeRecord("root", "web", is_suspended=True))
+        store.healing_scopes.save(HealingScopeRecord("root", "db", failures=1))
+    assert store.tree_health.of_roots(["root", "other"]) == {"root": StackHealth(2, 2, 1, 1, 1)}
+    assert store.tree_health.of_roots([]) == {}
+    assert store.incidents.open_of_resource("seen") == [seen]

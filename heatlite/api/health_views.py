@@ -1,0 +1,54 @@
+"""Wire shapes of health: the key `health` of stacks and resources. Pure functions."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from heatlite.core.clock import to_text
+from heatlite.core.healing import UNCONFIRMED
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.store.healing.records import IncidentRecord, StackHealth
+from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord, StackSummary
+
+
+def of_stack(stack: StackRecord | StackSummary, counts: StackHealth) -> JsonMap:
+    """Return the key of a stack: the counts of its tree, or null for a nested stack."""
+    return {"health": asdict(counts) if stack.root_id is None else None}
+
+
+def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool = False) -> JsonMap:
+    """Return the key of a resource; empty if there is nothing to say.
+
+    `incidents` are its open ones, oldest first. `nested`: its object is a nested stack, whose failed check is that of
+    its members.
+    """
+    worst = next((one for one in incidents if one.state not in UNCONFIRMED), None)
+    if worst is not None:
+        return _of_incident("unhealthy", worst)
+    now, known = row.state_without_lock, row.health
+    is_unknown = known is not None and known.since is not None
+    if (now.verb, now.status) == (Verb.CHECK, Status.FAILED) and not (nested and is_unknown):
+        return _key("unhealthy", now.updated_at, now.status_reason)
+    if is_unknown:
+        return of_record(known)
+    return _of_incident("suspected", incidents[0]) if incidents else {}
+
+
+def of_record(record: HealthRecord | None) -> JsonMap:
+    """Return the key of a resource in a plan; empty unless its health is unknown."""
+    if record is None or record.since is None:
+        return {}
+    return _key("unknown", record.since, record.reason, source="check")
+
+
+def _of_incident(state: str, incident: IncidentRecord) -> JsonMap:
+    return _key(state, incident.created_at, incident.summary, incident.source, incident.id)
+
+
+def _key(
+    state: str, since: float | None, reason: str, source: str | None = None, incident: str | None = None
+) -> JsonMap:
+    shown: JsonMap = {
+        "state": state, "since": to_text(since), "source": source, "reason": reason, "incident": incident
+    }  # fmt: skip
+    return {"health": shown}
