@@ -35,7 +35,7 @@ def check_unavailable(answer: Answer) -> None:
     assert answer.status == 503, answer.data
     error: Any = answer.data
     assert error["error"]["type"] == "DatabaseUnavailable"
-    assert "Nothing was written; try again." in error["error"]["message"]
+    assert "Nothing was changed; try again." in error["error"]["message"]
     assert int(answer.headers["Retry-After"]) > 0
 
 
