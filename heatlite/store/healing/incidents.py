@@ -53,10 +53,11 @@ class Incidents:
 
         Returns False if it has changed since; nothing is written then.
         """
-        columns = [self._database.quote(name) for name in _COLUMNS]
-        sql = f"UPDATE incident SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ? AND version = ?"
         values = dict(zip((*_COLUMNS, "id"), _row(record), strict=True))
+        del values["object_digest"]  # reports on the object before a repair must still be known
         values["version"] = record.version + 1
+        columns = [self._database.quote(name) for name in values if name != "id"]
+        sql = f"UPDATE incident SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ? AND version = ?"
         return self._database.write(sql, (*values.values(), record.version)) == 1
 
     def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
@@ -131,7 +132,7 @@ class Incidents:
         return found
 
     def of_object(self, project: str, physical_id: str) -> list[IncidentRecord]:
-        """Return the incidents of an object, newest first."""
+        """Return the incidents that were opened for an object, newest first."""
         rest = "WHERE project = ? AND object_digest = ? ORDER BY created_at DESC"
         return self._select(rest, (project, digest(physical_id)))
 

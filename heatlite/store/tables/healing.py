@@ -107,7 +107,7 @@ class Incident(peewee.Model):
     open_key = peewee.CharField(max_length=64, null=True, unique=True)
     """Digest of slot and source; NULL once closed."""
     object_digest = peewee.CharField(max_length=64)
-    """SHA-256 of the physical id, which may be too long for an index."""
+    """SHA-256 of the physical id at the opening. A physical id may be too long for an index."""
 
     class Meta:
         table_name = "incident"

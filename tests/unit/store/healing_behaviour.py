@@ -79,6 +79,16 @@ def test_a_slot_and_a_source_have_one_open_incident(store: Store) -> None:
 
 
 @everywhere
+def test_an_incident_is_found_by_the_object_that_it_was_opened_for(store: Store) -> None:
+    with store.transaction():
+        store.incidents.insert_many([an_incident()])
+        assert store.incidents.move(replace(an_incident(), physical_id="vm-2"))
+    (found,) = store.incidents.of_object("acme", "vm-1")
+    assert found.physical_id == "vm-2"
+    assert store.incidents.of_object("acme", "vm-2") == []
+
+
+@everywhere
 def test_a_move_of_an_earlier_version_changes_nothing(store: Store) -> None:
     with store.transaction():
         store.incidents.insert_many([an_incident()])
