@@ -1,6 +1,7 @@
 """GET /metrics: what it shows is what has happened."""
 
 import builtins
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +65,15 @@ def until(happened: Callable[[], object]) -> None:
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.003)
+
+
+def test_the_shipped_alerts_name_metrics_that_exist(heat: Watched) -> None:
+    alerts = (Path(__file__).parents[2] / "templates" / "healing" / "alerts.yml").read_text()
+    named = re.findall(r'(heatlite_\w+)(?:\{(\w+)="(\w+)"\})?', alerts)
+    assert named
+    shown = heat.shown()
+    for name, label, content in named:
+        assert (name, frozenset({(label, content)} if label else ())) in shown
 
 
 @pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")

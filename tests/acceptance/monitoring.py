@@ -1,0 +1,176 @@
+"""Real parts of a monitoring system: Debian's Prometheus and Alertmanager, and an exporter for simulated servers."""
+
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+from heatlite.cli.files import load_file
+from tests.acceptance.processes import TEMPLATES, Server, eventually
+
+SHIPPED = TEMPLATES / "healing"
+
+
+def program(name: str) -> str:
+    """The path of a program. Skips the test where it is absent."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed (apt install prometheus prometheus-alertmanager)")
+    return found
+
+
+def shipped(name: str) -> Any:
+    """The content of a file as `heatlite` reads it: dates are texts."""
+    return load_file(SHIPPED / name, name).data
+
+
+class Exporter:
+    """The exporters of all servers in the file of a simulated cloud, and their service discovery."""
+
+    def __init__(self, cloud: Path) -> None:
+        self._cloud = cloud
+        self.stopped: set[str] = set()
+        """Ids of servers that do not answer."""
+        exporter = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = exporter.answer(self.path)
+                self.send_response(503 if found is None else 200)
+                self.send_header("Content-Type", "text/plain" if self.path != "/targets" else "application/json")
+                self.end_headers()
+                self.wfile.write((found or "").encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._http.server_port}"
+        Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def servers(self) -> list[str]:
+        """The ids of the servers."""
+        with closing(sqlite3.connect(f"file:{self._cloud}?mode=ro", uri=True)) as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM object WHERE kind = 'compute.server'")]
+
+    def answer(self, path: str) -> str | None:
+        """The body of an answer; None: the server is down."""
+        if path == "/targets":
+            return json.dumps([self._target(one) for one in self.servers()])
+        server = path.rpartition("/")[2]
+        return None if server in self.stopped else "node_load1 0\n"
+
+    def _target(self, server: str) -> object:
+        labels = {
+            "__meta_openstack_instance_id": server,
+            "__meta_openstack_instance_name": f"server-{server[:8]}",
+            "__metrics_path__": f"/metrics/{server}",
+        }
+        return {"targets": [self.address], "labels": labels}
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+class Daemon:
+    """A process of the monitoring that listens on a port of its own choice."""
+
+    name: ClassVar[str]
+
+    def __init__(self, folder: Path, config: object, *words: str) -> None:
+        self._folder = folder
+        self._log = folder / f"{self.name}.log"
+        path = folder / f"{self.name}.yml"
+        path.write_text(yaml.safe_dump(config))
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [program(self.name), f"--config.file={path}", "--web.listen-address=127.0.0.1:0", *words],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.port = 0
+        eventually(self._listens, f"{self.name} listens")
+
+    def _listens(self) -> bool:
+        text = self._log.read_text()
+        assert self._process.poll() is None, text
+        found = re.search(r'"Listening on" address=127\.0\.0\.1:(\d+)', text)
+        self.port = int(found[1]) if found else 0
+        return found is not None
+
+    def get(self, path: str) -> Any:
+        """The data of an answer of its API."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with closing(connection):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+        return json.loads(body) if response.status == 200 else None
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Alertmanager(Daemon):
+    """Alertmanager with the shipped configuration, with shorter intervals."""
+
+    name = "prometheus-alertmanager"
+
+    def __init__(self, folder: Path, server: Server, token: str) -> None:
+        (folder / "heatlite.token").write_text(token)
+        config = shipped("alertmanager.yml")
+        (route,) = (one for one in config["route"]["routes"] if one["receiver"] == "heatlite")
+        route.update(group_wait="2s", group_interval="1s", repeat_interval="2s")
+        (receiver,) = (one for one in config["receivers"] if one["name"] == "heatlite")
+        (webhook,) = receiver["webhook_configs"]
+        webhook["url"] = webhook["url"].replace("http://127.0.0.1:8004/v1/default", f"{server.url}/v1/demo")
+        super().__init__(folder, config, "--cluster.listen-address=", f"--storage.path={folder / 'alertmanager'}")
+
+
+class Prometheus(Daemon):
+    """Prometheus with the shipped configuration, with shorter intervals and our exporters."""
+
+    name = "prometheus"
+
+    def __init__(self, folder: Path, server: Server, exporter: Exporter, alertmanager: Alertmanager) -> None:
+        config = shipped("prometheus.yml")
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager.port}"]
+        jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+        del jobs["servers"]["openstack_sd_configs"]
+        jobs["servers"]["http_sd_configs"] = [{"url": f"http://{exporter.address}/targets", "refresh_interval": "1s"}]
+        jobs["heatlite"]["static_configs"] = [{"targets": [f"127.0.0.1:{server.port}"]}]
+        for name in config["rule_files"]:
+            rules = shipped(name)
+            for rule in rules["groups"][0]["rules"]:
+                rule.pop("for", None)
+            (folder / name).write_text(yaml.safe_dump(rules))
+        super().__init__(folder, config, f"--storage.tsdb.path={folder / 'prometheus'}")
+
+    def up(self) -> Mapping[str, str]:
+        """Whether each server answers, by id: 0 or 1."""
+        query = quote('up{job="servers"}')
+        found = self.get(f"/api/v1/query?query={query}")
+        series = found["data"]["result"] if found else []
+        return {one["metric"]["instance_id"]: one["value"][1] for one in series}
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire."""
+        found = self.get("/api/v1/alerts")
+        return {one["labels"]["alertname"] for one in found["data"]["alerts"] if one["state"] == "firing"}
