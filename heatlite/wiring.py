@@ -53,6 +53,7 @@ from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
+from heatlite.healing.by_hand import HealByHand
 from heatlite.healing.intake import Intake
 from heatlite.healing.operations import HealingOperations
 from heatlite.healing.sweep import HealingLoop
@@ -321,6 +322,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         repairs=repairs,
         healing=healing,
         healing_operations=HealingOperations(store, clock, healing),
+        heal_by_hand=HealByHand(store, clock, healing, repairs),
         groups=Groups(store, clock, settings, definitions, admission, reader, repairs),
         intake=Intake(store, clock),
         offer=offer,

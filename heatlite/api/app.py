@@ -149,7 +149,8 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
     maintenance, reading, signals = components.maintenance, components.reader, components.signals
 
-    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals)
+    by_hand = components.heal_by_hand
+    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, by_hand)
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
     actions = Actions(store, components.controls)

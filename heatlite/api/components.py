@@ -22,6 +22,7 @@ from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
+from heatlite.healing.by_hand import HealByHand
 from heatlite.healing.intake import Intake
 from heatlite.healing.operations import HealingOperations
 from heatlite.healing.sweep import HealingLoop
@@ -48,6 +49,7 @@ class Components:
     repairs: Repairs
     healing: HealingLoop
     healing_operations: HealingOperations
+    heal_by_hand: HealByHand
     groups: Groups
     intake: Intake
     offer: OfferedTypes

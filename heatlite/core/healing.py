@@ -126,3 +126,9 @@ PACE_BRAKES = frozenset({
 
 STOP_BRAKES = frozenset(Brake) - PACE_BRAKES
 """Brakes that say "do not trust this" or "not allowed". Their release needs new evidence."""
+
+IGNORABLE = PACE_BRAKES - {Brake.BUSY} | {
+    Brake.BREAKER_OPEN, Brake.STORM, Brake.SCOPE_SUSPENDED, Brake.STALE_EVIDENCE, Brake.CANCELLED, Brake.DISPUTED,
+    Brake.MODE_OFF, Brake.SOURCE_NOT_LISTED,
+}  # fmt: skip
+"""Brakes that an operator may ignore in a repair by hand."""

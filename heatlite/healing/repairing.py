@@ -27,6 +27,7 @@ from heatlite.healing.brakes import Held, repair_brakes
 from heatlite.healing.incident import OF_PLAN, Event, Wants, held_by, look, move, pending, proposed
 from heatlite.healing.scene import Scene
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
+from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
 HEALER = "healing"
@@ -169,15 +170,21 @@ class Repairing:
             self._store.incidents.move(held_by(incident, held[0].brake, now))
 
     def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
-        """Insert the action and its repairs, and save the incidents, in one transaction."""
-        root, now = scene.tree.root, scene.now
-        steps = {path: step for one in chosen for path, step in one.steps.items()}
-        incidents = tuple(incident.id for one in chosen for incident in one.incidents)
+        """Insert the action of the loop and its repairs, and save the incidents."""
+        root = scene.tree.root
         context = Context(root.project, user=HEALER, roles=frozenset({"member"}))
-        action = self._repairs.begin(context, root, Selection(steps, incidents), plan_digest=digest)
+        action = self._repairs.begin(context, root, selection_of(chosen), plan_digest=digest)
+        self.record(scene, chosen, action, "repair begun")
+
+    def record(self, scene: Scene, chosen: Sequence[Chosen], action: ActionRecord, reason: str) -> None:
+        """Insert the repairs of an action, and save their incidents.
+
+        Call within the transaction that inserted the action. Raises ActionConflict after a report.
+        """
+        root, now = scene.tree.root, scene.now
         for one in chosen:
             for incident in one.incidents:
-                result = move(incident, Event.BY_HAND, now, "repair begun")
+                result = move(incident, Event.BY_HAND, now, reason)
                 assert result is not None
                 after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
                 if not self._store.incidents.move(after):
@@ -223,6 +230,12 @@ class Repairing:
             incident = self._store.incidents.get(incident_id)
             if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
                 self._hold([incident], [Held(brake)], now)
+
+
+def selection_of(chosen: Sequence[Chosen]) -> Selection:
+    """Return the selection of a repair of members."""
+    steps = {path: step for one in chosen for path, step in one.steps.items()}
+    return Selection(steps, tuple(incident.id for one in chosen for incident in one.incidents))
 
 
 def _marked_below(scene: Scene, member: str) -> set[str]:

@@ -19,6 +19,7 @@ from heatlite.healing.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
 from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
 from heatlite.healing.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
+from heatlite.healing.reports import API
 from heatlite.healing.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.healing.storms import storms
@@ -126,7 +127,8 @@ class HealingLoop:
         """
         policy = self.policy(root.id)
         tree = self._read(root, policy, now)
-        sources = sorted({one.source for one in tree.incidents if one.due is not None and one.due <= now})
+        due = {one.source for one in tree.incidents if one.due is not None and one.due <= now}
+        sources = sorted(due - {API})  # operators make no storm
         stormy = storms(self._store, root.project, sources, now)
         if refresh_breakers(self._store, tree, now) or stormy.have_ended:
             tree = self._read(root, policy, now)

@@ -343,6 +343,8 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     with server.store.transaction():
         server.store.healing_scopes.save(HealingScopeRecord(names["stack_id"], "type:OS::Heat::TestResource"))
     play("Acknowledge scope", **names)
+    play("Repair resources", **names)
+    play.heat.settle(path, "UPDATE_COMPLETE")
     play("Delete healing policy", **names)
     play("Delete stack", **names)
     play.heat.settle(path, "DELETE_COMPLETE")

@@ -217,6 +217,22 @@ def test_a_look_up_names_objects(heat: Heat, query: str) -> None:
     heat.fault("GET", f"/resources{query}", code=400)
 
 
+def test_a_repair_by_hand(heat: Heat, path: str) -> None:
+    heat.call("PATCH", f"{path}/resources/db", {"mark_unhealthy": True}, 200)
+    before = physical_id(heat, path)
+    kind, message = heat.fault("POST", f"{path}/actions", {"heal": None}, 409)
+    assert (kind, "mode_off" in message) == ("HealingHeld", True)
+    answer = heat.call("POST", f"{path}/actions", {"heal": {"ignore": ["mode_off"]}}, 200)
+    assert answer.text == "null"
+    action = heat.get(answer.location.partition("/demo")[2])["action"]
+    assert action["action"] == "STACK_UPDATE"
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert physical_id(heat, path) != before
+    for wrong in ({"ignore": ["locked"]}, {"step": "reboot"}, {"resources": []}, {"zz": 1}, []):
+        assert heat.fault("POST", f"{path}/actions", {"heal": wrong})[0] == "HTTPBadRequest"
+    assert heat.fault("POST", f"{path}/actions", {"heal": {"resources": ["web/9"]}}, 404)[0] == "ResourceNotFound"
+
+
 def test_health_is_shown_with_resources_and_stacks(heat: Heat, path: str) -> None:
     assert "health" not in heat.get(f"{path}/resources/db")["resource"]
     nothing = {"unhealthy": 0, "unknown": 0, "suspected": 0, "held": 0, "scopes_suspended": 0}

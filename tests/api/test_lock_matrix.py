@@ -20,6 +20,7 @@ import pytest
 from heatlite import wiring
 from heatlite.api.handlers.stack_actions import ACTIONS
 from heatlite.core.config import Settings
+from heatlite.core.healing import IGNORABLE
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.store.records import (
@@ -121,7 +122,7 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
         action: ("POST " + S + "/actions", "/actions", {action: None})
         for action in (
             "check", "suspend", "resume", "retry", "cancel_update", "cancel_without_rollback", "lock", "unlock",
-            "rotate_keys", "protect", "unprotect",
+            "rotate_keys", "protect", "unprotect", "heal",
         )
     },
 }
@@ -154,6 +155,7 @@ SETTLED: dict[str, int | str] = {
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     "snapshot": 200, "restore": 202, "delete_snapshot": 204,
     "force": 204, "retry": WRONG, "rotate_keys": NOTHING, "protect": 200, "unprotect": NOTHING,
+    "heal": WRONG,  # nothing is marked
     # not in this version, whatever the state
     "signal": NO_SIGNAL,
     # nothing to cancel
@@ -167,16 +169,18 @@ IN_PROGRESS = SETTLED | {
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
     "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
     "retry": RUNNING, "rotate_keys": RUNNING, "protect": RUNNING, "unprotect": RUNNING,
+    "heal": RUNNING,
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
         "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot", "force",
         "retry", "rotate_keys", "protect", "unprotect", "check_resource", "recover",
+        "heal",
     ),
     MAINTENANCE,
 )  # fmt: skip
-NO_UPDATES = dict.fromkeys(("put", "patch", "recover"), UNSUPPORTED)
+NO_UPDATES = dict.fromkeys(("put", "patch", "recover", "heal"), UNSUPPORTED)
 EXPECTED: dict[str, dict[str, int | str]] = {
     **{state(verb, status): SETTLED for verb, status in RESTING},
     **{f"{verb}_FAILED": SETTLED | {"retry": 200} for verb in ("CREATE", "UPDATE")},
@@ -578,12 +582,14 @@ TOUCHING: dict[str, tuple[str, object]] = {
     "patch": ("", {"template": around(v="new")["template"], "files": around()["files"]}),
     "mark": ("/resources/n", {"mark_unhealthy": True}),
     "recover": ("/resources/n/actions", {"recover": {"operation": "RECREATE"}}),
+    "heal": ("/actions", {"heal": {"resources": ["n"], "ignore": sorted(IGNORABLE)}}),
 }
 NOT_TOUCHING: dict[str, tuple[str, object]] = {
     "put": ("", {**around(a="new")}),
     "patch": ("", {}),
     "mark": ("/resources/a", {"mark_unhealthy": True}),
     "recover": ("/resources/a/actions", {"recover": {"operation": "RECREATE"}}),
+    "heal": ("/actions", {"heal": {"resources": ["a"], "ignore": sorted(IGNORABLE)}}),
 }
 
 
@@ -599,9 +605,9 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     answer = tree.ask(root, operation, (TOUCHING if touching else NOT_TOUCHING).get(operation))
     # Beside what runs on the child there is nothing to be done at all. (What is replayed is a mark of `n`.)
     free = ("protect", "unprotect")  # what concerns the parent alone
-    held = dict.fromkeys((*free, "put", "patch", "recover"), RUNNING)
+    held = dict.fromkeys((*free, "put", "patch", "recover", "heal"), RUNNING)
     busy = {**held, "mark": BUSY_MARK, "replay": BUSY_MARK}
-    settled = {"put": 202, "patch": 202, "recover": 202, "mark": 200}
+    settled = {"put": 202, "patch": 202, "recover": 202, "heal": 200, "mark": 200}
     may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
     expected = {
         **{one: EXPECTED[name][one] for one in IN_TREES},

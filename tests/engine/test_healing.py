@@ -14,13 +14,19 @@ from heatlite.core.errors import (
     HealingHeld,
     HTTPBadRequest,
     InvalidStackState,
+    NotSupported,
     PlanChanged,
     PolicyChanged,
+    ResourceIsLocked,
+    ResourceNotFound,
+    StackLocked,
 )
-from heatlite.core.healing import Brake, IncidentState, RepairResult, Word
+from heatlite.core.healing import IGNORABLE, Brake, IncidentState, RepairResult, Word
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
+from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.healing.by_hand import HealRequest
 from heatlite.healing.policy import DEFAULT, VERSION
 from heatlite.healing.sweep import HealingLoop
 from heatlite.healing.tree import read_tree
@@ -716,3 +722,102 @@ def test_a_mark_by_hand_that_came_first_stays(healing: Healing) -> None:
     healing.engine.mark(healing.group, "2", unhealthy=False)
     healing.pass_(60)
     assert healing.told(again) == ("CLOSED", "cleared")
+
+
+# -- by hand -----------------------------------------------------------------------------------------
+
+
+def heal(healing: Healing, *resources: str, **options: object) -> None:
+    asked = HealRequest(resources, **options)  # type: ignore[arg-type]
+    healing.engine.components.heal_by_hand.heal(MEMBER, healing.engine.get(healing.stack), asked, {"heal": None})
+
+
+def mark(healing: Healing, member: str) -> None:
+    healing.engine.components.health.mark(MEMBER, healing.group, member, True, "smoke")
+
+
+def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
+    with pytest.raises(InvalidStackState, match="Nothing is marked"):
+        heal(healing)
+    healing.policy(**AUTO)
+    mark(healing, "2")
+    before = healing.ids()
+    heal(healing)
+    healing.sweep()
+    after = healing.ids()
+    assert {name for name in before if before[name] != after[name]} == {"2"}
+    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    assert (incident.source, incident.path, incident.state) == ("api", "g/2", SETTLING)
+    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (repair.member, repair.result) == ("g/2", RepairResult.SUCCEEDED)
+    healing.pass_(700)
+    assert healing.told(incident.id) == ("CLOSED", "quiet")
+
+
+def test_brakes_hold_a_repair_by_hand_unless_they_are_ignored(healing: Healing) -> None:
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    with pytest.raises(HealingHeld, match="mode_off"):
+        heal(healing, "g/2")
+    assert healing.updates() == 0
+    healing.policy(**{**AUTO, "mode": "propose", "cooldown": 3600})
+    with pytest.raises(HealingHeld, match="parallel"):
+        heal(healing, "g/1", "g/2")
+    with pytest.raises(ResourceNotFound):
+        heal(healing, "g/9")
+    heal(healing, "g/2")  # an order is an approval
+    healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+    with pytest.raises(HealingHeld, match="cooldown, parallel"):
+        heal(healing, "g/1")
+    before = healing.ids()
+    heal(healing, "g/1", ignore=frozenset({Brake.COOLDOWN, Brake.PARALLEL, Brake.BREAKER_OPEN}))
+    healing.sweep()
+    after = healing.ids()
+    assert {name for name in before if before[name] != after[name]} == {"1"}
+
+
+def test_a_lock_on_the_path_refuses_a_repair_by_hand_and_is_told(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    healing.engine.lock(healing.group)
+    with pytest.raises(StackLocked):
+        heal(healing, "g/2", ignore=IGNORABLE)
+    told = [one.request for one in healing.store.suppressed.list(healing.stack.id)]
+    assert told == ["heal"]
+    assert healing.store.incidents.open_of_root(healing.stack.id) == []
+    heal(healing, "other")  # off the path
+    healing.sweep()
+    assert healing.updates() == 1
+
+
+def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    with pytest.raises(PlanChanged):
+        heal(healing, "g/2", plan_digest="other")
+    with pytest.raises(NotSupported):
+        heal(healing, "g/2", step=RepairStep.REBUILD)
+    assert healing.updates() == 0
+
+
+def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "max_unhealthy": "100%", "parallel": 6})
+    for member in "01234":
+        heal(healing, f"g/{member}")
+        healing.sweep(2)
+    assert healing.updates() == 5
+
+
+def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    heal(healing, "g/2")
+    with pytest.raises(ResourceIsLocked):
+        heal(healing, "g/2")
+    healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
+    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    assert incident.state is REPAIRING
+    with pytest.raises(HealingHeld, match="parallel"):  # it settles
+        heal(healing, "g/2")
+    heal(healing, "g/2", ignore=frozenset({Brake.PARALLEL}))
+    healing.sweep()
+    first, second = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)

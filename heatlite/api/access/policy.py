@@ -32,6 +32,7 @@ TABLE: Final = {
     "actions:complete_lifecycle": MEMBERS,
     "actions:delete_members": MEMBERS,
     "actions:force": ADMINS,
+    "actions:heal": MEMBERS,
     "actions:history": READERS,
     "actions:list": READERS,
     "actions:lock": MEMBERS,

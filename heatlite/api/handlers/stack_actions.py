@@ -7,6 +7,7 @@ from falcon import Response
 
 from heatlite.api import bodies
 from heatlite.api.handlers.common import StackFinder
+from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
@@ -15,6 +16,7 @@ from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
+from heatlite.healing.by_hand import HealByHand
 from heatlite.store.records import StackRecord
 
 
@@ -28,12 +30,14 @@ class StackActions:
         maintenance: MaintenanceLock,
         protection: Protection,
         signals: Signals,
+        healing: HealByHand,
     ) -> None:
         self._finder = finder
         self.stacks = stacks
         self.maintenance = maintenance
         self.protection = protection
         self.signals = signals
+        self.healing = healing
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Start the named action."""
@@ -67,6 +71,10 @@ def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Jso
     to.protection.unprotect(caller, stack, *bodies.protection("unprotect", value))
 
 
+def _heal(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
+    to.healing.heal(caller, stack, healing_bodies.heal(value), {"heal": value})
+
+
 ACTIONS: dict[str, Start] = {
     "check": lambda to, caller, stack, value: to.stacks.check(caller, stack, bodies.timing("check", value)),
     "suspend": lambda to, caller, stack, value: to.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
@@ -74,6 +82,7 @@ ACTIONS: dict[str, Start] = {
     "retry": lambda to, caller, stack, _: to.stacks.retry(caller, stack),
     "cancel_update": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=True),
     "cancel_without_rollback": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=False),
+    "heal": _heal,
     "lock": _lock,
     "unlock": _unlock,
     "rotate_keys": lambda to, caller, stack, _: to.signals.rotate_keys(caller, stack),

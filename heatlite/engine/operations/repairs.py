@@ -3,7 +3,8 @@
 They change nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
@@ -96,31 +97,55 @@ class Repairs:
         resources.
         """
         body = body or {Operation.HEAL.value: {"resources": [*selection.steps]}}
+        with self.admitted(context, stack, path, body) as stack:
+            return self.enqueue(context, stack, selection, cause, plan_digest)
+
+    @contextmanager
+    def admitted(self, context: Context, stack: StackRecord, path: str, body: JsonMap) -> Iterator[StackRecord]:
+        """Open the transaction of a repair, with the root's row locked.
+
+        `path` and `body` as in `begin`. Raises InvalidStackState for a nested stack, and as `Admission.admitted`.
+        """
         request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)
         with self._admission.admitted(request) as stack:
             if stack.root_id is not None:
                 raise InvalidStackState(f"Stack {stack.name} is nested: repair it from its root, {stack.root_id}.")
-            after = self._begun(stack)
-            plan = self._plan(after, selection)
-            self._spare_locked(stack, plan)
-            if plan.unable:
-                steps = ", ".join(f"{path} ({selection.steps[path]})" for path in plan.unable)
-                raise NotSupported(f"The type has no such step: {steps}. Replace the resource instead.")
-            if plan.protected:
-                raise DeletionProtected(f"Stack {stack.name} is left as it is: {' '.join(plan.protected)}")
-            if plan.refused:
-                text = "; ".join(problem.text for problem in plan.refused)
-                raise StackValidationFailed(text, problems=plan.refused)
-            if plan_digest is not None and plan.shown.digest != plan_digest:
-                raise PlanChanged(stack_name=stack.name)
-            if plan.spreads and plan_digest is None:
-                raise RepairSpreads(stack_name=stack.name, paths=", ".join(plan.spreads))
-            self._store.stacks.save(after)
-            self._store.events.append_many([stack_event(after, self._clock.now())])
-            inputs = ActionInputs(heal=selection)
-            data = ActionData(replacement=MemberChange(tuple(selection.steps), objects=plan.objects))
-            action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause, data=data)
-            self._admission.enqueue_action(context, action)
+            yield stack
+
+    def enqueue(
+        self,
+        context: Context,
+        stack: StackRecord,
+        selection: Selection,
+        cause: Cause = Cause.HEALING,
+        plan_digest: str | None = None,
+        may_spread: bool = False,
+    ) -> ActionRecord:
+        """Enqueue a repair within the transaction of `admitted`. Returns the action.
+
+        `may_spread` allows a plan that touches more than the selected resources, whatever it is.
+        """
+        after = self._begun(stack)
+        plan = self._plan(after, selection)
+        self._spare_locked(stack, plan)
+        if plan.unable:
+            steps = ", ".join(f"{path} ({selection.steps[path]})" for path in plan.unable)
+            raise NotSupported(f"The type has no such step: {steps}. Replace the resource instead.")
+        if plan.protected:
+            raise DeletionProtected(f"Stack {stack.name} is left as it is: {' '.join(plan.protected)}")
+        if plan.refused:
+            text = "; ".join(problem.text for problem in plan.refused)
+            raise StackValidationFailed(text, problems=plan.refused)
+        if plan_digest is not None and plan.shown.digest != plan_digest:
+            raise PlanChanged(stack_name=stack.name)
+        if plan.spreads and plan_digest is None and not may_spread:
+            raise RepairSpreads(stack_name=stack.name, paths=", ".join(plan.spreads))
+        self._store.stacks.save(after)
+        self._store.events.append_many([stack_event(after, self._clock.now())])
+        inputs = ActionInputs(heal=selection)
+        data = ActionData(replacement=MemberChange(tuple(selection.steps), objects=plan.objects))
+        action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause, data=data)
+        self._admission.enqueue_action(context, action)
         return action
 
     def _begun(self, stack: StackRecord) -> StackRecord:

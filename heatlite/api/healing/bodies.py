@@ -1,0 +1,46 @@
+"""Bodies of repairs by hand."""
+
+from jsonschema import Draft202012Validator
+
+from heatlite.api.bodies import check
+from heatlite.core.healing import IGNORABLE, Brake
+from heatlite.core.json import Json
+from heatlite.core.repairs import RepairStep
+from heatlite.healing.by_hand import HealRequest
+
+MOST_RESOURCES = 1000
+HEAL = Draft202012Validator(
+    {
+        "type": ["object", "null"],
+        "properties": {
+            "resources": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1},
+                "minItems": 1,
+                "maxItems": MOST_RESOURCES,
+            },
+            "step": {"enum": [*RepairStep]},
+            "plan_digest": {"type": "string"},
+            "ignore": {"type": "array", "items": {"enum": sorted(IGNORABLE)}},
+        },
+        "additionalProperties": False,
+    }
+)
+
+
+def heal(value: Json) -> HealRequest:
+    """Parse the value of `heal`. null and "" mean all that is marked."""
+    value = None if value == "" else value
+    check(HEAL, value, "heal")
+    given = value if isinstance(value, dict) else {}
+    step, digest = given.get("step"), given.get("plan_digest")
+    return HealRequest(
+        resources=_texts(given.get("resources")),
+        step=None if step is None else RepairStep(str(step)),
+        plan_digest=None if digest is None else str(digest),
+        ignore=frozenset(Brake(name) for name in _texts(given.get("ignore"))),
+    )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
