@@ -129,7 +129,7 @@ def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[st
     routes.add_sink(ARN, lookup.by_arn, looked_up)
 
     details = StackDetails(store, components.definitions, components.reader, components.accounts)
-    stack = Stack(finder, components.stacks, details)
+    stack = Stack(finder, components.stacks, details, components.heal_by_hand)
     routes.add(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
     routes.add(S + "/preview", stack, "preview", PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 

@@ -317,12 +317,11 @@ def replace(req: Request) -> requests.Request:
     return _definition(_object(read(req)), "required")
 
 
-def change(req: Request) -> requests.Request:
+def change(body: Json) -> requests.Request:
     """Parse the body of a PATCH of a stack or its preview.
 
     Without a body, nothing changes.
     """
-    body = read(req)
     return _definition({} if body is None else _object(body), "optional")
 
 

@@ -251,6 +251,11 @@ def changes(planned: Changes) -> JsonMap:
     }
 
 
+def repair(plan: ShownPlan) -> JsonMap:
+    """Return the plan of a repair."""
+    return {"plan": {"digest": plan.digest, "resources": _planned(plan)}}
+
+
 def _planned(plan: ShownPlan) -> list[JsonMap]:
     return [
         {

@@ -21,6 +21,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "lock": ("lock web --reason 'rack 7' --expires +2h", "lock web --level stacks"),
     "unlock": ("unlock web",),
     "lock-status": ("lock-status web", "lock-status web --replay 7"),
+    "heal": ("heal web", "heal web group/2 --ignore window_closed"),
     "rotate-keys": ("rotate-keys web",),
     "validate": ("validate web.yaml", "validate web.yaml --strict --format sarif"),
     "test": ("test trial.yaml --junit report.xml",),

@@ -26,7 +26,7 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
             "mark-unhealthy", "mark-healthy", "check", "protect", "unprotect", "lock", "action-lock", "unlock",
             "action-unlock", "lock-status", "rotate-keys",
         ),
-        "healing": ("healing", "incident"),
+        "healing": ("heal", "healing", "incident"),
     },
     "Groups and members": {
         "groups": ("group",),

@@ -14,11 +14,12 @@ from heatlite.core.errors import ActionConflict, HealingHeld, InvalidStackState,
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep
+from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.engine.state.requests import ShownPlan
 from heatlite.healing.brakes import repair_brakes
 from heatlite.healing.incident import pending
 from heatlite.healing.repairing import Chosen, selection_of
@@ -29,6 +30,8 @@ from heatlite.healing.tree import Place
 from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
+
+NOTHING_MARKED = "Nothing is marked in stack {}. Name the resources to repair."
 
 BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
@@ -68,7 +71,7 @@ class HealByHand:
             scene = self._scene(root)
             paths = _paths(scene, asked)
             if not paths:
-                raise InvalidStackState(f"Nothing is marked in stack {stack.name}. Name the resources to repair.")
+                raise InvalidStackState(NOTHING_MARKED.format(stack.name))
             opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
             scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
             chosen = _chosen(scene, paths, asked.step)
@@ -84,6 +87,22 @@ class HealByHand:
             self._loop.repairing.record(scene, chosen, action, f"repaired by {context.user}")
         told = ",".join(paths), ",".join(sorted(asked.ignore)), context.user
         audit.info("healing stack=%s request=heal resources=%s ignore=%s by=%s", stack.id, *told)
+
+    def plan(self, stack: StackRecord, asked: HealRequest) -> ShownPlan:
+        """Return the plan of a repair. Asks no brakes.
+
+        Raises ResourceNotFound, InvalidStackState if nothing is marked or the stack is nested.
+        """
+        if stack.root_id is not None:
+            raise InvalidStackState(f"Stack {stack.name} is nested: repair it from its root, {stack.root_id}.")
+        now = self._clock.now()
+        scene = Scene(self._store, self._loop.tree(stack, now), now, {}, lambda _: (), frozenset())
+        steps = {
+            path: asked.step or RepairStep(scene.tree.policy.at(path).ladder[0].step) for path in _paths(scene, asked)
+        }
+        if not steps:
+            raise InvalidStackState(NOTHING_MARKED.format(stack.name))
+        return self._repairs.plan(stack, Selection(steps)).shown
 
     def _scene(self, root: StackRecord) -> Scene:
         """Read a tree. Records the ends of repairs that no sweep has seen yet."""

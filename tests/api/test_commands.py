@@ -221,3 +221,20 @@ def test_the_list_of_stacks_shows_what_is_unhealthy(heat: Heat, capsys: pytest.C
     counts, resource, listed = capsys.readouterr().out.split("\n", 2)
     assert (counts, resource) == ("s 1 unhealthy", "a unhealthy")
     assert json.loads(listed)[0]["health"]["unhealthy"] == 1
+
+
+def test_heal_shows_its_plan_and_repairs(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    path = heat.create(template(a={"type": "OS::Heat::TestResource"}, b={"type": "OS::Heat::TestResource"}))
+    command = Here(heat)
+    assert command("heal s -y") == 1
+    assert "Nothing is marked in stack s" in capsys.readouterr().err
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+    before = heat.call("GET", f"{path}/resources/a").json["resource"]["physical_resource_id"]
+    assert command("heal s -y") == 1
+    assert "mode_off holds the repair of a" in capsys.readouterr().err
+    assert command("heal s a -y --step replace --ignore mode_off") == 0
+    assert "± a  (OS::Heat::TestResource)" in capsys.readouterr().out
+    assert heat.call("GET", f"{path}/resources/a").json["resource"]["physical_resource_id"] != before
+    plan = heat.call("PATCH", f"{path}/preview?plan=true", {"heal": {"resources": ["b"]}}, code=200).json["plan"]
+    assert [item["action"] for item in plan["resources"] if item["path"] == ["b"]] == ["replace"]
+    assert heat.call("GET", f"{path}/resources/b").json["resource"]["resource_status"] == "CREATE_COMPLETE"

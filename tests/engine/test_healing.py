@@ -17,7 +17,6 @@ from heatlite.core.errors import (
     NotSupported,
     PlanChanged,
     PolicyChanged,
-    ResourceIsLocked,
     ResourceNotFound,
     StackLocked,
 )
@@ -810,8 +809,6 @@ def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
 def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
     healing.policy(**AUTO)
     heal(healing, "g/2")
-    with pytest.raises(ResourceIsLocked):
-        heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
     (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
     assert incident.state is REPAIRING

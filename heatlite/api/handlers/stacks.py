@@ -8,6 +8,7 @@ from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page, redirect, set_status
+from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
@@ -19,6 +20,7 @@ from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state import requests
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
+from heatlite.healing.by_hand import HealByHand
 from heatlite.store.healing.records import StackHealth
 from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery
@@ -186,8 +188,11 @@ class StackDetails:
 class Stack:
     """S: show, update, delete and preview a stack."""
 
-    def __init__(self, finder: StackFinder, stacks: StackOperations, details: StackDetails) -> None:
+    def __init__(
+        self, finder: StackFinder, stacks: StackOperations, details: StackDetails, healing: HealByHand
+    ) -> None:
         self._finder = finder
+        self._healing = healing
         self._stacks = stacks
         self._details = details
 
@@ -204,7 +209,7 @@ class Stack:
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Update the stack. The body changes the existing definition."""
-        request = bodies.change(req)
+        request = bodies.change(bodies.read(req))
         self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=True)
         set_status(resp, HTTPStatus.ACCEPTED)
 
@@ -219,8 +224,13 @@ class Stack:
         resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.replace(req), False)
 
     def on_patch_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Preview a PATCH."""
-        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.change(req), True)
+        """Preview a PATCH, or with the key `heal` the repair that `actions` would begin."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        body = bodies.read(req)
+        if isinstance(body, dict) and body.keys() == {"heal"}:
+            resp.media = views.repair(self._healing.plan(stack, healing_bodies.heal(body["heal"])))
+        else:
+            resp.media = self._preview(req, stack, bodies.change(body), True)
 
     def _preview(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
         nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")

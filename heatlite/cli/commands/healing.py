@@ -3,15 +3,27 @@
 import argparse
 from pathlib import Path
 
-from heatlite.cli.arguments import LIMIT, LISTING, STACK, WATCH, YES, CommandGroup, argument, only
+from heatlite.cli.arguments import (
+    FOLLOWED,
+    LIMIT,
+    LISTING,
+    STACK,
+    WATCH,
+    YES,
+    CommandGroup,
+    argument,
+    only,
+    repeatable,
+)
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.commands.following import start
 from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
-from heatlite.cli.output import render
+from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
 INCIDENT_COLUMNS = ("path", "state", "reason", "source", "summary", "id", "also", "due", "created_at", "closed_as")
@@ -22,6 +34,8 @@ INCIDENT = argument("incident", metavar="INCIDENT", help="id of the incident")
 healing = CommandGroup("healing", "show and set what heatlite repairs by itself")
 incidents = CommandGroup("incident", "list, show, close and approve incidents")
 commands = CommandGroup(subgroups=(healing, incidents))
+
+BRAKE = repeatable("--ignore", metavar="BRAKE", help="brake that does not hold this repair (repeatable)")
 
 
 def _overview(client: Client, stack: str) -> Object:
@@ -142,3 +156,33 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
         answer = session.client.request("POST", f"{path}/approve", {"plan_digest": found["plan_digest"]})
     print(f"{text(found.get('path'))}: {text(an_object(answer, 'incident').get('state'))}")
     return 0
+
+
+@commands.command(
+    "heal",
+    "repair resources now, as far as the brakes allow",
+    STACK,
+    argument("path", metavar="PATH", nargs="*", help="resource, such as web/2 (default: all that is marked)"),
+    argument("--step", choices=("replace", "rebuild"), help="default: the first step of the policy"),
+    BRAKE,
+    YES,
+    FOLLOWED,
+)
+def heal(arguments: argparse.Namespace, host: Host) -> int:
+    """Show the plan of a repair, ask, and begin it."""
+    need_consent(arguments, "heal replaces resources")
+    asked: JsonMap = {"ignore": arguments.ignore}
+    if arguments.path:
+        asked["resources"] = arguments.path
+    if arguments.step:
+        asked["step"] = arguments.step
+    with connect(arguments, host) as session:
+        client, stack = session.client, session.client.find(arguments.stack)
+        answer = client.request("PATCH", f"{stack.path}/preview", {"heal": asked}, {"plan": "True"})
+        plan = an_object(answer, "plan")
+        if arguments.format == "text":
+            plans.draw(objects(plan, "resources"))
+        agree(arguments, "Do it?")
+        body: JsonMap = {"heal": {**asked, "plan_digest": text(plan.get("digest"))}}
+        again = f"heatlite heal {stack.name}"
+        return start(arguments, session, stack, lambda: client.request("POST", f"{stack.path}/actions", body), again)
