@@ -84,7 +84,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.mark.full
 def test_a_server_that_stops_is_replaced_once(site: Site) -> None:
-    site.put_policy(mode="off")
+    short = {"confirm": {"hold": 1}}  # one server is no outage: the hold may be short
+    site.put_policy(mode="off", **short)
     before = site.members()
     site.exporter.stopped.add(before["2"])
 
@@ -92,11 +93,11 @@ def test_a_server_that_stops_is_replaced_once(site: Site) -> None:
         return [(one["path"], one["state"], one["reason"]) for one in site.incidents()]
 
     eventually(lambda: shown() == [("web/2", "MARKED", "mode_off")], "the server is marked", PATIENCE)
-    site.put_policy(mode="propose")
+    site.put_policy(mode="propose", **short)
     eventually(lambda: shown() == [("web/2", "PROPOSED", "awaiting_approval")], "a plan waits", PATIENCE)
     assert (site.members(), site.updates()) == (before, 0)
 
-    site.put_policy()
+    site.put_policy(**short)
     eventually(lambda: site.incidents()[0]["state"] == "CLOSED", "the incident is closed", PATIENCE)
     (incident,) = site.incidents()
     after = site.members()
