@@ -118,7 +118,8 @@ class DatabaseGauges:
         """Yield the gauges. Without a database, yields only `heatlite_database_up`."""
         found: list[Metric] = []
         with suppress(DatabaseUnavailable):  # reported by the first gauge
-            found = [self._actions(), self._oldest(), self._engines(), self._incidents(), self._held(), self._scopes()]
+            found = [self._actions(), self._oldest(), self._engines()]
+            found += [self._incidents(), self._held(), self._scopes(), self._storms()]
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
 
@@ -169,6 +170,10 @@ class DatabaseGauges:
         family.add_metric(("open",), opened)
         family.add_metric(("suspended",), suspended)
         return family
+
+    def _storms(self) -> Metric:
+        text = "Sources that report many resources at once, so that nothing is marked or repaired."
+        return GaugeMetricFamily("heatlite_health_storms", text, value=len(self._store.health_sources.storms()))
 
 
 def serve(metrics: Metrics, host: str, port: int) -> Callable[[], None]:

@@ -210,3 +210,10 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(wiring.NoMetrics, match=r"pip install 'heatlite\[metrics\]'"):
             start(settings)
     wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind
+
+
+def test_storms_are_counted(heat: Watched, server: wiring.Embedded) -> None:
+    assert heat.shown()["heatlite_health_storms", frozenset()] == 0
+    with server.store.transaction():
+        server.store.health_sources.set_storm("demo", "alertmanager", 1.0)
+    assert of(heat.shown(), "health_storms") == 1
