@@ -210,7 +210,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
         # The machine is set up by somebody who comes later; then its agent knows all that it needs.
         later = someone(*keystone.login("ours"))
         metadata = f"{path}/resources/server/metadata"
-        until(lambda: later.get(metadata)["metadata"].get("deployments"))
+        until(lambda: later.call("GET", metadata).json.get("metadata", {}).get("deployments"))
         told = later.get(metadata)["metadata"]["os-collect-config"]["heat"]
         assert (told["auth_url"], told["region_name"]) == (keystone.url, "RegionOne")
         polling = agent(told["user_id"], told["password"], told["project_id"])
