@@ -15,7 +15,7 @@ from heatlite.plugin import registry
 from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
-from tests.thorough import FULL, examples, share
+from tests.thorough import FULL, STRICT, examples, share
 
 # The same examples each time: whoever changes something is told of his own faults. To look for others, run the tests
 # with `--hypothesis-profile=default`.
@@ -66,7 +66,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if "corpus" in getattr(item, "fixturenames", ()) and not os.environ.get("HEATLITE_CORPUS"):
         return report
-    if FULL and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
+    if STRICT and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report

@@ -15,7 +15,7 @@ GUARDED = {"type": KIND, "properties": {"value": "v"}}
 REFUSED = f"You are not authorized to use {KIND}."
 GROUP = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": GUARDED}}
 
-REFUSING = {"recover", "patch", "delete", "force", "restore", "suspend", "resume", "retry"}
+REFUSING = {"heal", "recover", "patch", "delete", "force", "restore", "suspend", "resume", "retry"}
 """Operations on a stack that has such a type; the rest leave its resources as they are, or take them from nobody."""
 LETTING_IN = {
     "create", "put", "check", "check_resource", "abandon", "snapshot", "delete_snapshot", "mark", "signal", "drop",
