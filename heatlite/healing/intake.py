@@ -144,7 +144,8 @@ class _Taking:
         }
         self._open = {one.key: one for one in self._episodes.values() if one.is_open}
         self._before = dict(self._episodes)
-        self._incidents: dict[tuple[str, str], IncidentRecord] = {}
+        self._incidents: dict[str, dict[str, str]] = {}  # open ones of the source: root → path → id
+        self._known: set[str] = set()
         self._new_incidents: list[IncidentRecord] = []
         self._noted: list[str] = []
         self._woken: list[str] = []
@@ -247,14 +248,15 @@ class _Taking:
     def _incident(self, place: Place, report: Report) -> str | None:
         """Return the open incident of a slot, or open one. None: the project has too many."""
         root_id, path = place.stacks[0].id, place.slot.path
-        known = self._incidents.get((root_id, path))
+        if root_id not in self._incidents:
+            found = self.store.incidents.open_of_root(root_id)
+            self._incidents[root_id] = {one.path: one.id for one in found if one.source == self.source}
+            self._known.update(self._incidents[root_id].values())
+        known = self._incidents[root_id].get(path)
         if known is not None:
-            return known.id
-        found = self.store.incidents.open_of_slots([(root_id, path, self.source)])
-        if found:
-            self._incidents[root_id, path] = found[0]
-            self._noted.append(found[0].id)
-            return found[0].id
+            if known in self._known:
+                self._noted.append(known)
+            return known
         if self._room <= 0:
             return None
         self._room -= 1
@@ -263,7 +265,7 @@ class _Taking:
             place.slot.scope, place.row.id, place.row.physical_id or "", IncidentState.OBSERVED, self.now, self.now,
             evidence_since=self.now, ttl=self.document.ttl, due=self.now, summary=report.summary,
         )  # fmt: skip
-        self._incidents[root_id, path] = new
+        self._incidents[root_id][path] = new.id
         self._new_incidents.append(new)
         return new.id
 

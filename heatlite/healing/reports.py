@@ -1,7 +1,6 @@
 """Reports of monitoring systems, independent of their format, and their results."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from heatlite.core.healing import ReportResult, Word
 
@@ -31,7 +30,6 @@ class Report:
     """Name, or path below the stack."""
     summary: str = ""
     """Text of the mark, without control characters, at most 255 characters."""
-    labels: Mapping[str, str] = field(default_factory=dict)
     is_ignored: bool = False
     """True for a report that the source's document leaves out, and for an end without a recovery."""
     is_prefix: bool = False

@@ -11,7 +11,7 @@ from heatlite.healing.incident import Event, Situation
 from heatlite.healing.tree import Place, Tree
 from heatlite.healing.windows import next_start, opened_at
 from heatlite.store.healing.records import IncidentRecord, ObservationRecord
-from heatlite.store.records import ActionRecord, ResourceRecord
+from heatlite.store.records import ResourceRecord
 from heatlite.store.store import Store
 
 MADE = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
@@ -136,11 +136,6 @@ class Scene:
 def can_mark(row: ResourceRecord) -> bool:
     """Return True if a row can be marked now."""
     return row.physical_id is not None and row.status is not Status.IN_PROGRESS and row.verb not in CANNOT_MARK
-
-
-def action_of(store: Store, incident: IncidentRecord) -> ActionRecord | None:
-    """Return the action that repairs an incident, or has repaired it."""
-    return None if incident.action_id is None else store.actions.get(incident.action_id)
 
 
 def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:

@@ -27,12 +27,14 @@ class Targets:
         self._store = store
         self._project = project
         self._trees: dict[str, Mapping[str, Place]] = {}
+        self._stacks: dict[str, StackRecord | None] = {}
         wanted = {one.physical_id for one in reports if one.physical_id and len(one.physical_id) >= MIN_PHYSICAL_ID}
         self._objects: dict[str, list[Place]] = {one: [] for one in wanted}
-        for row_id, root_id in store.resources.objects_of_project(project, sorted(wanted)):
+        roots = {root_id for _, root_id in store.resources.objects_of_project(project, sorted(wanted))}
+        for root_id in sorted(roots):
             for place in self._places(root_id).values():
-                if place.row.id == row_id:
-                    self._objects[place.row.physical_id or ""].append(place)
+                if place.row.physical_id in wanted:
+                    self._objects[place.row.physical_id].append(place)
 
     def find(self, report: Report, marks_member: bool) -> Found:
         """Return the target of a report. A guess is never made."""
@@ -59,16 +61,28 @@ class Targets:
     def _by_slot(self, report: Report) -> Found:
         if not report.stack or not report.resource:
             return Found(None, ReportResult.UNMAPPED, "no label names a physical id, or a stack and a resource")
-        stack = self._store.stacks.by_name(self._project, report.stack) or self._store.stacks.get(report.stack)
-        if stack is None or stack.project != self._project or stack.deleted_at is not None:
+        stack = self._stack(report.stack)
+        if stack is None:
             return Found(None, ReportResult.UNKNOWN, f"there is no stack {report.stack}")
-        root_id = stack.root_id or stack.id
-        for place in self._places(root_id).values():
-            ids = [one.id for one in place.stacks]
-            below = ids[ids.index(stack.id) :] if stack.id in ids else []
-            if below and place.slot.path.split("/")[-len(below) :] == report.resource.strip("/").split("/"):
-                return Found(place) if place.row.physical_id else Found(None, detail="the resource has no object")
-        return Found(None, ReportResult.UNKNOWN, f"stack {report.stack} has no resource {report.resource}")
+        place = self._places(stack.root_id or stack.id).get(f"{self._prefix(stack)}{report.resource.strip('/')}")
+        if place is None:
+            return Found(None, ReportResult.UNKNOWN, f"stack {report.stack} has no resource {report.resource}")
+        return Found(place) if place.row.physical_id else Found(None, detail="the resource has no object")
+
+    def _stack(self, name: str) -> StackRecord | None:
+        """Return a live stack of the project by its name or id."""
+        if name not in self._stacks:
+            found = self._store.stacks.by_name(self._project, name) or self._store.stacks.get(name)
+            is_ours = found is not None and found.project == self._project and found.deleted_at is None
+            self._stacks[name] = found if is_ours else None
+        return self._stacks[name]
+
+    def _prefix(self, stack: StackRecord) -> str:
+        """Return the path of the resources of a stack below its root."""
+        if stack.root_id is None:
+            return ""
+        holders = (place for place in self._places(stack.root_id).values() if place.nested is not None)
+        return next((f"{place.slot.path}/" for place in holders if place.nested and place.nested.id == stack.id), "")
 
     def _places(self, root_id: str) -> Mapping[str, Place]:
         if root_id not in self._trees:

@@ -1,5 +1,6 @@
 """Intake of reports: routes, results, tokens, look-up by physical id."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
 from heatlite.core.config import Auth, Settings
+from heatlite.store.database.database import Database, Parameters
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
@@ -128,6 +130,31 @@ def test_many_reports_in_one_request(heat: Heat, path: str) -> None:
     answer = send(heat, alert(identifier, key="a"), "broken", alert(identifier, key="b"), alert(identifier, key="a"))
     assert answer["counts"] == {"accepted": 2, "invalid": 1, "repeated": 1}
     assert len({one["incident"] for one in answer["results"] if one["incident"]}) == 1
+
+
+def test_the_number_of_statements_does_not_depend_on_the_reports(
+    heat: Heat, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, statements = Database.read, []
+
+    def counted(database: Database, sql: str, parameters: Parameters = ()) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            statements.append(sql)
+        return read(database, sql, parameters)
+
+    monkeypatch.setattr(Database, "read", counted)
+    counts = []
+    for number in (2, 40):
+        statements.clear()
+        sent = [alert(key=f"{number} {n}", heatlite_stack="s", heatlite_resource=f"web/{n % 2}") for n in range(number)]
+        assert send(heat, *sent)["counts"] == {"accepted": number}
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+
+
+def test_a_slot_is_named_from_a_nested_stack(heat: Heat, path: str) -> None:
+    nested = physical_id(heat, path, "web")
+    assert send(heat, alert(heatlite_stack=nested, heatlite_resource="1"))["results"][0]["target"]["path"] == "web/1"
 
 
 def test_an_alarm_of_aodh_marks_members_and_ends_for_all(heat: Heat, path: str) -> None:

@@ -79,7 +79,7 @@ class TestCreate:
         heat.call("POST", "/stacks", again, code=201)
 
     def test_what_clients_send(self, heat: Heat) -> None:
-        """heatclient sends maps and texts, the SDK nulls, lists and native numbers (clients §1.3, §1.4)."""
+        """heatclient sends maps and texts, the SDK nulls, lists and native numbers."""
         body = {
             "stack_name": "s",
             "template": "heat_template_version: 2018-08-31\nparameters: {n: {type: number}}\nresources: {}\n",

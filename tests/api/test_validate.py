@@ -266,7 +266,7 @@ def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) 
 def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, elsewhere: str) -> None:
     """A path in it is a name in `files`, as in any template, not a place beside the template.
 
-    POST /validate looks at no values (§8.1), so there only the missing type is a fault.
+    POST /validate looks at no values, so there only the missing type is a fault.
     """
     settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
     server = wiring.embedded(settings)

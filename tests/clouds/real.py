@@ -1,4 +1,4 @@
-"""The cloud of real services that may lie beside the checkout (../shared/cloud), and a project of our own in it."""
+"""The cloud of real services that may lie beside the checkout, and a project of our own in it."""
 
 import fcntl
 import os

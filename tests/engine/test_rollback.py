@@ -1,4 +1,4 @@
-"""An update that fails goes back to what was there before; and what a caller can stop (§15)."""
+"""An update that fails goes back to what was there before; and what a caller can stop."""
 
 from typing import Any
 

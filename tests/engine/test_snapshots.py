@@ -1,4 +1,4 @@
-"""Snapshots and restore, and deletion_policy Snapshot (§9)."""
+"""Snapshots and restore, and deletion_policy Snapshot."""
 
 import json
 import sys
