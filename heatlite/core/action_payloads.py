@@ -5,15 +5,16 @@ both.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import LockLevel, Result
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlaybookStage:
     """One stage of a playbook's run."""
 
@@ -38,7 +39,7 @@ class PlaybookStage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlaybookInputs:
     """The playbook that an action runs."""
 
@@ -53,7 +54,7 @@ GROUP_KEYS = ("resize", "scale_out", "scale_in", "delete_members")
 """Requests that change the members of a group."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Asked:
     """The request that an action on a group comes from.
 
@@ -73,7 +74,7 @@ class Asked:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ActionInputs:
     """The options of an action."""
 
@@ -100,6 +101,8 @@ class ActionInputs:
     """Of a change of a group's members."""
     checked: tuple[str, ...] = ()
     """Of a check: names of the resources to check; (): all."""
+    believes_absence: bool = False
+    """Of a check: mark objects that are not found, however many."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
@@ -130,6 +133,8 @@ class ActionInputs:
             stored[self.asked.key] = self.asked.options
         if self.checked:
             stored["checked"] = [*self.checked]
+        if self.believes_absence:
+            stored["believe_absent"] = True
         return stored
 
     @classmethod
@@ -151,10 +156,11 @@ class ActionInputs:
             heal=Selection.from_json(stored.get("heal")),
             asked=Asked.from_json(stored),
             checked=_texts(stored.get("checked")),
+            believes_absence=bool(stored.get("believe_absent")),
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StageResult:
     """The node actions of one stage of a playbook's run that has ended."""
 
@@ -163,7 +169,7 @@ class StageResult:
     """The number of node actions by state."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FailedNodeAction:
     """A node action that failed, or was lost, in a playbook's run."""
 
@@ -173,7 +179,7 @@ class FailedNodeAction:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlaybookResult:
     """The outcome of a playbook's run."""
 
@@ -189,7 +195,7 @@ class PlaybookResult:
         return {"stages": stages, "failed": failed}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ActionOutputs:
     """The outcome of an action that has ended; all empty before."""
 
@@ -234,7 +240,7 @@ class ActionOutputs:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MemberChange:
     """The members that a change of a group creates or deletes, or a repair replaces."""
 
@@ -270,7 +276,7 @@ class MemberChange:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MembersResult:
     """The members that an action has added, removed and replaced."""
 
@@ -309,7 +315,7 @@ class MembersResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StopRecord:
     """The reason why an action stops, for the next attempt at it."""
 
@@ -346,7 +352,7 @@ class StopRecord:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ActionData:
     """The decisions and the progress of an action."""
 

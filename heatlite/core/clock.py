@@ -30,9 +30,11 @@ def to_text(moment: float | None) -> str | None:
 def from_text(text: str) -> float:
     """Parse ISO 8601 to seconds since the epoch. Without a zone it is UTC.
 
-    Raises ValueError.
+    Raises ValueError, also for a time that `to_text` cannot write: a zone may move it out of the years 1 to 9999.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return moment.timestamp()
+    seconds = moment.timestamp()
+    datetime.fromtimestamp(seconds, UTC)
+    return seconds

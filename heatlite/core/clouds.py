@@ -4,17 +4,18 @@ It keeps operations from running against another cloud by mistake.
 """
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Self
 from urllib.parse import urlsplit
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 _VERSION = re.compile(r"/v\d+(\.\d+)?$")
 _DEFAULT_PORTS = frozenset({80, 443})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CloudIdentity:
     """A project of a cloud."""
 

@@ -4,19 +4,18 @@ Later sources override earlier ones: the default here, `heatlite.toml`, ``HEATLI
 of the command line.
 """
 
-import difflib
 import logging
 import math
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from pathlib import Path
 
 from heatlite.core.errors import Invalid
 from heatlite.core.logs import LogFormat
+from heatlite.core.records import record
 from heatlite.core.status import Kind
 
 log = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, 
     return {"users_file": str(folder / "users"), "tokens_file": str(folder / "tokens.toml")}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settings:
     """Settings of an installation. Times are in seconds, sizes in bytes.
 
@@ -121,9 +120,12 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """Token that the command line sends, with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
-    """Requests that one process handles at once."""
+    """Requests that one process handles at once; a reader of `heatlite serve` only two, unless `auth` is keystone."""
     api_processes: int = 1
     """Number of processes of `heatlite api`."""
+    processes: int | None = None
+    """Processes of `heatlite serve` that answer reads, beside the engine's process; 0: none.
+    None: one with two or three processors, two with more."""
     broker: str | None = None
     """Message broker between processes; None: a single process.
     ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``."""
@@ -140,9 +142,14 @@ class Settings:
     """``text`` for people, ``json`` for log collectors."""
     metrics: bool = False
     """Serve metrics for Prometheus at /metrics.
-    Needs the extra `metrics`."""
+    Needs the extra `server`."""
     metrics_port: int = 0
     """Port for the metrics of a worker, which has no other port; 0: none."""
+    ui: bool = False
+    """Serve the dashboard at /ui (docs/dashboard.md).
+    Needs the extra `server`."""
+    ui_session_hours: float = 8.0
+    """Hours after which the dashboard asks for the credentials again."""
     max_event_streams: int = 100
     """Maximum of clients that follow event streams. They use none of the `threads`."""
     engine_slots: int = 8
@@ -165,10 +172,10 @@ class Settings:
     max_json_body_size: int = 4 * 1024 * 1024
     max_resource_data: int = 8 * 1024 * 1024
     """Limit of a resource's properties and metadata, in characters of JSON.
-    The same limit holds for the outputs that an answer shows."""
+    The same limit holds for the outputs that an answer shows, for a software config, and for those of a server."""
     max_stack_data: int = 64 * 1024 * 1024
     """Limit of a stack and what is nested in it, in characters of JSON.
-    The same limit holds for what a preview shows."""
+    The same limit holds for what a preview shows, and for the values of a list of resources or snapshots."""
     max_resources_per_stack: int = 20_000
     """Those of nested stacks count as well. -1: no limit."""
     max_nested_stack_depth: int = 5
@@ -182,6 +189,8 @@ class Settings:
     """Retention of ended actions and node actions, in days."""
     incident_days: int = 90
     """Retention of closed incidents and of ended observations, in days."""
+    audit_days: int = 365
+    """Retention of the audit log, in days."""
     max_actions_per_stack: int = 1000
     """Number of newest actions kept for each stack, and of node actions for each node.
 
@@ -259,7 +268,7 @@ class Settings:
     32 bytes in URL-safe base64; a list as `template_hosts`. The first one encrypts, all of them decrypt.
 
     Where none is given, a SQLite database has a key beside it, the file ``heatlite.key``; a database server has none.
-    Needs the extra `crypto`. Without a key hidden parameters lie in the database in clear, and what callers
+    Needs the extra `server`. Without a key hidden parameters lie in the database in clear, and what callers
     prove themselves with is not stored.
     """
 
@@ -283,6 +292,13 @@ class Settings:
         return frozenset(Kind(name) for name in self.worker_kinds) or None
 
     @property
+    def readers(self) -> int:
+        """`processes`, or its default for this machine."""
+        if self.processes is not None:
+            return self.processes
+        return min(2, (os.cpu_count() or 1) // 2)
+
+    @property
     def shown_database(self) -> str:
         """`database` for a log: without a password."""
         scheme, _, rest = self.database.partition("://")
@@ -297,13 +313,13 @@ class Settings:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-_KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: float}
+_KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, int | None: int, float: float}
 
 
 Value = int | float | str | tuple[str, ...] | Mapping[str, str]
 
 MAY_BE_0 = frozenset(
-    {"port", "metrics_port", "action_retry_limit", "client_retry_limit", "execution_retry_limit"}
+    {"port", "metrics_port", "processes", "action_retry_limit", "client_retry_limit", "execution_retry_limit"}
 )
 """Port 0: any free one."""
 
@@ -376,6 +392,8 @@ def _table(name: str, value: object, origin: str) -> dict[str, str]:
 
 
 def _read_file(path: Path) -> dict[str, object]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -476,6 +494,8 @@ def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
     for variable in sorted(environ):
         name = variable.removeprefix(prefix)
         if variable.startswith(prefix) and name not in known and not variable.startswith((*tables, *_FOREIGN)):
+            import difflib
+
             close = difflib.get_close_matches(name, known, 1)
             out[variable] = prefix + close[0] if close else None
     return out

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from heatlite.core.errors import Forbidden
+from heatlite.core.records import record
 
 ANONYMOUS = "anonymous"
 """Caller of an installation without authentication."""
@@ -21,7 +22,7 @@ EXPORT = "stacks:export"
 A caller who may export is shown secrets of resources."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Context:
     """The caller of one request, and the project it acts in."""
 

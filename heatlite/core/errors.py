@@ -1,14 +1,16 @@
 """Errors by kind.
 
-The API maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error picks its kind and its text
-here and never edits the API. Leaves keep Heat's names, because clients match on them.
+The API maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error is a leaf of its kind here and
+never edits the API. A text that several places raise is the leaf's; other texts stand at their `raise`. Leaves keep
+Heat's names, because clients match on them.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from heatlite.core.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class Problem:
     """One fault of a template, an environment or a parameter.
 
@@ -45,6 +47,14 @@ class HeatliteError(Exception):
         super().__init__(self.message)
 
 
+class ErrorAnswer(Exception):
+    """An API answered a request of ours with an error. `status` is the HTTP status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 # -- kinds ---------------------------------------------------------------------------------------
 
 
@@ -72,7 +82,7 @@ class Unauthorized(HeatliteError):
 class TooManyFailures(HeatliteError):
     """Too many failed logins. `retry_after` is in seconds."""
 
-    text = "Too many wrong passwords: no other one from your address is looked at for {seconds} seconds."
+    text = "Too many wrong passwords or signatures: none from your address is looked at for {seconds} seconds."
 
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after
@@ -316,7 +326,7 @@ class PolicyChanged(Conflict):
 class HealingHeld(Conflict):
     """Brakes hold a repair that was asked for."""
 
-    text = "Nothing was done: {brakes} hold{s} the repair of {path}. Release what holds it, then try again."
+    text = "Nothing was done: {brakes} hold{s} the repair of {path}. Release what holds it, {way}."
 
 
 class PlaybookChanged(Conflict):
@@ -378,6 +388,10 @@ class RequestLimitExceeded(Limit):
 
 class NotSupported(Unsupported):
     pass
+
+
+class AbsentInMasses(Unavailable):
+    text = "Most objects of {service} seem to be gone (absent_in_masses). Look at the cloud and the project first."
 
 
 class ResourceActionNotSupported(Unsupported):

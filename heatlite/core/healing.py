@@ -21,10 +21,15 @@ class IncidentState(StrEnum):
     CLOSED = "CLOSED"
 
 
+DEFAULT_SOURCES = ("alertmanager", "grafana", "aodh", "generic")
+"""Sources that each project has without configuration, named as their formats."""
+
 OPEN_INCIDENTS = frozenset(IncidentState) - {IncidentState.CLOSED}
 
 UNCONFIRMED = frozenset({IncidentState.OBSERVED, IncidentState.CONFIRMED})
 """States before the mark."""
+UNHEALTHY = frozenset({IncidentState.MARKED, IncidentState.PROPOSED, IncidentState.REPAIRING})
+"""States in which the resource counts as unhealthy: after the mark, before the end of the repair."""
 
 
 class ClosedAs(StrEnum):
@@ -77,6 +82,14 @@ class Mode(StrEnum):
     PROPOSE = "propose"
     """A plan waits for approval."""
     AUTO = "auto"
+
+
+class SecondOpinion(StrEnum):
+    """Second opinion that a policy wants before a repair."""
+
+    NONE = "none"
+    CHECK = "check"
+    """The resource is checked first."""
 
 
 class RepairResult(StrEnum):

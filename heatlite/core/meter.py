@@ -1,5 +1,7 @@
 """Interface of counters and timers. Only `heatlite.metrics` knows Prometheus."""
 
+from collections.abc import Mapping
+
 from heatlite.core.status import ActionStatus, Verb
 
 
@@ -32,6 +34,12 @@ class Meter:
 
         Nested stacks do not count.
         """
+
+    def reports_taken(self, form: str, counts: Mapping[str, int]) -> None:
+        """Count the reports of a request by result. `form`: the format of the source."""
+
+    def repair_ended(self, step: str, result: str, seconds: float) -> None:
+        """Count a repair of a member that has ended."""
 
     def committed(self) -> None:
         """Count a written transaction."""

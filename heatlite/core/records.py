@@ -1,28 +1,121 @@
-"""Copies of frozen records with some fields changed."""
+"""Records: frozen dataclasses with slots that are quick to define and to copy.
 
-from dataclasses import fields, replace
+A command imports some 200 of them. `dataclasses.dataclass` compiles six methods for each, 0.9 ms of processor time;
+`record` compiles one and shares the others.
+"""
+
+import dataclasses
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-if TYPE_CHECKING:
-    changed = replace  # the type checker knows the fields
+__all__ = ["changed", "record"]
+
+if TYPE_CHECKING:  # the type checker knows the fields
+    from dataclasses import dataclass as record
+    from dataclasses import replace as changed
 else:
 
-    def changed(record: Any, **changes: Any) -> Any:
+    def changed(value: Any, **changes: Any) -> Any:
         """Return a copy of a dataclass instance with other values of some fields.
 
         `dataclasses.replace` does the same in twice the time, field by field. It counts for rows of large stacks.
         """
-        kind = type(record)
+        kind = type(value)
         values_of, places = _layout(kind)
-        values = list(values_of(record))
-        for name, value in changes.items():
-            values[places[name]] = value
+        values = list(values_of(value))
+        for name, new in changes.items():
+            values[places[name]] = new
         return kind(*values)
+
+    def record(*, frozen: bool, slots: bool) -> Callable[[type], Any]:
+        """Return the decorator for ``dataclass(frozen=True, slots=True)``.
+
+        Both arguments have to be True.
+        """
+        assert frozen and slots
+        return _record
+
+
+def _record(cls: type) -> Any:
+    given = cls.__dict__
+    kind: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    for method in (_repr, _eq, _hash, _setattr, _delattr, _getstate, _setstate):
+        name = f"__{method.__name__.strip('_')}__"
+        if name not in given:
+            setattr(kind, name, method)
+    kind.__init__ = _init(kind)
+    return kind
+
+
+def _init(kind: type) -> Callable[..., None]:
+    """Compile the constructor."""
+    scope: dict[str, Any] = {"_set": object.__setattr__}
+    parameters, lines = ["self"], []
+    for field in dataclasses.fields(kind):
+        name, value = field.name, field.name
+        if field.default is not dataclasses.MISSING:
+            scope[f"_default_{name}"] = field.default
+            parameters.append(f"{name}=_default_{name}")
+        elif field.default_factory is not dataclasses.MISSING:
+            scope[f"_make_{name}"] = field.default_factory
+            parameters.append(f"{name}=_set")
+            value = f"_make_{name}() if {name} is _set else {name}"
+        else:
+            parameters.append(name)
+        lines.append(f" _set(self, {name!r}, {value})\n")
+    if hasattr(kind, "__post_init__"):
+        lines.append(" self.__post_init__()\n")
+    exec(f"def __init__({', '.join(parameters)}):\n{''.join(lines) or ' pass'}", scope)
+    init: Callable[..., None] = scope["__init__"]
+    init.__qualname__ = f"{kind.__qualname__}.__init__"
+    return init
+
+
+def _repr(self: Any) -> str:
+    shown = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _eq(self: object, other: object) -> object:
+    kind: Any = type(self)
+    values_of = _compared(kind)
+    if type(other) is not kind:
+        return NotImplemented
+    return values_of(self) == values_of(other)
+
+
+def _hash(self: object) -> int:
+    kind: Any = type(self)
+    return hash(_compared(kind)(self))
+
+
+def _setattr(_self: object, name: str, _value: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delattr(_self: object, name: str) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _getstate(self: Any) -> list[object]:
+    return [getattr(self, one.name) for one in dataclasses.fields(self)]
+
+
+def _setstate(self: Any, state: list[object]) -> None:
+    for one, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, one.name, value)
 
 
 @cache
-def _layout(kind: type) -> "tuple[attrgetter[Any], dict[str, int]]":
-    names = [field.name for field in fields(kind)]
+def _compared(kind: Any) -> Callable[[object], object]:
+    """Return the function that reads the fields that equality compares."""
+    names = [field.name for field in dataclasses.fields(kind) if field.compare]
+    return attrgetter(*names) if names else type
+
+
+@cache
+def _layout(kind: Any) -> "tuple[attrgetter[Any], dict[str, int]]":
+    names = [field.name for field in dataclasses.fields(kind)]
     return attrgetter(*names), {name: place for place, name in enumerate(names)}

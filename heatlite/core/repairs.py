@@ -1,21 +1,23 @@
 """Repairs by a restricted update: the selected members, and the step for each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 
 class RepairStep(StrEnum):
     """A way to repair one member."""
 
     REPLACE = "replace"
+    REBOOT = "reboot"
+    """Restarts the object, which keeps its id; only for types that support it."""
     REBUILD = "rebuild"
     """Makes the object again in place; only for types that support it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Selection:
     """The resources that a restricted update repairs. All others keep their objects.
 
@@ -42,7 +44,7 @@ class Selection:
         steps = {path.removeprefix(start): step for path, step in self.steps.items() if path.startswith(start)}
         return Selection(steps, compares=compares)
 
-    def covers(self, path: tuple[str, ...]) -> bool:
+    def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a selected resource, or of one below it."""
         return any("/".join(path[:length]) in self.steps for length in range(1, len(path) + 1))
 

@@ -1,9 +1,9 @@
 """Listeners: the calls that the store makes to the rest of the process."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus
 from heatlite.store.records import ActionRecord, Announcement
 
@@ -11,7 +11,7 @@ Moved: TypeAlias = Callable[[ActionRecord, ActionStatus, str], None]
 """Takes the action as it was before the move, its new status, and the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Listeners:
     """The listeners of one process, given to `Store.listen`.
 

@@ -5,18 +5,19 @@ Rows never leave the store. Times are seconds since the epoch, UTC. To change a 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
 
 REPORT_INTERVAL = 60
 """Seconds within which an engine is expected to report (Heat's default)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LockRecord:
     """A maintenance lock on a stack."""
 
@@ -28,7 +29,7 @@ class LockRecord:
     expires_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ProtectionRecord:
     """Protection of a stack or resource against deletion and replacement."""
 
@@ -38,7 +39,7 @@ class ProtectionRecord:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StackRecord:
     """One stack."""
 
@@ -103,7 +104,7 @@ class StackRecord:
         return Verb(verb), Status(status)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StackSummary:
     """A stack as in a list, without its environment."""
 
@@ -124,7 +125,7 @@ class StackSummary:
     protected: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TemplateRecord:
     """A template with its files, stored once per content."""
 
@@ -133,7 +134,7 @@ class TemplateRecord:
     files: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PreviousState:
     """The state of a resource that a lock, a check or a mark has replaced."""
 
@@ -143,7 +144,7 @@ class PreviousState:
     updated_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealthRecord:
     """Knowledge about a resource's health beside its state."""
 
@@ -159,7 +160,7 @@ class HealthRecord:
     """During a check: the `ResourceRecord.before_lock` to restore."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ResourceRecord:
     """A resource. During a replacement two rows have its name; ids sort by age."""
 
@@ -214,7 +215,7 @@ class ResourceRecord:
         return self.before_lock or PreviousState(self.verb, self.status, self.status_reason, self.updated_at)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EventRecord:
     """A change of state of a stack or resource. `id` is 0 until stored."""
 
@@ -230,7 +231,7 @@ class EventRecord:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ActionRecord:
     """A queued unit of work on a stack, see docs/reference/actions.md."""
 
@@ -307,7 +308,7 @@ class ActionRecord:
         return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DependencyRecord:
     """A dependency of one action on another."""
 
@@ -318,7 +319,7 @@ class DependencyRecord:
     """open, ok, failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Relations:
     """Ids of an action's dependencies and dependents, children and parent included."""
 
@@ -326,7 +327,7 @@ class Relations:
     depended_by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TransitionRecord:
     """One move of an action."""
 
@@ -339,7 +340,7 @@ class TransitionRecord:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Announcement:
     """A message to workers: an action is READY, or has a new control signal."""
 
@@ -347,9 +348,12 @@ class Announcement:
     kind: Kind
     zone: str | None
     is_ready: bool
+    stack_id: str = ""
+    """With `verb`, for display only."""
+    verb: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SuppressedRecord:
     """A request that a maintenance lock refused or ignored. `id` is 0 until stored."""
 
@@ -378,7 +382,7 @@ class SuppressedRecord:
     """False if the body was too large to store."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DroppedRecord:
     """Number of suppressed requests dropped from a full list, and the last drop."""
 
@@ -386,7 +390,7 @@ class DroppedRecord:
     last_time: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SoftwareConfigRecord:
     """A software configuration. Never changes."""
 
@@ -403,7 +407,7 @@ class SoftwareConfigRecord:
     created_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SoftwareDeploymentRecord:
     """The deployment of a software configuration to a server, with its result."""
 
@@ -420,7 +424,7 @@ class SoftwareDeploymentRecord:
     updated_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SnapshotRecord:
     """A snapshot of a stack."""
 
@@ -436,7 +440,7 @@ class SnapshotRecord:
     """The stack as Heat's snapshots describe it; None until the snapshot is complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WebhookRecord:
     """Delivery state of a stack's events to one of its webhooks."""
 
@@ -453,7 +457,7 @@ class WebhookRecord:
     """Project of the stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ServiceRecord:
     """A running engine."""
 
@@ -468,7 +472,20 @@ class ServiceRecord:
         return now - self.updated_at <= 2 * REPORT_INTERVAL
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
+class AccessKeyRecord:
+    """A user's key for the query API."""
+
+    id: str
+    project: str
+    user: str
+    roles: frozenset[str]
+    """The roles that the user had when the key was made: it never gives more."""
+    secret: str = field(repr=False)
+    created_at: float
+
+
+@record(frozen=True, slots=True)
 class AccountRecord:
     """An account with which the agent of a resource calls the API."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
@@ -16,25 +17,30 @@ from heatlite.store.actions.queue import ActionQueue
 from heatlite.store.actions.services import Services
 from heatlite.store.actions.table import ActionTable
 from heatlite.store.admin import migrate
-from heatlite.store.admin.consistency import Inconsistency, inconsistencies
-from heatlite.store.admin.rotation import RotationResult, rotate, seal_tree
+from heatlite.store.audit import AuditLog
+from heatlite.store.counts import Counts
 from heatlite.store.database import engine_lock
-from heatlite.store.database.database import Database, Dialect
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
 from heatlite.store.healing.incidents import Incidents
 from heatlite.store.healing.observations import Observations
 from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.store.healing.sources import HealthSources, HealthTokens
 from heatlite.store.healing.tree_health import TreeHealth
+from heatlite.store.large_values import LargeValues, ProjectValues
 from heatlite.store.listeners import Listeners
 from heatlite.store.nodes.node_actions import NodeActions
 from heatlite.store.nodes.nodes import Nodes, Orchestrations
 from heatlite.store.nodes.playbooks import Playbooks
 from heatlite.store.records import StackRecord
+from heatlite.store.secrets.access_keys import AccessKeys
 from heatlite.store.secrets.accounts import Accounts
 from heatlite.store.secrets.credentials import Credentials
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.secrets.ui_sessions import UiSessions
 from heatlite.store.stacks.events import Events
 from heatlite.store.stacks.messages import Messages
+from heatlite.store.stacks.overview import Overview
 from heatlite.store.stacks.resources import Resources
 from heatlite.store.stacks.sizes import StackSizes
 from heatlite.store.stacks.snapshots import Snapshots
@@ -43,6 +49,10 @@ from heatlite.store.stacks.stacks import Stacks
 from heatlite.store.stacks.suppressed import SuppressedRequests
 from heatlite.store.stacks.templates import Templates
 from heatlite.store.stacks.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from heatlite.store.admin.consistency import Inconsistency
+    from heatlite.store.admin.rotation import RotationResult
 
 
 class Store:
@@ -56,30 +66,35 @@ class Store:
         self.database = database
         self.encryption = encryption = FieldEncryption(database, keys)
         self.templates = Templates(encryption)
-        self.stacks = Stacks(encryption)
-        self.resources = Resources(encryption)
-        self.events = Events(encryption)
+        self.large_values = LargeValues(encryption)
+        self.project_values = ProjectValues(encryption)
+        self.stacks = Stacks(encryption, self.large_values)
+        self.resources = Resources(encryption, self.large_values)
+        self.events = Events(encryption, self.large_values)
+        self.overview = Overview(database)
         self.action_list = ActionList(encryption)
         self.snapshots = Snapshots(encryption)
         self.suppressed = SuppressedRequests(encryption)
         self.services = Services(database)
         self.messages = Messages(encryption)
         self.webhooks = Webhooks(database)
-        self.software_configs = SoftwareConfigs(encryption)
-        self.software_deployments = SoftwareDeployments(encryption)
+        self.software_configs = SoftwareConfigs(encryption, self.project_values)
+        self.software_deployments = SoftwareDeployments(encryption, self.project_values)
         self.credentials = Credentials(encryption)
         self.nodes = Nodes(encryption)
-        self.node_actions = NodeActions(encryption)
+        self.node_actions = NodeActions(encryption, self.project_values)
         self.orchestrations = Orchestrations(encryption)
         actions = ActionTable(encryption)
         self.actions = Actions(actions)
         self.dependencies = Dependencies(encryption, actions)
         self.queue = ActionQueue(actions, self.dependencies)
-        self.moves = Moves(actions, self.dependencies, self.queue, self.orchestrations.nudge_existing)
+        self.moves = Moves(actions, self.dependencies, self.queue, self.wake_tree)
         self.controls = Controls(actions, self.moves)
         self.claims = Claims(actions)
         self.playbooks = Playbooks(encryption)
         self.accounts = Accounts(encryption)
+        self.ui_sessions = UiSessions(database)
+        self.access_keys = AccessKeys(encryption)
         self.stack_sizes = StackSizes(database)
         self.health_sources = HealthSources(database)
         self.health_tokens = HealthTokens(database)
@@ -90,6 +105,8 @@ class Store:
         self.healing_scopes = HealingScopes(database)
         self.repairs = Repairs(database)
         self.healing_sweeps = HealingSweeps(database)
+        self.counts = Counts(database)
+        self.audit = AuditLog(encryption)
         self.migrations: Sequence[migrate.Migration] = ()
         """State of the migrations when the store was opened."""
 
@@ -132,6 +149,11 @@ class Store:
         """Open a transaction, see `Database.transaction`."""
         return self.database.transaction()
 
+    def wake_tree(self, root_id: str, now: float) -> None:
+        """Make due what waits for a change of a tree: its nodes and its incidents."""
+        self.orchestrations.send_nudge(root_id, now)
+        self.incidents.wake_tree(root_id, now)
+
     def close(self) -> None:
         """Close this thread's connection; the next use opens another."""
         self.database.close()
@@ -144,11 +166,13 @@ class Store:
         """Return all migrations, applied or not."""
         return migrate.status(self.database)
 
-    def rotate_keys(self) -> RotationResult:
+    def rotate_keys(self) -> "RotationResult":
         """Encrypt all secrets with the first key, and wipe the old ones.
 
         Needs a key.
         """
+        from heatlite.store.admin.rotation import rotate
+
         done = rotate(self.encryption)
         if self.database.dialect is Dialect.SQLITE:
             try:
@@ -162,11 +186,20 @@ class Store:
 
     def seal_tree(self, stack: StackRecord) -> None:
         """Seal the tree of a stack, see `rotation.seal_tree`."""
+        from heatlite.store.admin.rotation import seal_tree
+
         seal_tree(self.encryption, stack.root_id or stack.id)
 
-    def inconsistencies(self, now: float, grace: float) -> list[Inconsistency]:
+    def inconsistencies(self, now: float, grace: float) -> "list[Inconsistency]":
         """Return the rows that break a rule, see `consistency.inconsistencies`."""
-        return inconsistencies(self.database, now, grace)
+        from heatlite.store.admin.consistency import Inconsistency, inconsistencies
+
+        missing = [
+            Inconsistency("a row has its large values", owners, owner, part_id)
+            for owners, values in (("stack", self.large_values), ("project", self.project_values))
+            for owner, part_id in values.missing()
+        ]
+        return inconsistencies(self.database, now, grace) + missing
 
     def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
         """Take the engine lock of a SQLite database; None on a server.

@@ -7,8 +7,8 @@ from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
-from heatlite.store.database.database import Value
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Value
 from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord
 
@@ -62,11 +62,16 @@ class Claims:
         see `takeover_delay`. READY actions with more than `max_takeovers` takeovers are left for older workers.
         """
         only, values = _restriction(action_id, kinds, zones)
-        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, max_takeovers)):
+        # A named action is probably there, and a server locks no more than its row.
+        is_worth = self._database.in_transaction or (action_id is not None and self._actions.has_row_locks)
+        if not (is_worth or self._has_claimable(owner, now, only, values, max_takeovers)):
             return None  # an idle worker polls without a lock
         while True:
             with self._database.transaction():
-                found = self._claimable(owner, now, only, values, max_takeovers)
+                if action_id is None:
+                    found = self._claimable(owner, now, only, values, max_takeovers)
+                else:
+                    found = self._claimable_one(owner, now, only, values, max_takeovers)
                 if found is None:
                     return None
                 if found.owner is None or found.takeovers == 0:
@@ -79,6 +84,14 @@ class Claims:
         first = f"{only} ORDER BY seq LIMIT 1{self._skip_locked}"
         found = self._actions.select(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
         found = found or self._actions.select(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
+        return found[0] if found else None
+
+    def _claimable_one(
+        self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
+    ) -> ActionRecord | None:
+        """Do as `_claimable` in one statement, for a restriction to one action."""
+        rest = f"WHERE (({_EXPIRED}) OR ({_READY})){only}{self._skip_locked}"
+        found = self._actions.select(rest, (now, owner, now, max_takeovers, *values))
         return found[0] if found else None
 
     def _has_claimable(
@@ -101,7 +114,7 @@ class Claims:
             updated_at=now,
             takeovers=found.takeovers + (found.owner is not None),
         )
-        self._database.write(
+        self._database.send(
             _CLAIM,
             (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
         )
@@ -115,7 +128,7 @@ class Claims:
         The action may have ended its worker.
         """
         pause = takeover_delay(action.takeovers)
-        self._database.write(_DELAY, (now + pause, now, action.seq))
+        self._database.send(_DELAY, (now + pause, now, action.seq))
         reason = f"the lease of {action.owner} has run out, after {action.takeovers} takeovers without progress"
         self._actions.record_move(action, ActionStatus.READY, now, f"{reason}; next in {pause:g} s")
 
@@ -126,10 +139,13 @@ class Claims:
 
         Until the end of the caller's transaction no other worker can take the action over.
         """
-        self._actions.lock_stack(action.id)
-        if self._database.write(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action))) == 0:
+        locked = self._actions.lock_stack(action.id)
+        renewed = self._database.send(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action)))
+        control = self._control(action.id)
+        if renewed.rowcount == 0:
             raise Fenced(action.id)
-        return self._control(action.id)
+        self._actions.remember_stack(locked)
+        return control
 
     def begin_commit(
         self, action: ActionRecord, now: float, lease: float, data: ActionData | None = None
@@ -139,17 +155,20 @@ class Claims:
         The count makes a commit repeatable. If the answer to a COMMIT was lost, a second call with the same record
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
         """
-        self._actions.lock_stack(action.id)
+        locked = self._actions.lock_stack(action.id)
         stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data.to_json())), now)
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"
-        if self._database.write(sql, (now + lease, *stored, *held(action), action.commits)) == 0:
+        renewed = self._database.send(sql, (now + lease, *stored, *held(action), action.commits))
+        control = self._control(action.id)
+        if renewed.rowcount == 0:
             sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
             if self._database.read(sql, (action.id, action.attempt, action.commits + 1)):
-                raise AlreadyCommitted(self._control(action.id))
+                raise AlreadyCommitted(control)
             raise Fenced(action.id)
-        return self._control(action.id)
+        self._actions.remember_stack(locked)
+        return control
 
     def lock_parent(self, action: ActionRecord) -> None:
         """Lock the parent of an action until the transaction ends.
@@ -165,8 +184,10 @@ class Claims:
             self._database.write(f"UPDATE action SET takeovers = ? {HELD}", (number, *held(action)))
 
     def _control(self, action_id: str) -> Control | None:
-        ((control,),) = self._database.read("SELECT control FROM action WHERE id = ?", (action_id,))
-        return None if control is None else Control(control)
+        """Return the control signal of an action; None, too, if it is gone."""
+        for (control,) in self._database.read("SELECT control FROM action WHERE id = ?", (action_id,)):
+            return None if control is None else Control(control)
+        return None
 
     # -- a worker's leases -------------------------------------------------------------------------
 
@@ -200,14 +221,14 @@ class Claims:
         self._database.check_open()
         taken: set[str] = set()
         for some in chunks(sorted(action_ids)):
-            held = f"id IN ({marks(some)}) AND status = 'RUNNING' AND owner = ?"
+            held = f"id IN ({marks(some)}) AND owner = ?"
             if self._skip_locked:
                 sql = f"SELECT id FROM action WHERE {held}{self._skip_locked}"
                 free = [str(found) for (found,) in self._database.read(sql, (*some, owner))]
             else:
                 free = list(some)
             if free:
-                held = f"id IN ({marks(free)}) AND status = 'RUNNING' AND owner = ?"
+                held = f"id IN ({marks(free)}) AND owner = ?"
                 sql = f"UPDATE action SET lease_until = ? WHERE {held}"
                 self._database.write(sql, (until, *free, owner))
             taken.update(free)
@@ -215,7 +236,7 @@ class Claims:
 
     def heartbeat_one(self, owner: str, action_id: str, until: float) -> None:
         """Extend the lease of one action that a worker runs, and wait for its row."""
-        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND status = 'RUNNING' AND owner = ?"
+        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND owner = ?"
         self._database.write(sql, (until, action_id, owner))
 
     def release(self, owner: str, now: float, reason: str, keeps: Collection[str] = ()) -> None:
@@ -255,7 +276,7 @@ def _restriction(
         sql += " AND id = ?"
         values.append(action_id)
     if kinds is not None:
-        sql += f" AND kind IN ({marks(kinds)})"
+        sql += f" AND kind IN ({marks(kinds)})" if kinds else " AND 1 = 0"
         values += sorted(kinds)
     if zones is not None:
         sql += f" AND (zone IS NULL{''.join(' OR zone = ?' for _ in zones)})"

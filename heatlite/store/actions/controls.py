@@ -58,7 +58,7 @@ class Controls:
         An action that has another control already only does that.
         """
         if action.status is ActionStatus.RUNNING:
-            unless = "AND status = 'RUNNING' AND control IS NULL"
+            unless = "AND owner IS NOT NULL AND control IS NULL"
             sql = f"UPDATE action SET control = 'SUSPEND', updated_at = ? WHERE id = ? {unless}"
             if self._database.write(sql, (now, action.id)):
                 self._actions.announce(action, is_ready=False)

@@ -6,14 +6,15 @@ but each of the three databases plans it badly in its own way.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
-from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.records import ActionRecord, Relations
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -30,7 +31,7 @@ Condition: TypeAlias = tuple[str, Sequence[Value]]
 """SQL with ``?`` for each parameter, and the parameters."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ActionQuery:
     """A query for a list of actions. An empty filter accepts all values."""
 

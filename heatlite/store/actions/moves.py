@@ -7,8 +7,8 @@ from heatlite.core.json import dump
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.queue import ActionQueue
-from heatlite.store.actions.table import HELD, LIVE, PARKED, UNCLAIMED, ActionTable, any_of, held
-from heatlite.store.database.database import Value
+from heatlite.store.actions.table import HELD, LIVE, PARKED, STILL, UNCLAIMED, ActionTable, any_of, held
+from heatlite.store.database.statements import Value
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord
 
@@ -34,7 +34,7 @@ _START_ROLLBACK = (
 )
 _TO_WAKE = (
     f"SELECT id FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND (deadline <= ? OR wake_at <= ?"
-    " OR open_children > (SELECT COUNT(*) FROM action AS child WHERE child.parent_id = action.id"
+    " OR open_children > 0 AND open_children > (SELECT COUNT(*) FROM action AS child WHERE child.parent_id = action.id"
     f" AND child.{LIVE}))"
 )
 
@@ -49,14 +49,14 @@ class Moves:
         actions: ActionTable,
         dependencies: Dependencies,
         queue: ActionQueue,
-        nudge_nodes: Callable[[str, float], object],
+        wake_tree: Callable[[str, float], object],
     ) -> None:
-        """`nudge_nodes` takes a root and the time, and makes the tree's nodes due."""
+        """`wake_tree` takes a root and the time, and makes due what waits for the tree."""
         self._actions = actions
         self._database = actions.database
         self._dependencies = dependencies
         self._queue = queue
-        self._nudge_nodes = nudge_nodes
+        self._wake_tree = wake_tree
 
     # -- end ---------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Moves:
         self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> bool:
         """End an action unless it moved since it was read; return whether it ended."""
-        where = "WHERE id = ? AND attempt = ? AND status = ?"
+        where = f"WHERE {STILL}"
         as_read = (action.id, action.attempt, action.status)
         return self._end(action, status, reason, now, outputs, where, as_read, taken_away=True)
 
@@ -108,7 +108,7 @@ class Moves:
         if action.interval and status is not ActionStatus.CANCELLED and not self._was_asked_to_stop(action.id):
             self._queue.schedule_successor(action, now)
         if action.parent_id is None:
-            self._nudge_nodes(action.root_id, now)
+            self._wake_tree(action.root_id, now)
         else:
             self._wake_parent(action.parent_id, action.urgent or status is not ActionStatus.SUCCEEDED, now)
         return True

@@ -115,7 +115,10 @@ class ActionQueue:
         return self._actions.select("WHERE status = 'INIT' AND not_before <= ? ORDER BY seq", (now,))
 
     def _insert(self, records: Sequence[ActionRecord], conflict: str) -> None:
+        if not records:
+            return
         try:
             self._actions.insert(records)
+            self._database.flush()
         except Duplicate as error:
             raise ActionConflict(conflict) from error

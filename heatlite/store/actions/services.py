@@ -1,5 +1,7 @@
 """The registry of running engines."""
 
+from collections.abc import Sequence
+
 from heatlite.store.database.database import Database
 from heatlite.store.records import ServiceRecord
 from heatlite.store.tables.actions import Service
@@ -18,9 +20,9 @@ class Services:
             row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
             self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
 
-    def remove(self, service_id: str) -> None:
-        """Remove an engine that has stopped in good order."""
-        self._database.change(Service.delete().where(Service.id == service_id))
+    def remove(self, service_ids: Sequence[str]) -> None:
+        """Remove engines that have stopped."""
+        self._database.change(Service.delete().where(Service.id.in_(service_ids)))
 
     def silent_since(self, moment: float) -> "list[str]":
         """Return the ids of engines without a heartbeat since a moment."""

@@ -20,7 +20,8 @@ from heatlite.core.status import (
     Verb,
 )
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.actions import Action, Transition
@@ -60,6 +61,13 @@ than `ActionTable.lock` does.
 """
 
 
+STILL = "id = ? AND attempt = ? AND COALESCE(status, '') = ?"
+"""Condition for an action that has not moved since it was read: its id, attempt and status.
+
+A bare `status = ?` would let MariaDB choose the index of the status, see `HELD`.
+"""
+
+
 class ActionTable:
     """Reads, writes and moves rows of actions.
 
@@ -89,14 +97,21 @@ class ActionTable:
         found = self.select(f"WHERE id = ?{self.for_update}", (action_id,))
         return found[0] if found else None
 
-    def lock_stack(self, action_id: str) -> None:
-        """Lock the stack of an action.
+    def lock_stack(self, action_id: str) -> Sent | None:
+        """Lock the stack of an action, by `Database.send`.
 
-        Call it before locking the action. Requests lock in the same order, so that the two cannot deadlock.
+        The answer has its id and `sealed`. None: the database has no row locks. Call it before locking the action.
+        Requests lock in the same order, so that the two cannot deadlock.
         """
-        if self.has_row_locks:
-            stack = "(SELECT stack_id FROM action WHERE id = ?)"
-            self.database.read(f"SELECT id FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
+        if not self.has_row_locks:
+            return None
+        stack = "(SELECT stack_id FROM action WHERE id = ?)"
+        return self.database.send(f"SELECT id, sealed FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
+
+    def remember_stack(self, locked: Sent | None) -> None:
+        """Remember whether a stack is sealed, from the answer of `lock_stack`."""
+        for stack_id, is_sealed in locked.rows() if locked else ():
+            self._encryption.remember(str(stack_id), bool(is_sealed))
 
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
@@ -128,8 +143,8 @@ class ActionTable:
         """
         values: dict[str, Value] = {"status": after, "updated_at": now, **columns}
         changes = ", ".join(f"{name} = ?" for name in values)
-        sql = f"UPDATE action SET {changes} WHERE id = ? AND status = ? AND attempt = ?"
-        if self.database.write(sql, (*values.values(), action.id, action.status, action.attempt)) == 0:
+        sql = f"UPDATE action SET {changes} WHERE {STILL}"
+        if self.database.write(sql, (*values.values(), action.id, action.attempt, action.status)) == 0:
             return False
         self.record_move(action, after, now, reason)
         if after is ActionStatus.READY:
@@ -153,7 +168,7 @@ class ActionTable:
 
     def announce(self, action: ActionRecord, is_ready: bool) -> None:
         """Announce after the commit that an action is READY or has a control signal."""
-        announcement = Announcement(action.id, action.kind, action.zone, is_ready)
+        announcement = Announcement(action.id, action.kind, action.zone, is_ready, action.stack_id, action.verb)
         self.database.after_commit(lambda: self.database.listeners.action_announced(announcement))
 
 

@@ -9,17 +9,18 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.records import record
 from heatlite.store.admin import migrate
 from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.database import engine_lock
-from heatlite.store.database.database import BUSY_SECONDS, Database, Dialect
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import BUSY_SECONDS, Dialect
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -30,7 +31,7 @@ _TOOLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Backup:
     """The files of a backup."""
 
@@ -39,7 +40,7 @@ class Backup:
     """None if the database has no key file. Its keys, if any, are in the setting `encryption_keys`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RestoreResult:
     """Result of a restore."""
 

@@ -4,16 +4,17 @@ Each rule is a query for the rows that break it. The first rules check that ende
 check that each row that is IN_PROGRESS, waits or has an owner also has an action, or a worker, that will continue it.
 """
 
-from dataclasses import dataclass
-
 from heatlite.core import nodes
+from heatlite.core.records import record
 from heatlite.core.status import PARKED_ACTIONS
 from heatlite.store.actions.table import LIVE, OPEN, any_of
-from heatlite.store.database.database import Database, Value
+from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Value
+from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE, UNREFERENCED
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Inconsistency:
     """A row that breaks a rule."""
 
@@ -21,12 +22,12 @@ class Inconsistency:
     """The rule."""
     entity: str
     """action, node action, node, stack, template, resource, snapshot, credential, account, account_project,
-    stack_size, dependency, incident or repair."""
+    stack_size, large_value, project_value, project, dependency, incident or repair."""
     id: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Rule:
     text: str
     entity: str
@@ -170,6 +171,21 @@ RULES = (
         "template",
         f"SELECT id, unused_since FROM template WHERE unused_since < {{late}} - {2 * TEMPLATE_GRACE} AND "
         + UNREFERENCED,
+    ),
+    _Rule(
+        "a large value has a stack",
+        "large_value",
+        "SELECT id, stack_id FROM large_value WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = stack_id)",
+    ),
+    _Rule(
+        "an unused large value is deleted",
+        "large_value",
+        f"SELECT id, stack_id FROM large_value WHERE unused AND checked_at < {{late}} - {2 * LARGE_VALUE_GRACE}",
+    ),
+    _Rule(
+        "an unused large value of a project is deleted",
+        "project_value",
+        f"SELECT id, project FROM project_value WHERE unused AND checked_at < {{late}} - {2 * LARGE_VALUE_GRACE}",
     ),
     _Rule(
         "a nested stack has a parent",

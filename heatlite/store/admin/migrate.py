@@ -1,27 +1,47 @@
 """Migrations: numbered scripts, and a table of those applied."""
 
+import datetime
 import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import peewee
-from playhouse.migrations import Runner
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database.database import Database, Dialect
+from heatlite.core.records import record
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import SchemaMismatch
+from heatlite.store.tables import MODELS
+
+if TYPE_CHECKING:
+    from playhouse.migrations import Runner
 
 SCRIPTS = Path(__file__).parent / "migrations"
+TABLE = "schema_migration"
+"""Name of peewee's table of applied migrations."""
 LOCK_SECONDS = 60
 LOCK_NUMBER = 0x6865_6174
 """Key of PostgreSQL's advisory lock: "heat"."""
 
 
-@dataclass(frozen=True, slots=True)
+class Applied(peewee.Model):
+    """A row of the table of applied migrations, as peewee's runner defines it."""
+
+    name = peewee.CharField(unique=True)
+    applied = peewee.DateTimeField(default=datetime.datetime.now)
+
+    class Meta:
+        table_name = TABLE
+        legacy_table_names = False
+
+
+@record(frozen=True, slots=True)
 class Migration:
     """A migration. `known` is False for one of a newer program."""
 
@@ -32,11 +52,18 @@ class Migration:
 
 def status(database: Database) -> list[Migration]:
     """Return all migrations in order."""
+    applied: set[str] = set()
     with _errors(database):
-        return [
-            Migration(found.name, applied=found.applied is not None, known=found.path is not None)
-            for found in Runner(database.peewee, str(SCRIPTS)).status()
-        ]
+        if database.peewee.table_exists(TABLE):
+            applied = {str(name) for (name,) in database.read(f"SELECT name FROM {TABLE}")}
+    known = _scripts()
+    return [Migration(name, applied=name in applied, known=name in known) for name in sorted(known | applied)]
+
+
+@cache
+def _scripts() -> frozenset[str]:
+    """Return the names of the migrations of this program."""
+    return frozenset(path.stem for path in SCRIPTS.glob("[0-9]*.py"))
 
 
 def check_known(database: Database) -> list[Migration]:
@@ -54,18 +81,40 @@ def check_known(database: Database) -> list[Migration]:
 def upgrade(database: Database) -> list[str]:
     """Apply the missing migrations and return their names.
 
-    Of several processes one applies them, the others wait.
+    Of several processes one applies them, the others wait. An empty SQLite file gets the tables of the models at once.
     """
     with _errors(database), _alone(database):
         check_known(database)
-        applied: list[str] = Runner(database.peewee, str(SCRIPTS)).up()
+        if database.path is not None and not database.peewee.get_tables():
+            return _create(database)
+        applied: list[str] = _runner(database).up()
         return applied
+
+
+def _runner(database: Database) -> "Runner":
+    from playhouse.migrations import Runner  # most commands of the command line do without
+
+    return Runner(database.peewee, str(SCRIPTS))
+
+
+def _create(database: Database) -> list[str]:
+    """Create the tables that all migrations would make, in one transaction.
+
+    It takes a fifth of the time. A test compares the definitions of both ways.
+    """
+    names = sorted(_scripts())
+    models: list[type[peewee.Model]] = [*MODELS, Applied]
+    with database.peewee.atomic(), database.peewee.bind_ctx(models):
+        for model in models:
+            model.create_table(safe=False)
+        Applied.insert_many([{"name": name} for name in names]).execute()
+    return names
 
 
 def downgrade(database: Database) -> list[str]:
     """Revert the last migration, with its data."""
     with _errors(database), _alone(database):
-        reverted: list[str] = Runner(database.peewee, str(SCRIPTS)).down()
+        reverted: list[str] = _runner(database).down()
         return reverted
 
 

@@ -9,7 +9,7 @@ import peewee
 
 from heatlite.core.json import dump
 from heatlite.core.masking import MASK
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption

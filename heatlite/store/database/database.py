@@ -1,77 +1,44 @@
-"""Connections, transactions and errors of one database.
+"""Connections, transactions and statements of one database. Drivers: `driver.py`."""
 
-Errors of the drivers become errors of the store:
-
-- server unreachable, file locked, disk full → `DatabaseUnavailable`
-- violation of a unique index → `Duplicate`
-- a value that the database cannot store (too long, NUL in text) → `Invalid`
-"""
-
-import importlib
-import math
 import os
-import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from enum import StrEnum
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import peewee
-from peewee import Query, Select
-from playhouse import db_url
+from peewee import Field, Insert, Query, Select
 
-from heatlite.core import masking
-from heatlite.core.config import BadSetting
-from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.reading import only_reads, require_engine
+from heatlite.store.database.driver import BUSY_SECONDS, Dialect, Driver
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
-from heatlite.store.errors import Duplicate, MissingDriver
+from heatlite.store.database.row_waits import RowWaits
+from heatlite.store.database.sql import quoted
+from heatlite.store.database.statements import Answer, Parameters, Row, Sent, Statement, Value, Waiting
 from heatlite.store.listeners import NO_LISTENERS, Listeners
-
-BUSY_SECONDS = 5
-"""Seconds that a SQLite connection waits for another writer."""
-
-FOUND_ROWS = 2
-"""Capability flag CLIENT_FOUND_ROWS of the MySQL protocol."""
 
 SILENT_SECONDS = 1.0
 """Seconds without queries to a server after it did not answer in time."""
 
-BLOCKED_SECONDS = 2.0
-"""Seconds in which requests do not wait for a row lock after one request timed out on it."""
-
-Value: TypeAlias = None | str | int | float | bool
-Parameters: TypeAlias = Sequence[Value | Sequence[Value]]
-Row: TypeAlias = tuple[Any, ...]
-"""A row of a SELECT, typed as its columns."""
+FieldChanges: TypeAlias = Mapping[Field, object]
+"""Fields of a model and their new values or expressions."""
 
 
-class Dialect(StrEnum):
-    """Supported kinds of database."""
-
-    SQLITE = "SQLite"
-    POSTGRESQL = "PostgreSQL"
-    MARIADB = "MariaDB"
-
-
-class Cursor(Protocol):
+class Cursor(Answer, Protocol):
     """The part of a DB-API cursor (PEP 249) in use here."""
 
-    @property
-    def rowcount(self) -> int: ...
     def execute(self, sql: str, parameters: Parameters, /) -> object: ...
     def executemany(self, sql: str, rows: Sequence[Sequence[Value]], /) -> object: ...
-    def fetchall(self) -> Sequence[Row]: ...
 
 
 class Connection(Protocol):
-    """The part of a DB-API connection in use here."""
+    """The part of a DB-API connection in use here; `run` is PostgreSQL's."""
 
     def cursor(self) -> Cursor: ...
+    def run(self, statements: Sequence[Statement]) -> Sequence[Answer]: ...
     def close(self) -> None: ...
 
 
@@ -93,14 +60,20 @@ class _Closer:
 class _ThreadState(threading.local):
     open: bool = False
     """True in a transaction."""
+    waiting: Waiting
     failure: Exception | None = None
     """First error in the transaction, which then can only be rolled back."""
     closer: _Closer | None = None
+    before_commit: Callable[[], None] | None = None
+    """Call to make at the end of the next transaction."""
     after_commit: tuple[Callable[[], None], ...] = ()
     """Calls to make once the transaction is committed."""
     memo: set[str] | None = None
     pace: Pace | None = None
     """Pace of this thread; None: the pace of the database."""
+
+    def __init__(self) -> None:
+        self.waiting = Waiting()
 
 
 class Database:
@@ -114,29 +87,10 @@ class Database:
         self.url = url
         self._lease = DEFAULT_LEASE if lease is None else lease
         self._pace = Pace.MAINTENANCE if lease is None else Pace.WORK
-        self.path: Path | None = None
-        """The file of a SQLite database; None for a server."""
-        scheme, _, rest = url.partition("://")
-        if scheme == "sqlite":
-            self.dialect = Dialect.SQLITE
-            if not rest.startswith("/") or rest[1:] in ("", ":memory:"):
-                raise BadSetting("A SQLite database is a file: sqlite:///relative/path or sqlite:////absolute/path.")
-            self.path = Path(rest[1:])
-            driver: ModuleType = sqlite3
-        elif scheme in ("postgresql", "postgres"):
-            self.dialect = Dialect.POSTGRESQL
-            driver = _import("psycopg", self.dialect, "postgres")
-        elif scheme == "mysql":
-            self.dialect = Dialect.MARIADB
-            driver = _import("pymysql", self.dialect, "mysql")
-        else:
-            raise BadSetting(f"Unknown kind of database: {masking.scheme(url)!r}; use sqlite:///, postgresql:// or mysql://.")
-        # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
-        self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
-        self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
-        self._own_errors = (driver.ProgrammingError, peewee.ProgrammingError)
-        self._errors = (driver.Error, peewee.PeeweeException, *self._data_errors)
-        self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
+        self._driver = Driver(url)
+        self.path, self.dialect = self._driver.path, self._driver.dialect
+        self._errors = self._driver.errors
+        self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
         self._writing = threading.Lock()
         self._silent: float | None = None
@@ -146,39 +100,11 @@ class Database:
         self._connecting = threading.Lock()
         self._in_vain = 0
         """Number of connection attempts that timed out."""
-        self._blocked: dict[Value | Sequence[Value], float] = {}
-        """Rows on whose lock a request timed out, with the time until which no other request waits."""
+        self.row_waits = RowWaits()
+        """Set by the server for its number of threads."""
         self.listeners: Listeners = NO_LISTENERS
         """Set by `Store.listen`."""
         _renew_after_fork(self)
-
-    def _new(self, limits: Limits) -> peewee.Database:
-        if self.path is not None:
-            # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
-            return peewee.SqliteDatabase(
-                str(self.path),
-                pragmas={"journal_mode": "wal", "synchronous": "full"},
-                timeout=BUSY_SECONDS,
-                field_types={"LONGTEXT": "TEXT"},
-            )
-        try:
-            given = db_url.parse(self.url, unquote_user=True, unquote_password=True)
-        except ValueError:
-            # The error's text may contain a part of the password.
-            raise BadSetting(
-                f"The database URL cannot be read; one looks like {self.url.partition(':')[0]}://user:password@host/name,"
-                " with %2F for a / in the password."
-            ) from None
-        if self.dialect is Dialect.POSTGRESQL:
-            from heatlite.store.database.postgresql import Postgres, parameters
-
-            found: peewee.Database = Postgres(
-                given.pop("database"), prefer_psycopg3=True, field_types={"LONGTEXT": "TEXT"},
-                **parameters(limits, given),
-            )  # fmt: skip
-            return found
-        options: dict[str, Any] = {**_of_mariadb(limits), **given}
-        return peewee.MySQLDatabase(options.pop("database"), **options)
 
     @property
     def peewee(self) -> peewee.Database:
@@ -204,8 +130,7 @@ class Database:
 
     def quote(self, *names: str) -> str:
         """Return the names as SQL identifiers, separated by commas."""
-        mark = "`" if self.dialect is Dialect.MARIADB else '"'
-        return ", ".join(f"{mark}{name}{mark}" for name in names)
+        return quoted("`" if self.dialect is Dialect.MARIADB else '"', names)
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -219,20 +144,26 @@ class Database:
     def _locked(self, sql: str, parameters: Parameters) -> Sequence[Row]:
         """Run a request's SELECT … FOR UPDATE of the row that the first parameter names.
 
-        It fails at once if another request has just timed out on that row. Otherwise the requests for one stack with a
+        It fails at once if another request has just timed out on that row. Otherwise the requests for stacks with a
         frozen worker would occupy all threads of the server.
         """
-        row, begun = parameters[0], time.monotonic()
-        if self._blocked.get(row, 0.0) > begun:
-            raise DatabaseUnavailable(reason=f"another transaction holds {row}")
-        try:
-            return self._run(sql, parameters).fetchall()
-        except DatabaseUnavailable:
-            now = time.monotonic()
-            if now - begun >= (self._limits.lock or 0.0) * 0.9:
-                others = {key: until for key, until in self._blocked.items() if until > now}
-                self._blocked = others | {row: now + BLOCKED_SECONDS}
-            raise
+        row, waits = (sql, parameters[0]), self.row_waits
+        waits.check(row)
+        if waits.is_full:
+            found = self._run(f"{sql} SKIP LOCKED", parameters).fetchall()
+            if found or not self._run(sql.removesuffix(" FOR UPDATE"), parameters).fetchall():
+                return found  # the row is free, or there is none
+        with waits.turns.turn():
+            waits.begin(row)
+            begun = time.monotonic()
+            try:
+                found = self._run(sql, parameters).fetchall()
+            except DatabaseUnavailable:
+                if time.monotonic() - begun >= (self._limits.lock or 0.0) * 0.9:
+                    waits.timed_out(row)
+                raise
+        waits.got(row)
+        return found
 
     def select(self, query: Select) -> Sequence[Row]:
         """Return all rows of a peewee query."""
@@ -241,6 +172,14 @@ class Database:
     def change(self, query: Query) -> int:
         """Run a peewee INSERT, UPDATE or DELETE and return the number of rows met."""
         return self.write(*self._compiled(query))
+
+    def upsert(self, row: Insert, key: Sequence[Field], changes: FieldChanges) -> None:
+        """Insert a row, or change the row that has the same unique `key`.
+
+        One statement: on MariaDB an INSERT that meets a row and the UPDATE after it deadlock with others of the kind.
+        """
+        target = {} if self.dialect is Dialect.MARIADB else {"conflict_target": key}
+        self.change(row.on_conflict(update=changes, **target))
 
     def _compiled(self, query: Query) -> tuple[str, list[Value]]:
         sql, parameters = self.peewee.get_sql_context().sql(query).query()  # type: ignore[no-untyped-call]
@@ -251,9 +190,28 @@ class Database:
         self.check_open()
         return self._run(self._with_marks(sql), parameters).rowcount
 
+    def send(self, sql: str, parameters: Parameters = ()) -> Sent:
+        """Run a statement with ``?`` marks, at the latest with the next one that answers.
+
+        That one raises the errors of both.
+        """
+        self.check_open()
+        state, sent = self._state, Sent(self._with_marks(sql), parameters, self.flush)
+        state.waiting.sent.append(sent)
+        if self.dialect is not Dialect.POSTGRESQL or (state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE")):
+            self.flush()
+        return sent
+
+    def flush(self) -> None:
+        """Run the statements that wait."""
+        if self._state.waiting.sent:
+            last = self._state.waiting.sent.pop()
+            last.answer = self._run(*last.statement)
+
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run a statement once for each row. Only inside a transaction."""
         self.check_open()
+        self.flush()
         try:
             self._connection().cursor().executemany(self._with_marks(sql), rows)
         except self._errors as error:
@@ -274,8 +232,8 @@ class Database:
         if self._state.failure is not None:
             raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
-    def _run(self, sql: str, parameters: Parameters) -> Cursor:
-        if self._state.open or self.dialect is Dialect.SQLITE:
+    def _run(self, sql: str, parameters: Parameters) -> Answer:
+        if self._state.waiting.begun or self.dialect is Dialect.SQLITE:
             return self._answered(sql, parameters)
         silent = self._silent
         if silent is None:
@@ -289,22 +247,23 @@ class Database:
         finally:
             self._probing.release()
 
-    def _answered(self, sql: str, parameters: Parameters) -> Cursor:
-        begun = time.monotonic()
+    def _answered(self, sql: str, parameters: Parameters) -> Answer:
+        begun, was_begun = time.monotonic(), self._state.waiting.begun
         try:
-            cursor = self._execute(sql, parameters)
+            answer = self._execute(sql, parameters)
         except self._errors as error:
             lost = self._lost()
             is_gone = lost or self.peewee.is_closed()
             is_silent = is_gone and time.monotonic() - begun >= self._limits.connect
             self._silent = time.monotonic() if is_silent else None
-            if self._state.open or not lost or is_silent:
+            if was_begun or not lost or is_silent:
                 raise self.translate_error(error) from error
         else:
             self._silent = None
-            return cursor
+            return answer
         # The server went away between two uses: a new connection, and once more.
         self._drop()
+        self._state.waiting.begun = was_begun
         try:
             return self._execute(sql, parameters)
         except self._errors as error:
@@ -315,8 +274,11 @@ class Database:
     def _limits(self) -> Limits:
         return limits(self._state.pace or self._pace, self._lease)
 
-    def _execute(self, sql: str, parameters: Parameters) -> Cursor:
-        cursor = self._connection().cursor()
+    def _execute(self, sql: str, parameters: Parameters) -> Answer:
+        connection = self._connection()
+        if self.dialect is Dialect.POSTGRESQL:
+            return self._state.waiting.run(connection, sql, parameters, self._state.open)
+        cursor = connection.cursor()
         cursor.execute(sql, parameters)
         return cursor
 
@@ -327,6 +289,8 @@ class Database:
         closer = self._state.closer
         if closer is None or closer.connection is not connection:
             self._state.closer = _Closer(connection, self._errors)
+            if only_reads() and self.dialect is Dialect.SQLITE:
+                connection.cursor().execute("PRAGMA query_only = 1", ())
         return connection
 
     def _connect(self) -> None:
@@ -358,16 +322,9 @@ class Database:
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's, and mark the transaction as failed."""
-        ours: Exception
-        if isinstance(error, self._integrity_errors):
-            ours = Duplicate(str(error))
-        elif isinstance(error, self._data_errors):
-            ours = Invalid(f"The database cannot hold a value: {error}")
-        elif isinstance(error, self._own_errors):
-            ours = error  # a fault in our SQL, or no tables
-        else:
+        ours = self._driver.translate_error(error)
+        if isinstance(ours, DatabaseUnavailable):
             self.listeners.database_unavailable()
-            ours = DatabaseUnavailable(reason=str(error))
         if self._state.open and self._state.failure is None:
             self._state.failure = ours
         return ours
@@ -380,8 +337,9 @@ class Database:
 
         On SQLite it takes the write lock at once, so that data read inside cannot change before the commit. After an
         error of the database the transaction can only be rolled back. A caller that catches the error and goes on
-        gets RuntimeError at the end.
+        gets RuntimeError at the end. Raises NeedsEngine in a process that only reads.
         """
+        require_engine()
         state = self._state
         if state.open:
             yield
@@ -391,21 +349,39 @@ class Database:
             self._begin(BUSY_SECONDS - (time.monotonic() - asked))
             state.open = True
             state.memo = None
+            last = state.before_commit
             try:
                 yield
                 self._check_sound()
-                self._run("COMMIT", ())
+                if last is not None:
+                    last()
+                self._commit()
             except BaseException:
                 self._roll_back()
                 state.after_commit = ()
                 raise
+            else:
+                state.before_commit = None
             finally:
                 state.open = False
                 state.failure = None
+                state.waiting.clear()
         calls, state.after_commit = state.after_commit, ()
         self.listeners.committed()
         for call in calls:
             call()
+
+    def before_commit(self, call: Callable[[], None]) -> None:
+        """Make a call at the end of this thread's next transaction that commits."""
+        self._state.before_commit = call
+
+    def withdraw(self) -> bool:
+        """Remove the call of `before_commit`.
+
+        Returns False if a transaction has committed it.
+        """
+        pending, self._state.before_commit = self._state.before_commit is not None, None
+        return pending
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Make a call after the commit of this thread's transaction. It must not raise."""
@@ -431,7 +407,9 @@ class Database:
 
     def _begin(self, left: float) -> None:
         """Begin a transaction. SQLite waits at most `left` seconds for another writer."""
-        if self.dialect is not Dialect.SQLITE:
+        if self.dialect is Dialect.POSTGRESQL:
+            return  # with the first statement
+        if self.dialect is Dialect.MARIADB:
             self._run("BEGIN", ())
         elif left > BUSY_SECONDS - 0.5:
             self._run("BEGIN IMMEDIATE", ())
@@ -441,8 +419,18 @@ class Database:
                 self._run("BEGIN IMMEDIATE", ())
             finally:
                 self._run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}", ())
+        self._state.waiting.begun = True
+
+    def _commit(self) -> None:
+        if not self._state.waiting.begun:
+            self.flush()  # a lost connection is replaced only until then: a COMMIT is not repeated
+        if self._state.waiting.begun:
+            self._run("COMMIT", ())
 
     def _roll_back(self) -> None:
+        self._state.waiting.sent.clear()
+        if not self._state.waiting.begun:
+            return
         try:
             self._execute("ROLLBACK", ())
         except self._errors:
@@ -480,11 +468,12 @@ class Database:
     def renew(self) -> None:
         """Replace the parent's connections in a child process after a fork."""
         _INHERITED.extend(self._by_pace.values())
-        self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
+        self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
         self._writing = threading.Lock()
         self._probing = threading.Lock()
         self._connecting = threading.Lock()
+        self.row_waits = RowWaits(self.row_waits.threads)
         self._silent = None
 
 
@@ -501,32 +490,3 @@ def _renew_after_fork(database: Database) -> None:
             found.renew()
 
     os.register_at_fork(after_in_child=renew)
-
-
-def _of_mariadb(limits: Limits) -> dict[str, object]:
-    """Return connection parameters for MariaDB. PyMySQL sets keepalives itself."""
-    seconds = {
-        "innodb_lock_wait_timeout": 100_000_000 if limits.lock is None else math.ceil(limits.lock),
-        "max_statement_time": limits.statement or 0,
-        "idle_transaction_timeout": math.ceil(limits.idle),
-        "net_read_timeout": math.ceil(limits.peer),
-        "net_write_timeout": math.ceil(limits.peer),
-    }
-    # READ COMMITTED, as on PostgreSQL: without the gap locks that make writers of different stacks collide.
-    session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
-    return {
-        # An UPDATE returns the number of rows met, as elsewhere, not of those changed. The fence needs that.
-        "client_flag": FOUND_ROWS,
-        "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
-        "init_command": f"SET SESSION {session}",
-        "connect_timeout": limits.connect,
-        "read_timeout": limits.silence,
-        "write_timeout": limits.silence,
-    }
-
-
-def _import(driver: str, dialect: Dialect, extra: str) -> ModuleType:
-    try:
-        return importlib.import_module(driver)
-    except ImportError as error:
-        raise MissingDriver(f"{dialect} needs {driver}: pip install 'heatlite[{extra}]'") from error

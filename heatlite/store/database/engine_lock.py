@@ -15,6 +15,9 @@ ATTEMPTS = 5
 PAUSE = 0.02
 """Seconds between attempts. A reader (`holder`) takes the lock for a moment."""
 
+WRITE_SECONDS = 5.0
+"""Longest wait for the info of a new holder, which writes it directly after it takes the lock."""
+
 
 class EngineLock:
     """The held lock, until `close` or the end of this process."""
@@ -90,7 +93,10 @@ def holder(path: Path) -> JsonMap | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        return _read(descriptor)
+        end = time.monotonic() + WRITE_SECONDS
+        while not (found := _read(descriptor)) and time.monotonic() < end:
+            time.sleep(PAUSE)
+        return found
     finally:
         os.close(descriptor)
 

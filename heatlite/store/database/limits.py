@@ -4,8 +4,9 @@ A process that freezes in a transaction keeps its row locks until the server end
 freezes blocks its clients until they give up. These limits bound both. docs/operations.md has a table.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+
+from heatlite.core.records import record
 
 DEFAULT_LEASE = 30.0
 """Default lease in seconds."""
@@ -28,7 +29,7 @@ class Pace(Enum):
     """Migrations, key rotation, retention: statements without a time limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Limits:
     """Limits in seconds; None: no limit."""
 

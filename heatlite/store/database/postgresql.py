@@ -2,30 +2,134 @@
 
 import math
 import time
-from collections.abc import Generator
-from typing import Any, TypeVar
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import peewee
 import psycopg
+from psycopg import abc
 from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+from psycopg.waiting import Ready, Wait
 
 from heatlite.store.database.limits import Limits
+from heatlite.store.database.statements import Row, Statement, Value
 
-Answer = TypeVar("Answer")
+Heard = TypeVar("Heard")
 
 PROBES = 3
 """Number of unanswered keepalives after which the other machine counts as gone."""
+PREPARED = 200
+"""Number of prepared statements of a connection, at most."""
+USES = 5
+"""Number of uses after which a statement is prepared."""
+
+_BOOLEAN, _BIGINT, _INTEGER, _DOUBLE, _DERIVED = 16, 20, 23, 701, 0
+"""Types of parameters. The server derives the type of a text from its place."""
+_SMALL = 2**31
+
+
+class Answer(NamedTuple):
+    """Answer to a statement of a pipeline."""
+
+    rowcount: int
+    rows: Sequence[Row]
+
+    def fetchall(self) -> Sequence[Row]:
+        """Return all rows."""
+        return self.rows
 
 
 class Connection(psycopg.Connection[Any]):
     """A connection that fails after `silence` seconds without an answer; None: never.
 
     The server's own limits do not help if the server is frozen or the network is cut. psycopg has no such limit.
+
+    `run` is a pipeline of its own: that of psycopg sends each statement by itself, and a Flush after its last Sync.
+    The Flush would end the server's limit for idle transactions, so that a frozen client kept its locks.
     """
 
     silence: float | None = None
 
-    def wait(self, gen: PQGen[Answer], *args: Any, **named: Any) -> Answer:
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._uses: OrderedDict[_Key, int] = OrderedDict()
+        self._names: OrderedDict[_Key, bytes] = OrderedDict()
+        """Names of prepared statements, the least recently used first."""
+        self._made = 0
+
+    def run(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Run statements in one round trip, with one Sync at the end.
+
+        After an error the server skips the rest. Raises the first error.
+        """
+        given = [_encoded(sql, values) for sql, values in statements]  # may fail, so before the pipeline
+        made: dict[_Key, bytes] = {}
+        server = self.pgconn
+        with self.lock:
+            try:
+                server.enter_pipeline_mode()
+                skipped = [is_skipped for one in given for is_skipped in self._send(*one, made)]
+                server.pipeline_sync()
+                results = self.wait(_communicate(server))
+                server.exit_pipeline_mode()
+            except psycopg.Error as error:
+                self.close()
+                if isinstance(error, psycopg.OperationalError):
+                    raise
+                raise psycopg.OperationalError(str(error)) from error
+            except BaseException:
+                self.close()  # it has answers that nothing awaits
+                raise
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise psycopg.errors.error_from_result(result, self.info.encoding)
+        self._names |= made
+        transformer = Transformer(self)
+        answers = zip(results, skipped, strict=True)
+        return [_answer(result, transformer) for result, is_skipped in answers if not is_skipped]
+
+    def _send(self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes]) -> Iterator[bool]:
+        """Add a statement to the pipeline.
+
+        Yields True for each result to skip. `made` gets the statements to be prepared.
+        """
+        text, types = key
+        if key in self._names:
+            self._names.move_to_end(key)
+        elif key not in made and self._is_due(key):
+            if len(self._names) + len(made) >= PREPARED and self._names:
+                _, gone = self._names.popitem(last=False)
+                self.pgconn.send_query_params(b"DEALLOCATE " + gone, None)
+                yield True
+            self._made += 1
+            made[key] = b"heatlite_%d" % self._made
+            self.pgconn.send_prepare(made[key], text, types)
+            yield True
+        name = self._names.get(key) or made.get(key)
+        if name is None:
+            self.pgconn.send_query_params(text, values, types)
+        else:
+            self.pgconn.send_query_prepared(name, values)
+        yield False
+
+    def _is_due(self, key: "_Key") -> bool:
+        """Count a use. Returns True if the statement is to be prepared."""
+        if key[0] in _CONTROL:
+            return False
+        count = self._uses.pop(key, 0) + 1
+        if count > USES:
+            return True
+        self._uses[key] = count
+        if len(self._uses) > PREPARED:
+            self._uses.popitem(last=False)
+        return False
+
+    def wait(self, gen: PQGen[Heard], *args: Any, **named: Any) -> Heard:
         """Wait as psycopg does.
 
         After the silence limit, close the connection and raise OperationalError.
@@ -39,11 +143,80 @@ class Connection(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"the server has not answered for {self.silence:g} s") from error
 
 
+_Key: TypeAlias = tuple[bytes, tuple[int, ...]]
+"""Text of a statement and the types of its parameters."""
+_CONTROL = frozenset({b"BEGIN", b"COMMIT"})
+
+
+@lru_cache(2048)
+def _numbered(sql: str) -> bytes:
+    """Return SQL with numbered parameters in place of the marks of psycopg."""
+    first, *rest = sql.split("%s")
+    numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+    return numbered.replace("%%", "%").encode()
+
+
+def _encoded(sql: str, values: Sequence[Value]) -> tuple[_Key, list[bytes | None]]:
+    key = (_numbered(sql), tuple(_oid(value) for value in values))
+    return key, [None if value is None else _text(value) for value in values]
+
+
+def _oid(value: Value) -> int:
+    if value is None or isinstance(value, str):
+        return _DERIVED
+    if isinstance(value, bool):
+        return _BOOLEAN
+    if isinstance(value, float):
+        return _DOUBLE
+    return _INTEGER if -_SMALL <= value < _SMALL else _BIGINT
+
+
+def _text(value: str | float | bool) -> bytes:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return value.encode()
+    if isinstance(value, bool):
+        return b"t" if value else b"f"
+    return repr(value).encode()
+
+
+def _answer(result: PGresult, transformer: abc.Transformer) -> Answer:
+    rows: Sequence[Row] = ()
+    if result.status == ExecStatus.TUPLES_OK:
+        transformer.set_pgresult(result)
+        rows = transformer.load_rows(0, result.ntuples, tuple)
+    return Answer(result.command_tuples or 0, rows)
+
+
+def _communicate(server: PGconn) -> PQGen[list[PGresult]]:
+    """Send all that waits, and return the results up to the Sync."""
+    while True:
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            server.consume_input()
+        if ready & Ready.W and server.flush() == 0:
+            break
+    results: list[PGresult] = []
+    while True:
+        while server.is_busy():
+            if (yield Wait.R):
+                server.consume_input()
+        result = server.get_result()
+        if result is None:  # the end of one statement's
+            if server.status == ConnStatus.BAD:
+                raise psycopg.OperationalError("the connection is lost")
+            continue
+        if result.status == ExecStatus.PIPELINE_SYNC:
+            return results
+        results.append(result)
+
+
 class _Silence(Exception):
     """The server did not answer in time."""
 
 
-def _heard(gen: PQGen[Answer], seconds: float) -> Generator[Any, Any, Answer]:
+def _heard(gen: PQGen[Heard], seconds: float) -> Generator[Any, Any, Heard]:
     """Wrap a generator to raise _Silence after so many seconds without traffic.
 
     psycopg resumes a generator every tenth of a second, with 0 if there was no traffic.
@@ -59,13 +232,14 @@ def _heard(gen: PQGen[Answer], seconds: float) -> Generator[Any, Any, Answer]:
                 raise _Silence
             wanted = gen.send(ready)
     except StopIteration as ended:
-        answer: Answer = ended.value
+        answer: Heard = ended.value
         return answer
 
 
 class _Adapter(peewee.Psycopg3Adapter):
     def connect(self, db: peewee.Database, silence: float | None = None, **params: Any) -> Connection:
-        connection = Connection.connect(dbname=db.database, **params)
+        # psycopg prepares nothing: after a ROLLBACK or DROP it would deallocate the statements of `run` as well.
+        connection = Connection.connect(dbname=db.database, prepare_threshold=None, **params)
         connection.silence = silence
         return connection
 

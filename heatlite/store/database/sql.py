@@ -1,16 +1,23 @@
-"""Lists of values in SQL."""
+"""Lists of names and values in SQL."""
 
 from collections.abc import Collection, Sequence
+from functools import cache
 
 IN_LIMIT = 500
 """Values in one IN (…). SQLite before 3.32 takes 999 parameters."""
 
 
-def chunks(values: Sequence[str]) -> list[Sequence[str]]:
+def chunks(values: Sequence[str], limit: int = IN_LIMIT) -> list[Sequence[str]]:
     """Split values into lists that one IN (…) can hold."""
-    return [values[start : start + IN_LIMIT] for start in range(0, len(values), IN_LIMIT)]
+    return [values[start : start + limit] for start in range(0, len(values), limit)]
 
 
 def marks(values: Collection[object]) -> str:
     """Return the parameter marks of an IN (…) for the values."""
     return ", ".join("?" * len(values))
+
+
+@cache
+def quoted(mark: str, names: tuple[str, ...]) -> str:
+    """Return names of tables or columns in quotation marks, with commas between."""
+    return ", ".join(f"{mark}{name}{mark}" for name in names)

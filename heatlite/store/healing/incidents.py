@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState
 from heatlite.core.json import dump
+from heatlite.core.records import record
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Row, Value
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.healing.observations import open_key
 from heatlite.store.healing.records import HistoryLine, IncidentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -24,7 +25,7 @@ _BEFORE_REPAIR = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class IncidentQuery:
     """Filters of a list of incidents."""
 
@@ -61,10 +62,11 @@ class Incidents:
         return self._database.write(sql, (*values.values(), record.version)) == 1
 
     def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
-        """Count a report for each incident. One that awaits evidence becomes due."""
+        """Count a report for each incident. One that a report may lead on becomes due."""
+        may_go_on = f"evidence_since IS NULL OR state = 'OBSERVED' AND reason = '{Brake.CONFIRMING}'"
         for some in chunks(incident_ids):
             self._database.write(
-                "UPDATE incident SET due = CASE WHEN evidence_since IS NULL OR state = 'OBSERVED' THEN ? ELSE due END,"
+                f"UPDATE incident SET due = CASE WHEN {may_go_on} THEN ? ELSE due END,"
                 " evidence_since = COALESCE(evidence_since, ?), last_report_at = ?, reports = reports + 1,"
                 f" version = version + 1 WHERE id IN ({marks(some)}) AND state <> '{_CLOSED}'",
                 (now, now, now, *some),
@@ -78,6 +80,11 @@ class Incidents:
                 f" AND state <> '{_CLOSED}'",
                 (now, *some),
             )
+
+    def wake_tree(self, root_id: str, now: float) -> None:
+        """Make the open incidents of a tree due: its state has changed."""
+        sql = "UPDATE incident SET due = ?, version = version + 1 WHERE root_id = ? AND due > ?"
+        self._database.send(sql, (now, root_id, now))
 
     def take_over_mark(self, incident_id: str) -> None:
         """Let an incident hold a mark that another one has set."""
@@ -112,9 +119,18 @@ class Incidents:
         return found[0] if found else None
 
     def due_roots(self, now: float, limit: int) -> list[str]:
-        """Return the roots of the incidents that are due longest, each once."""
-        rows = self._database.read("SELECT root_id FROM incident WHERE due <= ? ORDER BY due LIMIT ?", (now, limit))
+        """Return the roots of what is due longest, each once.
+
+        Incidents are due, and trees with new marks.
+        """
+        due = "SELECT * FROM (SELECT root_id, due FROM {} WHERE due <= ? ORDER BY due LIMIT ?) AS {}"
+        sql = f"{due.format('incident', 'a')} UNION ALL {due.format('healing_policy', 'b')} ORDER BY due LIMIT ?"
+        rows = self._database.read(f"SELECT root_id FROM ({sql}) AS c", (now, limit, now, limit, limit))
         return list(dict.fromkeys(root_id for (root_id,) in rows))
+
+    def exist(self) -> bool:
+        """Return True if there is an incident or a healing policy."""
+        return any(self._database.read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("incident", "healing_policy"))
 
     def open_of_root(self, root_id: str) -> list[IncidentRecord]:
         """Return the open incidents of a tree, oldest first."""
@@ -124,11 +140,13 @@ class Incidents:
         """Return the open incidents of a row, oldest first."""
         return self._select("WHERE resource_id = ? AND state <> ? ORDER BY created_at, id", (resource_id, _CLOSED))
 
-    def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> list[IncidentRecord]:
-        """Return the open incidents of slots: root, path and source of each."""
-        found: list[IncidentRecord] = []
-        for some in chunks([open_key(*slot) for slot in slots]):
-            found += self._select(f"WHERE open_key IN ({marks(some)})", some)
+    def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+        """Return the ids of the open incidents of slots: root, path and source of each."""
+        found: dict[tuple[str, str, str], str] = {}
+        by_key = {open_key(*slot): slot for slot in slots}
+        for some in chunks([*by_key]):
+            sql = f"SELECT open_key, id FROM incident WHERE open_key IN ({marks(some)})"
+            found |= {by_key[key]: incident_id for key, incident_id in self._database.read(sql, some)}
         return found
 
     def of_object(self, project: str, physical_id: str) -> list[IncidentRecord]:

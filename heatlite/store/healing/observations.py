@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from heatlite.core.healing import Word
 from heatlite.core.json import canonical
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Row, Value
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.healing.records import ObservationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.healing import Observation
@@ -64,18 +64,56 @@ class Observations:
             found += map(_record, self._table.select(rest, (project, source, *some)))
         return found
 
-    def of_incidents(self, incident_ids: Sequence[str]) -> list[ObservationRecord]:
-        """Return the episodes of incidents, earliest first."""
-        found: list[ObservationRecord] = []
+    def of_incident(self, incident_id: str, limit: int) -> list[ObservationRecord]:
+        """Return the newest episodes of an incident, earliest first."""
+        rest = "WHERE incident_id = ? ORDER BY first_seen DESC, id DESC LIMIT ?"
+        return [_record(row) for row in self._table.select(rest, (incident_id, limit))][::-1]
+
+    def standing(self, incident_ids: Sequence[str]) -> dict[str, bool]:
+        """Return the incidents with episodes: True if an open one fires."""
+        found: dict[str, bool] = {}
+        stands = f"MAX(CASE WHEN open_key IS NOT NULL AND word = '{Word.FIRING}' THEN 1 ELSE 0 END)"
         for some in chunks(incident_ids):
-            rest = f"WHERE incident_id IN ({marks(some)}) ORDER BY first_seen, id"
-            found += map(_record, self._table.select(rest, some))
+            sql = f"SELECT incident_id, {stands} FROM observation WHERE incident_id IN ({marks(some)})"
+            rows = self._database.read(f"{sql} GROUP BY incident_id", some)
+            found |= {incident_id: bool(is_standing) for incident_id, is_standing in rows}
         return found
 
-    def blind(self, project: str, source: str) -> list[ObservationRecord]:
-        """Return the open episodes in which the source cannot see."""
-        rest = "WHERE project = ? AND source = ? AND word = ? AND open_key IS NOT NULL"
-        return [_record(row) for row in self._table.select(rest, (project, source, str(Word.BLIND)))]
+    def mute(self, incident_id: str, physical_id: str) -> None:
+        """Mute the open episodes of an incident for an object."""
+        sql = "UPDATE observation SET muted_for = ? WHERE incident_id = ? AND open_key IS NOT NULL"
+        self._database.write(sql, (physical_id, incident_id))
+
+    def blind_paths(self, project: str, source: str, root_id: str) -> frozenset[str]:
+        """Return the paths of a tree at which the source cannot see.
+
+        "" is that of an episode without a target.
+        """
+        sql = (
+            "SELECT DISTINCT path FROM observation WHERE project = ? AND source = ? AND word = ?"
+            " AND open_key IS NOT NULL AND (path = '' OR root_id = ?)"
+        )
+        return frozenset(path for (path,) in self._database.read(sql, (project, source, str(Word.BLIND), root_id)))
+
+    def blind_since(self, project: str, source: str) -> float | None:
+        """Return the time from which a source sees no target; None: it sees."""
+        sql = (
+            "SELECT MIN(first_seen) FROM observation WHERE project = ? AND source = ? AND word = ?"
+            " AND open_key IS NOT NULL AND path = ''"
+        )
+        ((since,),) = self._database.read(sql, (project, source, str(Word.BLIND)))
+        return None if since is None else float(since)
+
+    def count(self, project: str) -> tuple[int, int]:
+        """Return the numbers of open and of all episodes of a project."""
+        sql = "SELECT COUNT(open_key), COUNT(*) FROM observation WHERE project = ?"
+        ((is_open, every),) = self._database.read(sql, (project,))
+        return int(is_open), int(every)
+
+    def oldest_ended(self, project: str, limit: int) -> list[str]:
+        """Return the ids of the episodes of a project that ended first."""
+        sql = "SELECT id FROM observation WHERE project = ? AND ended_at IS NOT NULL ORDER BY ended_at LIMIT ?"
+        return [number for (number,) in self._database.read(sql, (project, limit))]
 
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the ids of episodes that ended before a moment."""

@@ -1,13 +1,12 @@
 """Records of the healing tables."""
 
-from dataclasses import dataclass
-
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealthSourceRecord:
     """A named intake of a project."""
 
@@ -24,7 +23,7 @@ class HealthSourceRecord:
     """The last results, oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealthTokenRecord:
     """A token that only opens intakes."""
 
@@ -41,7 +40,7 @@ class HealthTokenRecord:
     last_used_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ObservationRecord:
     """An episode: one firing period of a key of a source."""
 
@@ -67,7 +66,7 @@ class ObservationRecord:
     ended_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HistoryLine:
     """One move of an incident."""
 
@@ -77,7 +76,7 @@ class HistoryLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class IncidentRecord:
     """A slot and a source, while something is wrong there."""
 
@@ -135,7 +134,7 @@ class IncidentRecord:
     """Number of its changes; a change names the version that it read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StackHealth:
     """Counts of a tree."""
 
@@ -150,7 +149,7 @@ class StackHealth:
     scopes_suspended: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealingPolicyRecord:
     """The policy of a root stack."""
 
@@ -161,7 +160,7 @@ class HealingPolicyRecord:
     updated_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealingScopeRecord:
     """Brakes of one scope of a tree."""
 
@@ -174,7 +173,7 @@ class HealingScopeRecord:
     """Failed repairs in a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RepairRecord:
     """One attempt to repair a member."""
 

@@ -8,7 +8,8 @@ import peewee
 from heatlite.core.healing import RepairResult
 from heatlite.core.json import dump
 from heatlite.core.repairs import RepairStep
-from heatlite.store.database.database import Database, Row
+from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Row
 from heatlite.store.healing.incidents import digest
 from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
 from heatlite.store.tables.healing import HealingPolicy, HealingScope, HealingSweep, Repair
@@ -50,6 +51,19 @@ class HealingPolicies:
             return HealingPolicyRecord(row[0], json.loads(row[1]), *row[2:])
         return None
 
+    def page(self, project: str, limit: int, marker: str = "") -> list[tuple[str, HealingPolicyRecord]]:
+        """Return names and policies of a project's live stacks, by stack id.
+
+        The page begins after the id `marker`.
+        """
+        sql = (
+            "SELECT s.live_name, p.root_id, p.document, p.version, p.updated_by, p.updated_at"
+            " FROM healing_policy p JOIN stack s ON s.id = p.root_id"
+            " WHERE s.project = ? AND s.live_name IS NOT NULL AND p.root_id > ? ORDER BY p.root_id LIMIT ?"
+        )
+        rows = self._database.read(sql, (project, marker, limit))
+        return [(row[0], HealingPolicyRecord(row[1], json.loads(row[2]), *row[3:])) for row in rows]
+
     def put(self, record: HealingPolicyRecord) -> None:
         """Store the policy of a root stack. Call with the stack row locked."""
         changed = {
@@ -61,6 +75,28 @@ class HealingPolicies:
         mine = HealingPolicy.root_id == record.root_id
         if self._database.change(HealingPolicy.update(changed).where(mine)) == 0:
             self._database.change(HealingPolicy.insert(root_id=record.root_id, **changed))
+
+    def wake(self, root_id: str, now: float) -> None:
+        """Have the loop look at the marks of a tree, if it has a policy."""
+        self._database.change(HealingPolicy.update(due=now).where(HealingPolicy.root_id == root_id))
+
+    def postpone(self, root_id: str, now: float, until: float) -> None:
+        """Look at the new marks of a tree later."""
+        mine = (HealingPolicy.root_id == root_id) & (HealingPolicy.due <= now)
+        self._database.change(HealingPolicy.update(due=until).where(mine))
+
+    def due(self, root_id: str) -> float | None:
+        """Return the time at which the loop looks at the marks of a tree.
+
+        None: there is no new one.
+        """
+        query = HealingPolicy.select(HealingPolicy.due).where(HealingPolicy.root_id == root_id)
+        return next((due for (due,) in self._database.select(query)), None)
+
+    def looked(self, root_id: str, due: float) -> None:
+        """Note that the loop has looked at the marks of a tree, unless a later one came."""
+        mine = (HealingPolicy.root_id == root_id) & (HealingPolicy.due == due)
+        self._database.change(HealingPolicy.update(due=None).where(mine))
 
     def delete(self, root_id: str) -> bool:
         """Remove the policy of a root stack. Returns whether it existed."""
@@ -159,10 +195,13 @@ class HealingSweeps:
     def swept(self, now: float, before: float | None) -> bool:
         """Note a sweep after that of the time `before`.
 
-        Returns False if another engine was faster.
+        Returns False if another engine was faster. A thread that was frozen in its sweep does not set the time back:
+        the next sweep would find a gap.
         """
         if before is None:
             return self._database.change(HealingSweep.insert(id=1, swept_at=now).on_conflict_ignore()) == 1
+        if now < before:
+            return False
         update = HealingSweep.update(swept_at=now).where((HealingSweep.id == 1) & (HealingSweep.swept_at == before))
         return self._database.change(update) == 1
 

@@ -3,17 +3,17 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from heatlite.core.healing import UNCONFIRMED
-from heatlite.store.database.database import Database, Value
-from heatlite.store.database.sql import chunks, marks
+from heatlite.core.healing import UNCONFIRMED, IncidentState
+from heatlite.store.database.database import Database
+from heatlite.store.database.sql import IN_LIMIT, chunks, marks
+from heatlite.store.database.statements import Value
 from heatlite.store.healing.records import StackHealth
+from heatlite.store.tables.health import IS_UNHEALTHY, IS_UNKNOWN, MAY_BE_UNWELL
 
 _SUSPECTED, _UNKNOWN, _UNHEALTHY = range(3)
 """Health of a resource, best first."""
-
-_FAILED_BEFORE_LOCK = '["CHECK","FAILED",%'
-_KNOWN = "[null,%"
-"""Begin of the column `health` of a row whose health is known."""
+_AT_ONCE = IN_LIMIT // 4
+"""Trees of one query, which names them four times."""
 
 
 class TreeHealth:
@@ -25,10 +25,10 @@ class TreeHealth:
     def of_roots(self, root_ids: Sequence[str]) -> dict[str, StackHealth]:
         """Return the counts of those of the trees where something is wrong.
 
-        One query per `IN_LIMIT` trees. Its rows are incidents, unwell resources and suspended scopes.
+        One query per `_AT_ONCE` trees. Its rows are incidents, unwell resources and suspended scopes.
         """
         found: dict[str, StackHealth] = {}
-        for some in chunks(root_ids):
+        for some in chunks(root_ids, _AT_ONCE):
             found.update(self._of(some))
         return found
 
@@ -57,26 +57,21 @@ class TreeHealth:
 
         Its columns: root, row, state of an incident, health of the row, held, suspended scope.
         """
-        quote = self._database.quote
-        resource, stack, health = quote("resource"), quote("stack"), quote("health")
-        # Servers scan the whole table for `id IN (…) OR root_id IN (…)`. Deleted stacks have no rows.
-        # A CROSS JOIN keeps SQLite from beginning with all resources.
-        sql = (
-            f"WITH root AS (SELECT id FROM {stack} WHERE id IN ({marks(roots)})), tree AS ("
-            "SELECT id, id AS root_id FROM root UNION ALL SELECT below.id, below.root_id FROM root"
-            f" CROSS JOIN {stack} below WHERE below.root_id = root.id)"
-        )
-        is_failed = "item.before_lock IS NULL AND item.verb = 'CHECK' AND item.status = 'FAILED'"
-        failed = f"({is_failed} OR item.before_lock LIKE ?)"
-        unknown = f"(item.{health} IS NOT NULL AND item.{health} NOT LIKE ?)"
+        resource, stack, some = self._database.quote("resource"), self._database.quote("stack"), marks(roots)
         nests = f"EXISTS (SELECT 1 FROM {stack} nested WHERE nested.id = item.physical_id)"
-        sql += (
-            " SELECT root_id, resource_id, state, NULL, CASE WHEN reason IS NULL THEN 0 ELSE 1 END, 0 FROM incident"
-            " WHERE root_id IN (SELECT id FROM root) AND due IS NOT NULL UNION ALL SELECT tree.root_id, item.id, NULL,"
-            f" CASE WHEN {failed} AND NOT ({unknown} AND {nests}) THEN {_UNHEALTHY} ELSE {_UNKNOWN} END, 0, 0"
-            f" FROM tree CROSS JOIN {resource} item WHERE item.stack_id = tree.id AND ({failed} OR {unknown}) UNION ALL"
-            " SELECT root_id, scope_digest, NULL, NULL, 0, 1 FROM healing_scope"
-            " WHERE root_id IN (SELECT id FROM root) AND is_suspended = ?"
+        health = f"CASE WHEN {IS_UNHEALTHY} AND NOT ({IS_UNKNOWN} AND {nests}) THEN {_UNHEALTHY} ELSE {_UNKNOWN} END"
+        is_unwell = f"{MAY_BE_UNWELL} AND ({IS_UNHEALTHY} OR {IS_UNKNOWN})"
+        # Not one part with a common table expression of the tree: SQLite would make it anew for each use. A CROSS JOIN
+        # keeps SQLite from beginning with all resources.
+        sql = (
+            "SELECT root_id, resource_id, state, NULL, CASE WHEN reason IS NULL THEN 0 ELSE 1 END, 0 FROM incident"
+            f" WHERE root_id IN ({some}) AND due IS NOT NULL AND state <> '{IncidentState.SETTLING}'"
+            f" UNION ALL SELECT item.stack_id, item.id, NULL, {health}, 0, 0 FROM {resource} item"
+            f" WHERE item.stack_id IN ({some}) AND {is_unwell}"
+            f" UNION ALL SELECT below.root_id, item.id, NULL, {health}, 0, 0"
+            f" FROM {stack} below CROSS JOIN {resource} item"
+            f" WHERE below.root_id IN ({some}) AND item.stack_id = below.id AND {is_unwell}"
+            " UNION ALL SELECT root_id, scope_digest, NULL, NULL, 0, 1 FROM healing_scope"
+            f" WHERE root_id IN ({some}) AND is_suspended = ?"
         )
-        row = (_FAILED_BEFORE_LOCK, _KNOWN)
-        return sql, [*roots, *row, *row, True]
+        return sql, [*roots, *roots, *roots, *roots, True]

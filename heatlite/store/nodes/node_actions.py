@@ -7,8 +7,10 @@ from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
+from heatlite.store.large_values import ProjectValues
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.nodes import NodeAction, NodeTransition
@@ -38,10 +40,11 @@ _REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id 
 class NodeActions:
     """Node actions, ordered by creation (`seq`)."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self._encryption = encryption
+        self._large_values = values
         self._database = database = encryption.database
-        self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED)
+        self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED, large_values=values)
         fixed = ("time", "state", "origin", "user", "reason")
         self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
         self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
@@ -230,8 +233,8 @@ class NodeActions:
 
     def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
         rows = self._database.read(self._read + rest, parameters)
-        return [_record(self._encryption.decrypt_columns(row, self._sealed)) for row in rows]
-
+        rows = [self._encryption.decrypt_columns(row, self._sealed) for row in rows]
+        return [_record(row) for row in self._large_values.restore(rows, self._sealed)]
 
 
 def _row(record: NodeActionRecord) -> tuple[Value, ...]:

@@ -9,8 +9,8 @@ import peewee
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.nodes import NodeState
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Row, Value
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.errors import Fenced
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -99,6 +99,12 @@ _COLUMNS = (
 )
 
 
+_NUDGE = (
+    "UPDATE orchestration SET due_at = CASE WHEN due_at > ? THEN ? ELSE due_at END, nudges = nudges + 1"
+    " WHERE root_id = ?"
+)
+
+
 class Orchestrations:
     """Orchestrations, one per tree with nodes. The row is the lease and the schedule."""
 
@@ -114,17 +120,30 @@ class Orchestrations:
         """Return those to start or take over, longest due first."""
         return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
 
+    def exist(self) -> bool:
+        """Return True if a tree has nodes."""
+        return bool(self._database.read("SELECT 1 FROM orchestration LIMIT 1"))
+
     def nudge_existing(self, root_id: str, now: float) -> bool:
         """Make the orchestration of a tree due, even while one runs.
 
         Returns False for a tree without nodes.
         """
-        sooner = peewee.Case(None, ((Orchestration.due_at > now, now),), Orchestration.due_at)
-        changed = {"due_at": sooner, "nudges": Orchestration.nudges + 1}
-        if not self._database.change(Orchestration.update(changed).where(Orchestration.root_id == root_id)):
-            return False
-        self._database.after_commit(self._database.listeners.orchestration_due)
-        return True
+        return self.send_nudge(root_id, now).rowcount > 0
+
+    def send_nudge(self, root_id: str, now: float) -> Sent:
+        """Do as `nudge_existing`, by `Database.send`.
+
+        The number of rows met is 0 for a tree without nodes.
+        """
+        nudged = self._database.send(_NUDGE, (now, now, root_id))
+
+        def tell() -> None:
+            if nudged.rowcount:
+                self._database.listeners.orchestration_due()
+
+        self._database.after_commit(tell)
+        return nudged
 
     def nudge(self, root_id: str, now: float) -> None:
         """Make the orchestration of a tree due, and add it if the tree had none."""

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from heatlite.core.json import dump
-from heatlite.store.database.database import Row
+from heatlite.store.database.statements import Row
 from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.nodes import NodePlaybook

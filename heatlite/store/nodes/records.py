@@ -1,13 +1,14 @@
 """Records of nodes, node actions, orchestrations and playbooks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import ENDED, NodeActionState, NodeState, Origin, Requester
+from heatlite.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeRecord:
     """A node: a resource with an agent."""
 
@@ -38,7 +39,7 @@ class NodeRecord:
     """Time of the last answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeActionRecord:
     """An action on one node."""
 
@@ -86,7 +87,7 @@ class NodeActionRecord:
         return self.state in ENDED
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RunStep:
     """The part of a node action that its playbook's run reads.
 
@@ -109,7 +110,7 @@ class RunStep:
         return self.state in ENDED
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeTransitionRecord:
     """One line in the history of a node action."""
 
@@ -121,7 +122,7 @@ class NodeTransitionRecord:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OrchestrationRecord:
     """The lease and schedule of the orchestration of a tree's nodes."""
 
@@ -137,7 +138,7 @@ class OrchestrationRecord:
     """Result of the last run: ``nodes``, ``errors`` (node → text) …"""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodePlaybookRecord:
     """A playbook of a project."""
 

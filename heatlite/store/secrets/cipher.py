@@ -112,7 +112,7 @@ def open_cipher(
     except ImportError as error:
         if not keys:
             return None
-        raise BadSetting("encryption_keys: needs cryptography: pip install 'heatlite[crypto]'") from error
+        raise BadSetting("encryption_keys: needs cryptography: pip install 'heatlite[server]'") from error
     if keys:
         return Cipher(keys, "encryption_keys")
     assert database is not None

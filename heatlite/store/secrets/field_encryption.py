@@ -9,14 +9,15 @@ import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 
-from heatlite.store.database.database import Database, Row
+from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
 from heatlite.store.tables import MODELS
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
-EMPTY = frozenset({"{}", "[]", "null", '""'})
+EMPTY = frozenset({"", "{}", "[]", "null", '""'})
 """Texts that are stored as they are."""
 
 MAX_KNOWN = 100_000

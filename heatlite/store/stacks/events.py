@@ -1,24 +1,28 @@
 """Events of stacks: appended, read, never changed."""
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import reduce
 from typing import TypeAlias
 
 import peewee
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
+from heatlite.core.records import record
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Row, Value
 from heatlite.store.database.paging import after, directed
-from heatlite.store.database.sql import chunks
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
+from heatlite.store.large_values import LargeValues
 from heatlite.store.records import EventRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables.stacks import Event
+from heatlite.store.tables.stacks import Event, Stack
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EventQuery:
     """A query for a list of events.
 
@@ -39,13 +43,19 @@ class EventQuery:
     """Id of the last event of the page before; an unknown one is ignored."""
 
 
+ALL_EVENTS = EventQuery()
+
+
 Numbers: TypeAlias = list[int]
 """Ids of events."""
+_Conditions: TypeAlias = list[peewee.ColumnBase]
 
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
 
 MAX_PROPERTIES = 64 * 1024
 """Limit of an event's properties in characters of JSON; larger ones are left out."""
+MAX_RANGES = 50
+"""Limit of a filter's values that a list of events looks up one by one."""
 _COLUMNS = (
     "stack_id",
     "resource_name",
@@ -75,26 +85,36 @@ _SUMMARY = (
 class Events:
     """Events of all stacks."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
         self._encryption, self._database = encryption, encryption.database
+        self._large_values = large_values
         # For inserts only, with ids from the database: no mutable columns, and no real key.
-        self._table = Table(encryption, Event, (), key="stack_id", fixed=_COLUMNS[1:])
+        fixed = _COLUMNS[1:]
+        self._table = Table(
+            encryption, Event, (), key="stack_id", fixed=fixed, stack="stack_id", large_values=large_values
+        )
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
         """Store events in their order. Those of sealed stacks have masked property values."""
         sealed = self._encryption.sealed_stacks({record.stack_id for record in records})
-        told = (
-            replace(record, properties=dict.fromkeys(record.properties, MASK)) if record.stack_id in sealed else record
-            for record in records
-        )
-        self._table.insert([_row(record) for record in told])
+        if sealed:
+            records = [
+                replace(one, properties=dict.fromkeys(one.properties, MASK)) if one.stack_id in sealed else one
+                for one in records
+            ]
+        self._table.insert([_row(record) for record in records])
 
-    def after(self, stack_id: str, number: int, limit: int, query: EventQuery = EventQuery()) -> list[EventRecord]:
+    def _whole(self, rows: Sequence[Row]) -> list[EventRecord]:
+        """Return the records of rows with properties."""
+        return [_record(row) for row in self._large_values.restore(rows, (_COLUMNS.index("properties"),))]
+
+    def after(
+        self, stack_id: str, number: int, limit: int, query: EventQuery = ALL_EVENTS
+    ) -> list[EventRecord]:
         """Return a stack's first events after a number that pass the query's filters."""
         columns = [getattr(Event, name) for name in _COLUMNS]
-        conditions = [Event.stack_id == stack_id, Event.id > number, *_filters(query)]
-        select = Event.select(*columns, Event.id).where(*conditions).order_by(Event.id).limit(limit)
-        return [_record(row) for row in self._database.select(select)]
+        conditions = [Event.stack_id == stack_id, Event.id > number]
+        return self._whole(self._page([*columns, Event.id], conditions, query, [Event.id.asc()], limit))
 
     def list(self, stack_id: str, query: EventQuery, nested: Sequence[str] = ()) -> list[EventRecord]:
         """Return a page of events of a stack and of `nested` stacks, without properties."""
@@ -104,13 +124,38 @@ class Events:
         order = [*(_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY), Event.id]
         # A list of ids: with a subquery PostgreSQL reads all events.
         within = Event.stack_id.in_([stack_id, *nested]) if nested else Event.stack_id == stack_id
-        conditions = [within, *_filters(query)]
+        conditions: _Conditions = [within]
         marker = event_number(query.marker)
         if marker is not None:
             for keys in self._database.select(Event.select(*order).where(within, Event.id == marker)):
                 conditions.append(after(order, keys, descending))
-        select = Event.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
-        return [_record(row) for row in self._database.select(select)]
+        page = self._page(_SUMMARY, conditions, query, list(directed(order, descending)), query.limit)
+        return [_record(row) for row in page]
+
+    def _page(
+        self,
+        columns: Sequence[peewee.Node],
+        conditions: Sequence[peewee.ColumnBase],
+        query: EventQuery,
+        order: Sequence[peewee.Node],
+        limit: int | None,
+    ) -> Sequence[Row]:
+        """Return rows that pass the query's filters.
+
+        Filters of names, actions and statuses read the first rows of each range of an index. So a filter without a
+        match reads no event. Most stacks have events with the values that the indexes leave out.
+        """
+        conditions = [*conditions, *_filters(query)]
+        ranges = _ranges(query)
+        if len(ranges) < 2:
+            select = Event.select(*columns).where(*conditions, *ranges)
+            return self._database.select(select.order_by(*order).limit(limit))
+        firsts = [Event.select(Event.id).where(*conditions, one).order_by(*order).limit(limit) for one in ranges]
+        # A subquery each, since a part of a UNION has no ORDER BY on SQLite.
+        parts = [peewee.Select([first.alias(f"range{n}")], [peewee.SQL("id")]) for n, first in enumerate(firsts)]
+        found = reduce(operator.add, parts).alias("found")
+        select = Event.select(*columns).join(found, on=found.c.id == Event.id).order_by(*order).limit(limit)
+        return self._database.select(select)
 
     def heads(self, stack_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of each stack's newest event."""
@@ -120,15 +165,31 @@ class Events:
             out.update(self._database.select(select.group_by(Event.stack_id)))
         return out
 
+    def head(self) -> int:
+        """Return the number of the newest event of all stacks; 0 if there is none."""
+        ((newest,),) = self._read("SELECT MAX(id) FROM event")
+        return newest or 0
+
+    def of_project(self, project: str, number: int, limit: int) -> Sequence[tuple[EventRecord, str]]:
+        """Return a project's first events after a number, with names of stacks.
+
+        They have no properties.
+        """
+        select = Event.select(*_SUMMARY, Stack.name).join(Stack, on=Stack.id == Event.stack_id)
+        after_it = select.where(Stack.project == project, Event.id > number).order_by(Event.id).limit(limit)
+        return [(_record(row[:-1]), row[-1]) for row in self._database.select(after_it)]
+
     def older_than(self, moment: float, limit: int) -> Numbers:
         """Return events from before a moment, oldest first. They are stored by age."""
         oldest = self._read("SELECT id, created_at FROM event ORDER BY id LIMIT ?", limit)
         return [number for number, created_at in oldest if created_at < moment]
 
-    def over_limit(self, most: int, limit: int) -> Numbers:
-        """Return the oldest events of a stack that has more than `most`."""
-        counted = "SELECT stack_id FROM event GROUP BY stack_id HAVING COUNT(id) > ? ORDER BY stack_id LIMIT 1"
-        for (stack_id,) in self._read(counted, most):
+    def over_limit(self, most: int, limit: int, since: int = 0) -> Numbers:
+        """Return the oldest events of a stack that has more than `most`.
+
+        Only stacks with an event after the number `since` are counted.
+        """
+        for (stack_id,) in self._crowded(most, since):
             # Not so many of the oldest: another engine may be removing them.
             events = Event.select(Event.id).where(Event.stack_id == stack_id)
             kept = events.order_by(Event.id.desc()).limit(1).offset(most - 1)
@@ -136,6 +197,20 @@ class Events:
                 old = events.where(Event.id < first).order_by(Event.id).limit(limit)
                 return [number for (number,) in self._database.select(old)]
         return []
+
+    def _crowded(self, most: int, since: int) -> Sequence[Row]:
+        """Return the first stack's id with too many events and one after `since`."""
+        crowded = "GROUP BY stack_id HAVING COUNT(id) > ? ORDER BY stack_id LIMIT 1"
+        if not since:
+            return self._read(f"SELECT stack_id FROM event {crowded}", most)
+        # For a plain column SQLite reads the whole index of stacks.
+        distinct = "SELECT DISTINCT COALESCE(stack_id, '') FROM event WHERE id > ?"
+        grown = [str(one) for (one,) in self._read(distinct, since)]
+        for some in chunks(sorted(grown)):
+            counted = f"SELECT stack_id FROM event WHERE stack_id IN ({marks(some)}) {crowded}"
+            if found := self._read(counted, *some, most):
+                return found
+        return ()
 
     def of_deleted(self, moment: float, limit: int) -> Numbers:
         """Return events of stacks deleted before a moment."""
@@ -146,7 +221,7 @@ class Events:
         """Return rows of plain SQL, which each sweep builds faster than with peewee."""
         return self._database.read(sql, parameters)
 
-    def remove(self, numbers: Numbers) -> None:
+    def remove(self, numbers: Sequence[int]) -> None:
         """Remove events by their ids."""
         self._database.change(Event.delete().where(Event.id.in_(numbers)))
 
@@ -159,7 +234,7 @@ class Events:
         rows = self._database.select(
             Event.select(*columns, Event.id).where(Event.stack_id == stack_id, Event.id == number)
         )
-        return _record(rows[0]) if rows else None
+        return self._whole(rows)[0] if rows else None
 
 
 def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
@@ -173,6 +248,24 @@ def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
         )
         if values
     ]
+
+
+def _ranges(query: EventQuery) -> list[peewee.ColumnBase]:
+    """Return the conditions of the index ranges that hold all matching events.
+
+    Empty if the filters have no index, or too many values.
+    """
+    for column, common, values in (
+        (Event.resource_name, (), query.resource_name),
+        (Event.status, ("COMPLETE", "IN_PROGRESS"), query.resource_status),
+        (Event.verb, ("CREATE",), query.resource_action),
+    ):
+        wanted = sorted(set(values))
+        if 0 < len(wanted) <= MAX_RANGES and not set(common).intersection(wanted):
+            # SQLite uses an index of some rows for the same words only.
+            indexed = [column != peewee.SQL(f"'{value}'") for value in common]
+            return [reduce(operator.and_, [column == value, *indexed]) for value in wanted]
+    return []
 
 
 def event_number(event_id: str | None) -> int | None:

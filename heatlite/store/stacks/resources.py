@@ -7,8 +7,10 @@ from typing import Any
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
+from heatlite.store.large_values import LargeValues
 from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Resource, Stack
@@ -51,10 +53,12 @@ INDEXED = 64
 class Resources:
     """Resource rows. Each method is one statement, or one per `IN_LIMIT` rows."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
         self._database = encryption.database
         fixed = ("stack_id", "name", "created_at")
-        self._table = Table(encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id")
+        self._table = Table(
+            encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id", large_values=large_values
+        )
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack, oldest first."""
@@ -164,17 +168,24 @@ class Resources:
         """
         found: list[tuple[str, str]] = []
         for some in chunks(physical_ids):
-            # The index has the first characters of the ids: MariaDB finds them itself.
-            begins = [] if self._database.dialect is Dialect.MARIADB else [one[:INDEXED] for one in some]
-            indexed = f"substr(resource.physical_id, 1, {INDEXED}) IN ({marks(begins)}) AND " if begins else ""
+            has_one, values = self._has_one(some)
             sql = (
                 "SELECT resource.id, COALESCE(stack.root_id, stack.id) FROM resource"
                 " JOIN stack ON stack.id = resource.stack_id"
-                f" WHERE {indexed}resource.physical_id IN ({marks(some)})"
+                f" WHERE {has_one}"
                 " AND stack.project = ? AND stack.deleted_at IS NULL"
             )
-            found += [(str(row), str(root)) for row, root in self._database.read(sql, (*begins, *some, project))]
+            found += [(str(row), str(root)) for row, root in self._database.read(sql, (*values, project))]
         return found
+
+    def _has_one(self, physical_ids: Sequence[str]) -> tuple[str, Sequence[str]]:
+        """Return a condition on the physical id that uses the index, and its values."""
+        # The index has the first characters of the ids: MariaDB finds them itself.
+        if self._database.dialect is Dialect.MARIADB:
+            return f"physical_id IN ({marks(physical_ids)})", physical_ids
+        begins = [one[:INDEXED] for one in physical_ids]
+        indexed = f"substr(physical_id, 1, {INDEXED}) IN ({marks(begins)})"
+        return f"{indexed} AND physical_id IN ({marks(physical_ids)})", (*begins, *physical_ids)
 
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the physical ids of those of the rows that have one."""
@@ -190,12 +201,22 @@ class Resources:
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
         for some in chunks(physical_ids):
-            rest = (
-                f"WHERE physical_id IN ({marks(some)}) AND stack_id IN"
-                f" (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL) ORDER BY id"
-            )
-            out += map(_record, self._table.select(rest, (*some, project)))
+            has_one, values = self._has_one(some)
+            live = f"stack_id IN (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL)"
+            out += map(_record, self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project)))
         return out
+
+    def of_type_with_object(self, mapped_type: str, physical_id: str) -> list[ResourceRecord]:
+        """Return the rows of a type in live stacks of any project with the physical id."""
+        # The index has the first characters of the ids: MariaDB finds them itself.
+        begins = [] if self._database.dialect is Dialect.MARIADB else [physical_id[:INDEXED]]
+        indexed = f"substr(physical_id, 1, {INDEXED}) = ? AND " if begins else ""
+        stack = self._database.quote("stack")
+        rest = (
+            f"WHERE {indexed}physical_id = ? AND mapped_type = ? AND stack_id IN"
+            f" (SELECT id FROM {stack} WHERE deleted_at IS NULL) ORDER BY id"
+        )
+        return [_record(row) for row in self._table.select(rest, (*begins, physical_id, mapped_type))]
 
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""

@@ -1,8 +1,8 @@
 """Sizes of stacks in characters of JSON (docs/decisions/0019-budgets.md)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from heatlite.core.records import record
 from heatlite.store.database.database import Database
 from heatlite.store.tables.stacks import StackSize
 
@@ -10,7 +10,7 @@ _ROWS = 200
 """Rows in one INSERT: SQLite before 3.32 takes 999 parameters."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DefinitionSize:
     """Size of a nested stack's environment and generated template.
 

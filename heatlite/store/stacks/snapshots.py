@@ -1,12 +1,15 @@
 """Snapshots of stacks."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import peewee
 
 from heatlite.core.json import dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Row, Value
+from heatlite.store.database.statements import Row, Value
+from heatlite.store.large_values import condensed, whole
 from heatlite.store.records import SnapshotRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Snapshot
@@ -23,7 +26,17 @@ class Snapshots:
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
         """Return the snapshots of a stack, oldest first."""
-        return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,))]
+        return [*self.each(stack_id)]
+
+    def each(self, stack_id: str) -> Iterator[SnapshotRecord]:
+        """Yield the snapshots of a stack, oldest first. Their data is parsed one by one."""
+        return map(_record, self._table.select("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,)))
+
+    def count(self, stack_id: str) -> int:
+        """Return the number of a stack."""
+        counted = Snapshot.select(peewee.fn.COUNT(Snapshot.id)).where(Snapshot.stack_id == stack_id)
+        count: int = self._database.select(counted)[0][0]
+        return count
 
     def get(self, stack_id: str, snapshot_id: str) -> SnapshotRecord | None:
         """Return a snapshot of a stack."""
@@ -58,7 +71,7 @@ def _row(record: SnapshotRecord) -> tuple[Value, ...]:
         record.verb,
         record.status,
         record.status_reason,
-        None if record.data is None else dump(record.data),
+        None if record.data is None else condensed(dump(record.data)),
         record.id,
         record.stack_id,
         record.name,
@@ -76,5 +89,5 @@ def _record(row: Row) -> SnapshotRecord:
         status=Status(status),
         status_reason=status_reason,
         created_at=created_at,
-        data=None if data is None else json.loads(data),
+        data=None if data is None else json.loads(whole(data)),
     )

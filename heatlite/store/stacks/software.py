@@ -7,15 +7,19 @@ from dataclasses import asdict
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.database.database import Row
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
-from heatlite.store.database.sql import chunks
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row
+from heatlite.store.large_values import ProjectValues
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import SoftwareConfig as Config
 from heatlite.store.tables.stacks import SoftwareDeployment as Deployment
+from heatlite.store.tables.stacks import SoftwareServer as Server
 
 _CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
+_COLUMNS = ("id", "project", "name", "group", "content", "created_at")
 _CONTENT = 4
 _SUMMARY = (*_CONFIG[:4], peewee.Value("{}"), Config.created_at)
 _NEWEST_FIRST = (Config.created_at, Config.id)
@@ -24,21 +28,27 @@ _NEWEST_FIRST = (Config.created_at, Config.id)
 class SoftwareConfigs:
     """Software configurations."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self._encryption = encryption
+        self._large_values = values
         self._database = encryption.database
 
     def insert(self, record: SoftwareConfigRecord) -> None:
         """Add a configuration."""
         kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
-        kept["content"] = self._encryption.encrypt(dump(content))
-        self._database.change(Config.insert(kept))
+        text = self._large_values.extract(dump(content), record.project, sealed=True)
+        kept["content"] = self._encryption.encrypt(text)
+        columns = self._database.quote(*_COLUMNS)
+        values = [kept[name] for name in _COLUMNS]
+        self._database.write(f"INSERT INTO software_config ({columns}) VALUES ({marks(values)})", values)
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""
-        found = self._database.select(Config.select(*_CONFIG).where(Config.project == project, Config.id == config_id))
-        return self._config(found[0]) if found else None
+        columns = self._database.quote(*_COLUMNS)
+        sql = f"SELECT {columns} FROM software_config WHERE id = ? AND project = ?"
+        found = self._database.read(sql, (config_id, project))
+        return self._whole(found)[0] if found else None
 
     def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
         """Return the configurations deployed to a server, by name."""
@@ -47,20 +57,21 @@ class SoftwareConfigs:
         )
         rows = self._database.select(Config.select(*_CONFIG).where(Config.id.in_(deployed)))
         # Databases differ in their order of text.
-        return sorted(map(self._config, rows), key=lambda config: (config.name, config.id))
+        return sorted(self._whole(rows), key=lambda config: (config.name, config.id))
 
-    def _config(self, row: Row) -> SoftwareConfigRecord:
-        return _config(self._encryption.decrypt_columns(row, (_CONTENT,)))
+    def _whole(self, rows: Sequence[Row]) -> list[SoftwareConfigRecord]:
+        decrypted = [self._encryption.decrypt_columns(row, (_CONTENT,)) for row in rows]
+        return [_config(row) for row in self._large_values.restore(decrypted, (_CONTENT,))]
 
     def delete(self, project: str, config_id: str) -> bool:
         """Remove a configuration. Returns whether it existed."""
-        return self._database.change(Config.delete().where(Config.project == project, Config.id == config_id)) > 0
+        sql = "DELETE FROM software_config WHERE id = ? AND project = ?"
+        return self._database.write(sql, (config_id, project)) > 0
 
     def count(self, project: str) -> int:
         """Return the number of a project."""
-        counted = Config.select(peewee.fn.COUNT(Config.id)).where(Config.project == project)
-        count: int = self._database.select(counted)[0][0]
-        return count
+        ((count,),) = self._database.read("SELECT COUNT(id) FROM software_config WHERE project = ?", (project,))
+        return int(count)
 
     def list(self, project: str | None, limit: int | None, marker: str | None) -> list[SoftwareConfigRecord]:
         """Return a page of a project's configurations, newest first, without content.
@@ -76,7 +87,7 @@ class SoftwareConfigs:
                 conditions.append(after(_NEWEST_FIRST, keys, descending=True))
         select = Config.select(*_SUMMARY).where(*conditions) if conditions else Config.select(*_SUMMARY)
         ordered = select.order_by(*directed(_NEWEST_FIRST, descending=True)).limit(limit)
-        return [self._config(row) for row in self._database.select(ordered)]
+        return [_config(row) for row in self._database.select(ordered)]
 
 
 _DEPLOYMENT = (
@@ -93,20 +104,29 @@ _DEPLOYMENT = (
     Deployment.updated_at,
 )
 _VALUES = (4, 5)
+_OUTLINE = (*_DEPLOYMENT[:4], *[peewee.Value("{}")] * 2, *_DEPLOYMENT[6:8], peewee.Value(""), *_DEPLOYMENT[9:])
+_UNUSED = ~peewee.fn.EXISTS(
+    Deployment.select(Deployment.id).where(
+        Deployment.project == Server.project, Deployment.server_id == Server.server_id
+    )
+)
+"""The condition that a server has no deployment."""
 _Records = list[SoftwareDeploymentRecord]
 
 
 class SoftwareDeployments:
     """Software deployments."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self._encryption = encryption
+        self._large_values = values
         self._database = encryption.database
 
     def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
         values = asdict(record)
         for name in ("input_values", "output_values"):
-            values[name] = self._encryption.encrypt(dump(values[name]))
+            text = self._large_values.extract(dump(values[name]), record.project, sealed=True)
+            values[name] = self._encryption.encrypt(text)
         return values
 
     def insert(self, record: SoftwareDeploymentRecord) -> None:
@@ -131,10 +151,38 @@ class SoftwareDeployments:
         self._database.change(Deployment.update(id=Deployment.id).where(Deployment.id == deployment_id))
         return self.get(project, deployment_id)
 
+    def lock_server(self, project: str, server_id: str) -> None:
+        """Lock the software of a server until the transaction ends.
+
+        Transactions that change it follow each other, so that each sees what the others have deployed. On SQLite a
+        transaction has the whole file anyway.
+        """
+        if self._database.dialect is Dialect.SQLITE:
+            return
+        sql = "SELECT server_id FROM software_server WHERE server_id = ? AND project = ? FOR UPDATE"
+        if not self._database.read(sql, (server_id, project)):
+            # Another transaction may be adding the row: this one then waits for its end.
+            new = Server.insert(server_id=server_id, project=project)
+            self._database.upsert(new, [Server.server_id, Server.project], {Server.project: project})
+
+    def unused_servers(self, limit: int) -> Sequence[tuple[str, str]]:
+        """Return ids and projects of locked servers that have no deployment any more."""
+        rows = self._database.select(Server.select(Server.server_id, Server.project).where(_UNUSED).limit(limit))
+        return [(server_id, project) for server_id, project in rows]
+
+    def forget_servers(self, servers: Sequence[tuple[str, str]]) -> None:
+        """Remove the rows of servers without deployments.
+
+        A later deployment adds them again.
+        """
+        for server_id, project in sorted(servers):
+            one = (Server.server_id == server_id, Server.project == project, _UNUSED)
+            self._database.change(Server.delete().where(*one))
+
     def uses(self, config_id: str) -> bool:
         """Return whether a deployment uses the configuration."""
-        used = Deployment.select(Deployment.id).where(Deployment.config_id == config_id).limit(1)
-        return len(self._database.select(used)) > 0
+        sql = "SELECT id FROM software_deployment WHERE config_id = ? LIMIT 1"
+        return len(self._database.read(sql, (config_id,))) > 0
 
     def delete(self, project: str, deployment_id: str) -> bool:
         """Remove a deployment. Returns whether it existed."""
@@ -147,9 +195,12 @@ class SoftwareDeployments:
         count: int = self._database.select(counted)[0][0]
         return count
 
-    def _select(self, *conditions: peewee.ColumnBase) -> list[SoftwareDeploymentRecord]:
-        select = Deployment.select(*_DEPLOYMENT).where(*conditions).order_by(Deployment.created_at, Deployment.id)
-        return [_deployment(self._encryption.decrypt_columns(row, _VALUES)) for row in self._database.select(select)]
+    def _select(
+        self, *conditions: peewee.ColumnBase, columns: Sequence[peewee.ColumnBase] = _DEPLOYMENT
+    ) -> _Records:
+        select = Deployment.select(*columns).where(*conditions).order_by(Deployment.created_at, Deployment.id)
+        rows = [self._encryption.decrypt_columns(row, _VALUES) for row in self._database.select(select)]
+        return [_deployment(row) for row in self._large_values.restore(rows, _VALUES)]
 
     def waiting(self, project: str, status: str, server_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
         """Return the deployments to the servers with a status, oldest first."""
@@ -159,10 +210,19 @@ class SoftwareDeployments:
             found += self._select(*mine)
         return sorted(found, key=lambda one: (one.created_at, one.id))
 
-    def list(self, project: str, server_id: str | None = None) -> list[SoftwareDeploymentRecord]:
-        """Return the deployments of a project, or to one server, oldest first."""
+    def existing(self, deployment_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
+        """Return the existing deployments of the ids, oldest first."""
+        return self._select(Deployment.id.in_(deployment_ids))
+
+    def list(
+        self, project: str, server_id: str | None = None, outlines: bool = False
+    ) -> list[SoftwareDeploymentRecord]:
+        """Return the deployments of a project, or to one server, oldest first.
+
+        `outlines` have no values and no reason.
+        """
         wanted = () if server_id is None else (Deployment.server_id == server_id,)
-        return self._select(Deployment.project == project, *wanted)
+        return self._select(Deployment.project == project, *wanted, columns=_OUTLINE if outlines else _DEPLOYMENT)
 
 
 def _config(row: Row) -> SoftwareConfigRecord:

@@ -1,30 +1,40 @@
 """Queries for lists of stacks: filters, tags, sort keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial, reduce
 from operator import and_, or_
 
 import peewee
 
+from heatlite.core.healing import UNHEALTHY
+from heatlite.core.records import record
 from heatlite.core.status import Verb
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.driver import Dialect
 from heatlite.store.tables.access import AccountProject
-from heatlite.store.tables.stacks import Stack
+from heatlite.store.tables.healing import Incident
+from heatlite.store.tables.health import FAILED_BEFORE_LOCK
+from heatlite.store.tables.stacks import Resource, Stack
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StackQuery:
     """A query for a list of stacks, named as in Heat's query string."""
 
     filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Accepted values by filter. Unknown filters are ignored, as in Heat."""
+    search: str = ""
+    """A part of the name, in any case."""
     tags: Sequence[str] = ()
     """A stack must have all of them."""
     tags_any: Sequence[str] = ()
     not_tags: Sequence[str] = ()
     """A stack must not have all of them."""
     not_tags_any: Sequence[str] = ()
+    locked: bool = False
+    """Only stacks with a lock of their own."""
+    unhealthy: bool = False
+    """Only roots of trees with an unhealthy resource, as `ProjectCounts` counts them."""
     show_deleted: bool = False
     show_nested: bool = False
     sort_keys: Sequence[str] = ()
@@ -71,6 +81,12 @@ def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) ->
         out.append(Stack.parent_id.is_null())
     for name, values in query.filters.items():
         out += _filter(name, values)
+    if query.search:
+        out.append(_contains(dialect, peewee.fn.LOWER(Stack.name), query.search.lower()))
+    if query.locked:
+        out.append(Stack.lock_level.is_null(False))
+    if query.unhealthy:
+        out.append(_is_unhealthy(project))
     out += map(has_tag, query.tags)
     if query.tags_any:
         out.append(_any(map(has_tag, query.tags_any)))
@@ -81,9 +97,25 @@ def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) ->
 
 
 def _has_tag(dialect: Dialect, tag: str) -> peewee.ColumnBase:
+    return _contains(dialect, Stack.tags, f",{tag},")
+
+
+def _contains(dialect: Dialect, column: peewee.ColumnBase, part: str) -> peewee.ColumnBase:
     find = peewee.fn.strpos if dialect is Dialect.POSTGRESQL else peewee.fn.instr
-    found: peewee.ColumnBase = find(Stack.tags, f",{tag},") > 0
+    found: peewee.ColumnBase = find(column, part) > 0
     return found
+
+
+def _is_unhealthy(project: str | None) -> peewee.ColumnBase:
+    inner = Stack.alias()
+    marked = Incident.select(Incident.root_id).where(Incident.state.in_([*UNHEALTHY]))
+    is_failed = Resource.before_lock.is_null() & (Resource.verb == "CHECK") & (Resource.status == "FAILED")
+    was_failed = peewee.fn.SUBSTR(Resource.before_lock, 1, len(FAILED_BEFORE_LOCK)) == FAILED_BEFORE_LOCK
+    failed = inner.select(peewee.fn.COALESCE(inner.root_id, inner.id)).join(Resource, on=Resource.stack_id == inner.id)
+    failed = failed.where(inner.deleted_at.is_null(), is_failed | was_failed)
+    if project is not None:
+        marked, failed = marked.where(Incident.project == project), failed.where(inner.project == project)
+    return Stack.id.in_(marked) | Stack.id.in_(failed)
 
 
 def in_project(project: str | None) -> Sequence[peewee.ColumnBase]:

@@ -11,10 +11,12 @@ from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import Duplicate
+from heatlite.store.large_values import LargeValues
 from heatlite.store.records import LockRecord, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resources import protection_read, protection_written
@@ -24,7 +26,7 @@ from heatlite.store.tables.access import Credential
 from heatlite.store.tables.actions import Action, Dependency, Transition
 from heatlite.store.tables.healing import HealingPolicy, HealingScope, Repair
 from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
-from heatlite.store.tables.stacks import Resource, Sink, Snapshot, Stack, StackSize, Suppressed
+from heatlite.store.tables.stacks import LargeValue, Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 
 _MUTABLE = (
     "name",
@@ -84,16 +86,19 @@ _SUMMARY = (
 class Stacks:
     """The stacks."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
         self._encryption = encryption
         self._database = encryption.database
-        self._table = Table(encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id")
+        self._table = Table(
+            encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id", large_values=large_values
+        )
         self._webhooks = Webhooks(self._database)
 
     def insert(self, record: StackRecord) -> None:
         """Add a stack. Raises StackExists if a live stack of the project has the name."""
         try:
             self._insert([record])
+            self._database.flush()
         except Duplicate as error:
             if "live_name" in str(error):
                 raise StackExists(stack_name=record.name) from error
@@ -101,7 +106,10 @@ class Stacks:
         self._add_webhooks([record])
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
-        """Add stacks with generated names. Raises Duplicate."""
+        """Add stacks with generated names.
+
+        Raises Duplicate, at the end of the transaction at the latest.
+        """
         self._insert(records)
         self._add_webhooks(records)
 
@@ -159,6 +167,11 @@ class Stacks:
     def get(self, stack_id: str) -> StackRecord | None:
         """Return a stack by its id, even a deleted one."""
         return self._first("WHERE id = ?", (stack_id,))
+
+    def name_of(self, stack_id: str) -> str | None:
+        """Return the name of a stack, even of a deleted one; None: there is no such stack."""
+        names = self._database.select(Stack.select(Stack.name).where(Stack.id == stack_id))
+        return names[0][0] if names else None
 
     def by_name(self, project: str, name: str) -> StackRecord | None:
         """Return the live stack with the name."""
@@ -230,7 +243,8 @@ class Stacks:
         actions = Action.select(Action.id).where(Action.stack_id.in_(stack_ids))
         self._database.change(Transition.delete().where(Transition.action_id.in_(actions)))
         self._database.change(Dependency.delete().where(Dependency.dependent.in_(actions)))
-        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize):
+        of_stack = (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize, LargeValue)
+        for model in of_stack:
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         for of_root in (HealingPolicy, HealingScope, Repair):
             self._database.change(of_root.delete().where(of_root.root_id.in_(stack_ids)))
@@ -244,6 +258,11 @@ class Stacks:
     def _first(self, rest: str, parameters: Sequence[Value]) -> StackRecord | None:
         rows = self._table.select(rest, parameters)
         return _record(rows[0]) if rows else None
+
+    def projects(self) -> list[str]:
+        """Return the projects with live stacks."""
+        select = Stack.select(Stack.project).where(Stack.deleted_at.is_null()).distinct()
+        return [project for (project,) in self._database.select(select)]
 
     def list(self, project: str | None, query: StackQuery) -> list[StackSummary]:
         """Return a page of a project's stacks; None: of all projects."""

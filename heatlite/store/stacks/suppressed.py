@@ -7,7 +7,8 @@ from typing import Any
 import peewee
 
 from heatlite.core.json import canonical, dump
-from heatlite.store.database.database import Row
+from heatlite.store.database.database import FieldChanges
+from heatlite.store.database.statements import Row
 from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Suppressed, SuppressedDropped
@@ -83,9 +84,9 @@ class SuppressedRequests:
             "size": sum(map(len, (body or "", effect, record.target, record.detail, record.path))),
             "digest": digest,
         }
-        if self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 0:
-            self.count_repeat(record.stack_id, digest, record.time, record.count)  # another process added it
-            return False
+        # Another process may have added it meanwhile.
+        repeated: FieldChanges = {Suppressed.times: Suppressed.times + record.count, Suppressed.last_time: record.time}
+        self._database.upsert(Suppressed.insert(row), [Suppressed.stack_id, Suppressed.digest], repeated)
         self._make_room(row["root_id"], record.time)
         return True
 
@@ -111,10 +112,10 @@ class SuppressedRequests:
             dropped.append(number)
             kept, stored = kept - 1, stored - size
         self._database.change(Suppressed.delete().where(Suppressed.id.in_(dropped)))
-        first = SuppressedDropped.insert(root_id=root_id, times=0, last_time=now).on_conflict_ignore()
-        self._database.change(first)
-        counted = SuppressedDropped.update(times=SuppressedDropped.times + len(dropped), last_time=now)
-        self._database.change(counted.where(SuppressedDropped.root_id == root_id))
+        first = SuppressedDropped.insert(root_id=root_id, times=len(dropped), last_time=now)
+        times = SuppressedDropped.times + len(dropped)
+        counted: FieldChanges = {SuppressedDropped.times: times, SuppressedDropped.last_time: now}
+        self._database.upsert(first, [SuppressedDropped.root_id], counted)
 
     def dropped(self, root_id: str) -> DroppedRecord | None:
         """Return the drops from a tree's list; None if none since it was last empty."""

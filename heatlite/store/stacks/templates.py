@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump
 from heatlite.store.batch import Table
-from heatlite.store.database.database import Dialect, Value
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import marks
+from heatlite.store.database.statements import Value
+from heatlite.store.large_values import condensed, whole
 from heatlite.store.records import TemplateRecord
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -72,11 +74,11 @@ class Templates:
                 found = self._state(template_id, self._own if self._lacks(found, sealed) else self._share)
             if found is not None:
                 if self._lacks(found, sealed):
-                    row = {"document": close(dump(document)), "files": close(dump(files))} if sealed else {}
+                    row = {"document": close(condensed(dump(document))), "files": close(dump(files))} if sealed else {}
                     changed = {"unused_since": None, **row}
                     self._database.change(Template.update(changed).where(Template.id == template_id))
                 return template_id
-            row = {"id": template_id, "document": close(dump(document)), "files": close(dump(files))}
+            row = {"id": template_id, "document": close(condensed(dump(document))), "files": close(dump(files))}
             if self._database.change(Template.insert(row).on_conflict_ignore()):
                 return template_id
             found = ("", None)  # another transaction has stored it meanwhile
@@ -138,5 +140,5 @@ class Templates:
     def get(self, template_id: str) -> TemplateRecord:
         """Return a template by its id. Raises NotFound."""
         for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
-            return TemplateRecord(id=found, document=json.loads(document), files=json.loads(files))
+            return TemplateRecord(id=found, document=json.loads(whole(document)), files=json.loads(files))
         raise NotFound(entity="Template", name=template_id)

@@ -6,8 +6,9 @@ The models are bound to no database; `Database` runs the queries.
 
 import peewee
 
-from heatlite.store.tables.access import Account, AccountProject, Credential
+from heatlite.store.tables.access import AccessKey, Account, AccountProject, Credential, UiSession
 from heatlite.store.tables.actions import Action, Dependency, Service, Transition
+from heatlite.store.tables.audit import Audit
 from heatlite.store.tables.healing import (
     HealingPolicy,
     HealingScope,
@@ -21,12 +22,15 @@ from heatlite.store.tables.healing import (
 from heatlite.store.tables.nodes import Node, NodeAction, NodePlaybook, NodeTransition, Orchestration
 from heatlite.store.tables.stacks import (
     Event,
+    LargeValue,
     Mail,
+    ProjectValue,
     Resource,
     Sink,
     Snapshot,
     SoftwareConfig,
     SoftwareDeployment,
+    SoftwareServer,
     Stack,
     StackSize,
     Suppressed,
@@ -38,5 +42,6 @@ MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, SuppressedDropped, Service, Mail, SoftwareConfig,
     SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition,
     Orchestration, NodePlaybook, Account, AccountProject, StackSize, HealthSource, HealthToken,
-    Observation, Incident, HealingPolicy, HealingScope, Repair, HealingSweep,
+    Observation, Incident, HealingPolicy, HealingScope, Repair, HealingSweep, Audit,
+    UiSession, LargeValue, AccessKey, ProjectValue, SoftwareServer,
 )  # fmt: skip

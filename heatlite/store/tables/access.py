@@ -2,7 +2,7 @@
 
 import peewee
 
-from heatlite.store.tables.fields import EncryptedField
+from heatlite.store.tables.fields import EncryptedField, LongTextField
 
 
 class Credential(peewee.Model):
@@ -42,3 +42,32 @@ class AccountProject(peewee.Model):
 
     class Meta:
         table_name = "account_project"
+
+
+class UiSession(peewee.Model):
+    """A login of the dashboard."""
+
+    digest = peewee.CharField(max_length=64, primary_key=True)
+    """SHA-256 of the session's id, which only the browser has."""
+    user = LongTextField()
+    content = LongTextField()
+    """Credentials, encrypted with a key derived from the id."""
+    expires_at = peewee.DoubleField(index=True)
+
+    class Meta:
+        table_name = "ui_session"
+
+
+class AccessKey(peewee.Model):
+    """A key with which a user signs requests of the query API."""
+
+    id = peewee.CharField(max_length=32, primary_key=True)
+    project = peewee.CharField(index=True)
+    user = peewee.CharField(column_name="user_name")
+    roles = LongTextField()
+    """A JSON list: the roles that the user had when the key was made."""
+    secret = EncryptedField()
+    created_at = peewee.DoubleField()
+
+    class Meta:
+        table_name = "access_key"

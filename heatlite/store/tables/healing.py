@@ -128,6 +128,8 @@ class HealingPolicy(peewee.Model):
     version = peewee.IntegerField()
     updated_by = peewee.CharField()
     updated_at = peewee.DoubleField()
+    due = peewee.DoubleField(null=True, index=True)
+    """Time at which the loop looks at marks of the tree; NULL: there is no new one."""
 
     class Meta:
         table_name = "healing_policy"

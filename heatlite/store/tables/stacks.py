@@ -68,7 +68,7 @@ class Stack(peewee.Model):
 
 class Resource(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
-    stack_id = peewee.CharField(max_length=36, index=True)
+    stack_id = peewee.CharField(max_length=36)
     name = peewee.CharField()
     type = LongTextField()
     mapped_type = LongTextField()
@@ -102,9 +102,49 @@ class Resource(peewee.Model):
 
     class Meta:
         table_name = "resource"
+        indexes = ((("stack_id", "name"), False),)
 
 
 Resource.add_index(peewee.SQL("CREATE INDEX resource_object ON resource (substr(physical_id, 1, 64))"))
+Resource.add_index(
+    peewee.SQL(
+        "CREATE INDEX resource_unwell ON resource (stack_id)"
+        " WHERE (verb = 'CHECK' AND status = 'FAILED') OR before_lock IS NOT NULL OR health IS NOT NULL"
+    )
+)
+"""Resources whose health may be other than good; MariaDB has no such index."""
+
+
+class LargeValue(peewee.Model):
+    """A large value in rows of a tree, see `LargeValues`."""
+
+    id = peewee.CharField(max_length=64, primary_key=True)
+    """Digest of tree and content."""
+    stack_id = peewee.CharField(max_length=36, index=True)
+    """The root of the tree."""
+    content = ContentField()
+    checked_at = peewee.DoubleField(index=True)
+    """Time of the last search for rows that refer to the value; 0 before the first one."""
+    unused = peewee.BooleanField()
+    """True if that search found none."""
+
+    class Meta:
+        table_name = "large_value"
+
+
+class ProjectValue(peewee.Model):
+    """A large value in rows of a project, see `ProjectValues`."""
+
+    id = peewee.CharField(max_length=64, primary_key=True)
+    """Digest of project and content."""
+    project = peewee.CharField(index=True)
+    content = EncryptedField()
+    checked_at = peewee.DoubleField(index=True)
+    """As in `LargeValue`."""
+    unused = peewee.BooleanField()
+
+    class Meta:
+        table_name = "project_value"
 
 
 class Event(peewee.Model):
@@ -121,7 +161,12 @@ class Event(peewee.Model):
 
     class Meta:
         table_name = "event"
-        indexes = ((("stack_id", "id"), False),)
+        indexes = ((("stack_id", "id"), False), (("stack_id", "resource_name", "id"), False))
+
+
+_RARE = "CREATE INDEX event_rare_{0} ON event (stack_id, {0}, id) WHERE {1}"
+Event.add_index(peewee.SQL(_RARE.format("verb", "verb <> 'CREATE'")))
+Event.add_index(peewee.SQL(_RARE.format("status", "status <> 'COMPLETE' AND status <> 'IN_PROGRESS'")))
 
 
 class Suppressed(peewee.Model):
@@ -205,6 +250,17 @@ class SoftwareDeployment(peewee.Model):
     class Meta:
         table_name = "software_deployment"
         indexes = ((("project", "server_id"), False),)
+
+
+class SoftwareServer(peewee.Model):
+    """A server with deployments; who changes its configurations locks the row."""
+
+    server_id = peewee.CharField()
+    project = peewee.CharField()
+
+    class Meta:
+        table_name = "software_server"
+        primary_key = peewee.CompositeKey("server_id", "project")
 
 
 class Sink(peewee.Model):

@@ -1,0 +1,36 @@
+"""Large values of trees, stored once.
+
+Rows from before keep theirs until they are written again.
+"""
+
+from peewee import BooleanField, CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class LargeValue(Model):
+    id = CharField(max_length=64, primary_key=True)
+    stack_id = CharField(max_length=36, index=True)
+    content = LongTextField()
+    checked_at = DoubleField(index=True)
+    unused = BooleanField()
+
+    class Meta:
+        table_name = "large_value"
+
+
+def up(_migrator: SchemaMigrator, db: Database) -> None:
+    if isinstance(db, MySQLDatabase):
+        LargeValue._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+    LargeValue.bind(db)
+    LargeValue.create_table()
+
+
+def down(_migrator: SchemaMigrator, db: Database) -> None:
+    LargeValue.bind(db)
+    if LargeValue.select().exists():
+        raise RuntimeError("rows refer to the large values: delete the stacks that have them first")
+    LargeValue.drop_table()

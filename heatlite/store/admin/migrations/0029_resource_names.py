@@ -1,0 +1,18 @@
+"""Index of resources by stack and name, for one resource of a large stack."""
+
+from peewee import Database
+from playhouse.migrate import SchemaMigrator
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(
+        migrator.add_index("resource", ("stack_id", "name"), False),
+        migrator.drop_index("resource", "resource_stack_id"),
+    )
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(
+        migrator.add_index("resource", ("stack_id",), False),
+        migrator.drop_index("resource", "resource_stack_id_name"),
+    )

@@ -1,0 +1,229 @@
+"""The audit log: each request that changes something, once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
+from enum import StrEnum
+from typing import Any
+
+import peewee
+
+from heatlite.core.json import canonical
+from heatlite.core.records import record
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.paging import after, directed
+from heatlite.store.database.sql import marks
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables.audit import Audit
+
+MAX_UNKNOWN = 10_000
+"""Stored rows of each outcome without a known caller. Sending such requests needs no account."""
+REPEAT_SECONDS = 60.0
+"""Refusals that are equal in all but their time are one row in this time."""
+MAX_DISTINCT = 100
+"""Refusals of one caller with a row of their own in `DISTINCT_SECONDS`; more are one row per operation and status."""
+DISTINCT_SECONDS = 3600.0
+
+
+class Outcome(StrEnum):
+    """Results of a request."""
+
+    DONE = "done"
+    """Its change is committed; an operation that it queued may still be running."""
+    REFUSED = "refused"
+    """Nothing changed: the request is wrong, not permitted, or in conflict with something."""
+    FAILED = "failed"
+    """The server could not answer it."""
+
+
+@record(frozen=True, slots=True)
+class AuditRecord:
+    """One request. Times are seconds since the epoch."""
+
+    request_id: str
+    project: str
+    time: float
+    user: str | None
+    """None if the caller is unknown."""
+    user_id: str
+    address: str
+    method: str
+    path: str
+    operation: str
+    """The rule of the access policy: ``stacks:create``."""
+    stack_id: str | None = None
+    stack_name: str | None = None
+    resource: str | None = None
+    outcome: Outcome = Outcome.DONE
+    status: int | None = None
+    """Code of the answer, unless the request succeeded."""
+    reason: str = ""
+    plan_digest: str | None = None
+    action_id: str | None = None
+    """The queued action."""
+    times: int = 1
+    """Refused requests of this row: equal ones in a minute, or further ones of the caller in an hour."""
+    last_time: float = 0.0
+    """Time of the last of them. The log sets it."""
+
+
+_NAMES = tuple(field.name for field in fields(AuditRecord))
+_WRITTEN = (*dict.fromkeys((*_NAMES, "last_time", "repeat_key")),)
+_COLUMNS = tuple(getattr(Audit, name) for name in _NAMES)
+_SEALED = (_NAMES.index("reason"),)
+
+
+@record(frozen=True, slots=True)
+class AuditQuery:
+    """Filters of a list. Values of one field are alternatives."""
+
+    user: tuple[str, ...] = ()
+    operation: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
+    stack: tuple[str, ...] = ()
+    """Ids or names."""
+    address: tuple[str, ...] = ()
+    request_id: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    limit: int = 100
+    marker: str | None = None
+    """Request id of the last row of the page before."""
+
+
+class Entry:
+    """The row of one request, from its begin to its answer."""
+
+    def __init__(self, rows: "AuditLog", describe: Callable[[], AuditRecord]) -> None:
+        self._rows = rows
+        self._describe = describe
+        self._written: AuditRecord | None = None
+        rows.database.before_commit(self._write)
+
+    def _write(self) -> None:
+        self._written = self._describe()
+        self._rows.insert(self._written)
+
+    def close(self, is_kept: bool = True) -> None:
+        """Write the outcome of the request, unless its row has it.
+
+        Without `is_kept` the request leaves no row. Raises DatabaseUnavailable.
+        """
+        is_stored = not self._rows.database.withdraw() and self._written is not None
+        if not is_stored and not is_kept:
+            return
+        record = self._describe()
+        if is_stored and is_kept and record == self._written:
+            return
+        with self._rows.database.transaction():
+            if is_stored:
+                self._rows.remove([record.request_id])
+            if is_kept:
+                self._rows.insert(record)
+
+
+class AuditLog:
+    """Requests of all projects."""
+
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self.database = database = encryption.database
+        self._encryption = encryption
+        # Plain SQL: each refusal runs it, and peewee would take longer to write it than the database to run it.
+        self._insert = f"INSERT INTO audit ({database.quote(*_WRITTEN)}) VALUES ({marks(_WRITTEN)})"
+        of_action = "FROM stack JOIN action ON action.stack_id = stack.id WHERE action.id = ?"
+        values = dict.fromkeys(_WRITTEN, "?")
+        values |= {"stack_id": f"(SELECT stack.id {of_action})", "stack_name": f"(SELECT stack.name {of_action})"}
+        # A create has its stack from the action that it queued.
+        created = ", ".join(values.values())
+        self._insert_created = f"INSERT INTO audit ({database.quote(*_WRITTEN)}) VALUES ({created})"
+        if database.dialect is Dialect.MARIADB:
+            repeated = " ON DUPLICATE KEY UPDATE times = times + 1, last_time = VALUES(last_time)"
+        else:
+            repeated = " ON CONFLICT (repeat_key) DO UPDATE SET times = audit.times + 1, last_time = excluded.last_time"
+        self._count = self._insert + repeated
+        refused = " AND ".join(f"{name} = ?" for name in map(database.quote, ("user", "user_id", "outcome")))
+        self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
+
+    def begin(self, describe: Callable[[], AuditRecord]) -> Entry:
+        """Begin the row of the request that this thread serves.
+
+        The request's first transaction writes it, so that no change is without one. `describe` returns the row as far
+        as the request has come. The caller closes the entry.
+        """
+        return Entry(self, describe)
+
+    def insert(self, record: AuditRecord) -> None:
+        """Add a row, or count a repeated refusal."""
+        row: dict[str, Any] = dict.fromkeys(_WRITTEN) | dict(zip(_NAMES, astuple(record), strict=True))
+        row["last_time"], row["outcome"] = record.time, str(record.outcome)
+        row["reason"] = self._encryption.encrypt(record.reason)
+        if record.stack_id is None and record.action_id is not None and record.outcome is not Outcome.REFUSED:
+            row["stack_id"] = row["stack_name"] = record.action_id
+            self.database.send(self._insert_created, [*row.values()])
+            return
+        if record.outcome is Outcome.REFUSED:
+            row["repeat_key"] = self._repeat_key(record)
+        self.database.send(self._count if row["repeat_key"] else self._insert, [*row.values()])
+
+    def _repeat_key(self, record: AuditRecord) -> str:
+        if record.user is not None and self._has_most(record):
+            hour = record.time // DISTINCT_SECONDS
+            further = ["further", hour, record.user, record.user_id, record.method, record.operation, record.status]
+            return self._encryption.digest(canonical(further))
+        same = [
+            record.time // REPEAT_SECONDS, record.project, record.user, record.user_id, record.address, record.method,
+            record.operation, record.status,
+        ]  # fmt: skip
+        if record.user is not None:
+            same += [record.path, record.reason]
+        return self._encryption.digest(canonical(same))
+
+    def _has_most(self, record: AuditRecord) -> bool:
+        """Return True if the caller has `MAX_DISTINCT` refusals in this hour."""
+        begin = record.time // DISTINCT_SECONDS * DISTINCT_SECONDS
+        mine = (record.user, record.user_id, str(Outcome.REFUSED), begin, MAX_DISTINCT - 1)
+        return bool(self.database.read(self._last_distinct, mine))
+
+    def page(self, project: str, query: AuditQuery) -> list[AuditRecord]:
+        """Return a page of a project's requests, newest first."""
+        wanted: list[peewee.ColumnBase] = [Audit.project == project]
+        for name in ("user", "operation", "outcome", "address", "request_id"):
+            values: tuple[str, ...] = getattr(query, name)
+            if values:
+                wanted.append(getattr(Audit, name).in_(values))
+        if query.stack:
+            wanted.append(Audit.stack_id.in_(query.stack) | Audit.stack_name.in_(query.stack))
+        if query.since is not None:
+            wanted.append(Audit.time >= query.since)
+        if query.until is not None:
+            wanted.append(Audit.time < query.until)
+        order = (Audit.time, Audit.request_id)
+        if query.marker is not None:
+            marked = self.database.select(Audit.select(*order).where(Audit.request_id == query.marker))
+            wanted += [after(order, row, descending=True) for row in marked]
+        rows = Audit.select(*_COLUMNS).where(*wanted).order_by(*directed(order, descending=True)).limit(query.limit)
+        decrypted = (self._encryption.decrypt_columns(row, _SEALED) for row in self.database.select(rows))
+        return [AuditRecord(*row) for row in decrypted]
+
+    def has(self, project: str, request_id: str) -> bool:
+        """Return whether a project has a row of a request."""
+        found = Audit.select(Audit.request_id).where(Audit.project == project, Audit.request_id == request_id)
+        return bool(self.database.select(found))
+
+    def older_than(self, moment: float, limit: int) -> list[str]:
+        """Return the request ids of rows from before a moment, oldest first."""
+        return self._ids(Audit.select(Audit.request_id).where(Audit.time < moment).order_by(Audit.time).limit(limit))
+
+    def over_limit(self, limit: int) -> list[str]:
+        """Return the request ids of rows without a caller beyond the limit of an outcome."""
+        found: list[str] = []
+        for outcome in map(str, Outcome):
+            unknown = Audit.select(Audit.request_id).where(Audit.user.is_null(), Audit.outcome == outcome)
+            found += self._ids(unknown.order_by(Audit.time.desc()).limit(limit).offset(MAX_UNKNOWN))
+        return found
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+        self.database.change(Audit.delete().where(Audit.request_id.in_(ids)))
+
+    def _ids(self, query: peewee.Select) -> list[str]:
+        return [request_id for (request_id,) in self.database.select(query)]

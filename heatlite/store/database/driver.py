@@ -1,0 +1,138 @@
+"""The driver of a kind of database: connections and errors.
+
+Errors of the drivers become errors of the store:
+
+- server unreachable, file locked, disk full → `DatabaseUnavailable`
+- violation of a unique index → `Duplicate`
+- a value that the database cannot store (too long, NUL in text) → `Invalid`
+"""
+
+import importlib
+import math
+import sqlite3
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import peewee
+
+from heatlite.core import masking
+from heatlite.core.config import BadSetting
+from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.limits import Limits
+from heatlite.store.errors import Duplicate, MissingDriver
+
+BUSY_SECONDS = 5
+"""Seconds that a SQLite connection waits for another writer."""
+
+FOUND_ROWS = 2
+"""Capability flag CLIENT_FOUND_ROWS of the MySQL protocol."""
+
+
+class Dialect(StrEnum):
+    """Supported kinds of database."""
+
+    SQLITE = "SQLite"
+    POSTGRESQL = "PostgreSQL"
+    MARIADB = "MariaDB"
+
+
+class Driver:
+    """The driver for a database URL. Raises BadSetting and MissingDriver."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.path: Path | None = None
+        """The file of a SQLite database; None for a server."""
+        scheme, _, rest = url.partition("://")
+        if scheme == "sqlite":
+            self.dialect = Dialect.SQLITE
+            if not rest.startswith("/") or rest[1:] in ("", ":memory:"):
+                raise BadSetting("A SQLite database is a file: sqlite:///relative/path or sqlite:////absolute/path.")
+            self.path = Path(rest[1:])
+            driver: ModuleType = sqlite3
+        elif scheme in ("postgresql", "postgres"):
+            self.dialect = Dialect.POSTGRESQL
+            driver = _import("psycopg", self.dialect, "postgres")
+        elif scheme == "mysql":
+            self.dialect = Dialect.MARIADB
+            driver = _import("pymysql", self.dialect, "mysql")
+        else:
+            raise BadSetting(f"Unknown kind of database: {masking.scheme(url)!r}; use sqlite:///, postgresql:// or mysql://.")
+        # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
+        self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
+        self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
+        self._own_errors = (driver.ProgrammingError, peewee.ProgrammingError)
+        self.errors = (driver.Error, peewee.PeeweeException, *self._data_errors)
+        """All errors of the driver."""
+
+    def connections(self, limits: Limits) -> peewee.Database:
+        """Return connections with these time limits, one per thread, opened on first use."""
+        if self.path is not None:
+            # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
+            return peewee.SqliteDatabase(
+                str(self.path),
+                pragmas={"journal_mode": "wal", "synchronous": "full"},
+                timeout=BUSY_SECONDS,
+                field_types={"LONGTEXT": "TEXT"},
+            )
+        from playhouse import db_url  # imports the drivers of databases that are not used here
+
+        try:
+            given = db_url.parse(self._url, unquote_user=True, unquote_password=True)
+        except ValueError:
+            # The error's text may contain a part of the password.
+            raise BadSetting(
+                f"The database URL cannot be read; one looks like {self._url.partition(':')[0]}://user:password@host/name,"
+                " with %2F for a / in the password."
+            ) from None
+        if self.dialect is Dialect.POSTGRESQL:
+            from heatlite.store.database.postgresql import Postgres, parameters
+
+            found: peewee.Database = Postgres(
+                given.pop("database"), prefer_psycopg3=True, field_types={"LONGTEXT": "TEXT"},
+                **parameters(limits, given),
+            )  # fmt: skip
+            return found
+        options: dict[str, Any] = {**_of_mariadb(limits), **given}
+        return peewee.MySQLDatabase(options.pop("database"), **options)
+
+    def translate_error(self, error: Exception) -> Exception:
+        """Return the store's error for a driver's."""
+        if isinstance(error, self._integrity_errors):
+            return Duplicate(str(error))
+        if isinstance(error, self._data_errors):
+            return Invalid(f"The database cannot hold a value: {error}")
+        if isinstance(error, self._own_errors):
+            return error  # a fault in our SQL, or no tables
+        return DatabaseUnavailable(reason=str(error))
+
+
+def _of_mariadb(limits: Limits) -> dict[str, object]:
+    """Return connection parameters for MariaDB. PyMySQL sets keepalives itself."""
+    seconds = {
+        "innodb_lock_wait_timeout": 100_000_000 if limits.lock is None else math.ceil(limits.lock),
+        "max_statement_time": limits.statement or 0,
+        "idle_transaction_timeout": math.ceil(limits.idle),
+        "net_read_timeout": math.ceil(limits.peer),
+        "net_write_timeout": math.ceil(limits.peer),
+    }
+    # READ COMMITTED, as on PostgreSQL: without the gap locks that make writers of different stacks collide.
+    session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
+    return {
+        # An UPDATE returns the number of rows met, as elsewhere, not of those changed. The fence needs that.
+        "client_flag": FOUND_ROWS,
+        "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+        "init_command": f"SET SESSION {session}",
+        "connect_timeout": limits.connect,
+        "read_timeout": limits.silence,
+        "write_timeout": limits.silence,
+    }
+
+
+def _import(driver: str, dialect: Dialect, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(driver)
+    except ImportError as error:
+        raise MissingDriver(f"{dialect} needs {driver}: pip install 'heatlite[{extra}]'") from error

@@ -1,0 +1,58 @@
+"""Sessions of the dashboard. The rows hold digests of their ids."""
+
+from collections.abc import Sequence
+
+from heatlite.core.records import record
+from heatlite.store.database.database import Database
+from heatlite.store.tables.access import UiSession
+
+
+@record(frozen=True, slots=True)
+class UiSessionRecord:
+    """A session. `content` is encrypted with a key that the server does not keep."""
+
+    digest: str
+    user: str
+    content: str
+    expires_at: float
+
+
+class UiSessions:
+    """Sessions by the digest of their id."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, record: UiSessionRecord) -> None:
+        """Add a session."""
+        self._database.change(
+            UiSession.insert(
+                digest=record.digest, user=record.user, content=record.content, expires_at=record.expires_at
+            )
+        )
+
+    def get(self, digest: str) -> UiSessionRecord | None:
+        """Return a session, expired or not."""
+        columns = (UiSession.digest, UiSession.user, UiSession.content, UiSession.expires_at)
+        rows = self._database.select(UiSession.select(*columns).where(UiSession.digest == digest))
+        return UiSessionRecord(*rows[0]) if rows else None
+
+    def update(self, digest: str, content: str) -> None:
+        """Replace the content of a session, unless it has ended."""
+        self._database.change(UiSession.update(content=content).where(UiSession.digest == digest))
+
+    def expired_before(self, moment: float, limit: int) -> list[str]:
+        """Return digests of sessions that expired before a moment."""
+        found = UiSession.select(UiSession.digest).where(UiSession.expires_at < moment).limit(limit)
+        return [digest for (digest,) in self._database.select(found)]
+
+    def surplus(self, user: str, limit: int) -> list[str]:
+        """Return digests of the oldest sessions of a user beyond a number."""
+        own = UiSession.select(UiSession.digest).where(UiSession.user == user)
+        # MariaDB has no OFFSET without a LIMIT.
+        oldest = own.order_by(UiSession.expires_at.desc(), UiSession.digest).limit(1000).offset(limit)
+        return [digest for (digest,) in self._database.select(oldest)]
+
+    def remove(self, digests: Sequence[str]) -> None:
+        """Remove sessions."""
+        self._database.change(UiSession.delete().where(UiSession.digest.in_(list(digests))))
