@@ -4,16 +4,17 @@ They are in the order in which they are asked.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from heatlite.core.healing import STOP_BRAKES, Brake, Mode
+from heatlite.core.records import record
 from heatlite.healing.policy import Settings
 
 LONGEST_HOLD = 60.0
 """Seconds after which a held incident is looked at again, at the latest."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Held:
     """A brake that holds."""
 
@@ -22,7 +23,7 @@ class Held:
     """Time at which it is known to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ScopeFacts:
     """Facts of the scope of an incident."""
 
@@ -39,7 +40,7 @@ class ScopeFacts:
     """Begins of its repairs, earliest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Facts:
     """Facts of one incident, read in the transaction that would move it."""
 
@@ -65,6 +66,8 @@ class Facts:
     has_step: bool = True
     object_since: float = 0.0
     """Time at which the object was made, changed, unlocked or resumed last."""
+    settles_until: float = 0.0
+    """End of the time in which the last repair of the slot has to prove itself."""
     evidence_since: float | None = None
     evidence_after: float = 0.0
     reports: int = 1
@@ -190,7 +193,7 @@ def _evidence(facts: Facts) -> Iterator[Held]:
 
 def _confirmation(facts: Facts) -> Iterator[Held]:
     """Hold an incident whose evidence is too young, or whose object is."""
-    settled = facts.object_since + facts.settings.grace
+    settled = max(facts.object_since + facts.settings.grace, facts.settles_until)
     if facts.now < settled:
         yield Held(Brake.IN_GRACE, settled)
     if facts.evidence_since is None or facts.reports < facts.settings.reports:

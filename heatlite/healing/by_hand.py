@@ -6,14 +6,15 @@ the source `api`, so that it counts in cooldown, rate and failures.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, HealingHeld, InvalidStackState, ResourceNotFound
-from heatlite.core.healing import Brake, IncidentState
+from heatlite.core.healing import IGNORABLE, Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import audit
@@ -37,7 +38,7 @@ BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HealRequest:
     """A repair as an operator asks for it."""
 
@@ -75,7 +76,7 @@ class HealByHand:
             opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
             scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
             chosen = _chosen(scene, paths, asked.step)
-            _check_brakes(scene, chosen, asked.ignore)
+            _check_brakes(context, scene, chosen, asked.ignore)
             self._store.incidents.insert_many(opened)
             action = self._repairs.enqueue(
                 context,
@@ -97,9 +98,7 @@ class HealByHand:
             raise InvalidStackState(f"Stack {stack.name} is nested: repair it from its root, {stack.root_id}.")
         now = self._clock.now()
         scene = Scene(self._store, self._loop.tree(stack, now), now, {}, lambda _: (), frozenset())
-        steps = {
-            path: asked.step or RepairStep(scene.tree.policy.at(path).ladder[0].step) for path in _paths(scene, asked)
-        }
+        steps = {path: asked.step or scene.tree.policy.at(path).ladder[0].step for path in _paths(scene, asked)}
         if not steps:
             raise InvalidStackState(NOTHING_MARKED.format(stack.name))
         return self._repairs.plan(stack, Selection(steps)).shown
@@ -143,7 +142,7 @@ def _chosen(scene: Scene, paths: Sequence[str], step: RepairStep | None) -> list
     chosen = []
     for own in by_member.values():
         ladder = [one.step for one in scene.tree.policy.at(own[0]).ladder]
-        wanted = step or RepairStep(ladder[0])
+        wanted = step or ladder[0]
         incidents = [one for path in own for one in _incidents_at(scene, path)]
         position = ladder.index(wanted) if wanted in ladder else 0
         chosen.append(Chosen(tuple(incidents), dict.fromkeys(own, wanted), position))
@@ -166,7 +165,7 @@ def _incident(scene: Scene, path: str) -> IncidentRecord:
     )  # fmt: skip
 
 
-def _check_brakes(scene: Scene, chosen: Sequence[Chosen], ignored: frozenset[Brake]) -> None:
+def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], ignored: frozenset[Brake]) -> None:
     """Raise HealingHeld with all brakes that hold the members.
 
     Raises StackLocked for a lock on the path.
@@ -175,11 +174,15 @@ def _check_brakes(scene: Scene, chosen: Sequence[Chosen], ignored: frozenset[Bra
     held -= ignored | BY_CALLER
     if Brake.LOCKED in held:
         stacks = [stack for one in chosen for path in one.steps for stack in _stacks(scene.tree.places[path])]
-        raise locked_error(Operation.HEAL, next(stack for stack in stacks if stack.locked))
+        raise locked_error(Operation.HEAL, next(stack for stack in stacks if stack.locked), context)
     if held:
         names = ", ".join(brake for brake in Brake if brake in held)
         paths = ", ".join(path for one in chosen for path in one.steps)
-        raise HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths)
+        way = "then try again"
+        if held <= IGNORABLE:
+            words = " ".join(f"--ignore {brake}" for brake in Brake if brake in held)
+            way = f'or ignore it: heatlite heal {words}; in a request: "ignore"'
+        raise HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths, way=way)
 
 
 def _brakes(scene: Scene, chosen: Chosen) -> Iterator[Brake]:

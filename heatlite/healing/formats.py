@@ -7,13 +7,14 @@ docs/reference/healing.md for the generic format.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
+from heatlite.core.clock import from_text
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.healing import ReportResult, Word
 from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.records import record
 from heatlite.healing.reports import Outcome, Report
 from heatlite.healing.source_document import SourceDocument
 
@@ -22,17 +23,20 @@ MAX_LABELS = 64
 MAX_LABEL = 1024
 MAX_KEY = 255
 MAX_SUMMARY = 255
+MAX_DETAIL = 255
 MIN_PHYSICAL_ID = 8
 ABSENT_REASONS = ("MissingSeries", "Updated", "Paused", "RuleDeleted")
 """Values of ``grafana_state_reason`` with which an alert resolves without a recovery."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-GENERIC_KEYS = frozenset({"key", "status", "since", "reason", "labels", "physical_id", "stack", "resource"})
+GENERIC_TEXTS = {"physical_id": MAX_LABEL, "stack": MAX_LABEL, "resource": 2000, "reason": 1000}
+"""Texts of a generic report, with their largest size in characters."""
+GENERIC_KEYS = frozenset({"key", "status", "since", "labels", *GENERIC_TEXTS})
 
 Parsed: TypeAlias = Report | Outcome
 """A report, or the result of one that has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Delivery:
     """The reports of one request."""
 
@@ -64,14 +68,6 @@ def _alerts(document: SourceDocument, body: JsonMap, version: str) -> Delivery:
     return Delivery(tuple(_each(alerts, lambda alert: _alert(document, alert))), count)
 
 
-def _alertmanager(document: SourceDocument, body: JsonMap) -> Delivery:
-    return _alerts(document, body, "4")
-
-
-def _grafana(document: SourceDocument, body: JsonMap) -> Delivery:
-    return _alerts(document, body, "1")
-
-
 def _list(body: JsonMap, key: str, remedy: str) -> Sequence[Json]:
     found = body.get(key)
     if not isinstance(found, list):
@@ -90,7 +86,7 @@ def _each(given: Sequence[Json], parse: Callable[[JsonMap], Report]) -> Iterator
             yield parse(one)
         except _Invalid as error:
             key = one.get("key", one.get("fingerprint", "")) if isinstance(one, dict) else ""
-            yield Outcome(index, _clean(key)[:MAX_KEY], ReportResult.INVALID, detail=str(error))
+            yield Outcome(index, _clean(key)[:MAX_KEY], ReportResult.INVALID, detail=str(error)[:MAX_DETAIL])
 
 
 def _alert(document: SourceDocument, alert: JsonMap) -> Report:
@@ -144,8 +140,8 @@ def _aodh(_document: SourceDocument, body: JsonMap) -> Delivery:
 
     def member(one: JsonMap) -> Report:
         identifier = one.get("id")
-        if not isinstance(identifier, str) or not identifier:
-            raise _Invalid('a member needs an "id"')
+        if not isinstance(identifier, str) or not 0 < len(identifier) <= MAX_LABEL:
+            raise _Invalid(f'a member needs an "id" of at most {MAX_LABEL} characters')
         return Report(f"{alarm}:{identifier}"[:MAX_KEY], Word.FIRING, physical_id=identifier, summary=reason)
 
     return Delivery(tuple(_each(members, member)))
@@ -154,7 +150,7 @@ def _aodh(_document: SourceDocument, body: JsonMap) -> Delivery:
 def _generic(document: SourceDocument, body: JsonMap) -> Delivery:
     unknown = sorted(body.keys() - {"reports"})
     if unknown:
-        raise HTTPBadRequest(f"The body has unknown keys: {', '.join(unknown)}.")
+        raise HTTPBadRequest(f"The body has unknown keys: {', '.join(unknown)[:MAX_DETAIL]}.")
     reports = _list(body, "reports", "max_alerts")
     if not reports:
         raise HTTPBadRequest('"reports" must have at least one report.')
@@ -173,11 +169,10 @@ def _own(document: SourceDocument, report: JsonMap) -> Report:
     status = report.get("status")
     if not isinstance(status, str) or status not in words:
         raise _Invalid('"status" must be unhealthy, healthy or unknown')
-    for name in ("physical_id", "stack", "resource", "reason"):
-        if not isinstance(report.get(name, ""), str):
-            raise _Invalid(f'"{name}" must be a text')
-    if len(str(report.get("reason", ""))) > 1000:
-        raise _Invalid('"reason" may have 1000 characters')
+    for name, most in GENERIC_TEXTS.items():
+        text = report.get(name, "")
+        if not isinstance(text, str) or len(text) > most:
+            raise _Invalid(f'"{name}" must be a text of at most {most} characters')
     given = {"labels": _texts(report, "labels", required=False)}
     read = _report(document, given, key, words[status], _time(report.get("since"), "since", required=False),
                    not document.matches(given))  # fmt: skip
@@ -190,7 +185,8 @@ def _own(document: SourceDocument, report: JsonMap) -> Report:
 
 
 FORMATS: dict[str, Callable[[SourceDocument, JsonMap], Delivery]] = {
-    "alertmanager": _alertmanager, "grafana": _grafana, "aodh": _aodh, "generic": _generic,
+    "alertmanager": partial(_alerts, version="4"), "grafana": partial(_alerts, version="1"), "aodh": _aodh,
+    "generic": _generic,
 }  # fmt: skip
 
 
@@ -221,8 +217,7 @@ def time_of(text: str) -> float:
     One without a zone is UTC. Raises HTTPBadRequest.
     """
     try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+        return from_text(text)
     except (ValueError, OverflowError) as error:
         raise HTTPBadRequest(f"{text!r} is not a time in ISO 8601, such as 2026-11-22T12:00:00Z.") from error
 

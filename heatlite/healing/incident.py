@@ -5,11 +5,12 @@ of an incident that is due: its brakes are asked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum, auto
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState
-from heatlite.healing.brakes import Held, next_look, stops
+from heatlite.core.records import record
+from heatlite.healing.brakes import LONGEST_HOLD, Held, next_look, stops
 from heatlite.store.healing.records import HistoryLine, IncidentRecord
 
 OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
@@ -65,7 +66,7 @@ class Effect(Enum):
     """Mute the keys for this object until they have resolved once."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Transition:
     """The consequence of an event in a state."""
 
@@ -132,7 +133,7 @@ TABLE: Mapping[Event, Mapping[IncidentState, Transition]] = {
 """The consequence of each event in each state. An event without one in a state changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Move:
     """An incident after an event, with the writes that belong to it."""
 
@@ -170,10 +171,10 @@ def _in_state(incident: IncidentRecord, transition: Transition, now: float, reas
         incident = replace(incident, due=None, closed_at=now, closed_as=transition.closed_as)
     elif transition.state is REPAIRING:
         incident = replace(incident, attempt=incident.attempt + 1)
-    return moved(incident, transition.state, now, reason)
+    return with_state(incident, transition.state, now, reason)
 
 
-def moved(incident: IncidentRecord, state: IncidentState, now: float, reason: str) -> IncidentRecord:
+def with_state(incident: IncidentRecord, state: IncidentState, now: float, reason: str) -> IncidentRecord:
     """Return the incident in a state, with a line of history if it is another one."""
     if state is incident.state:
         return incident
@@ -210,11 +211,12 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
     if incident.state is CONFIRMED:
         return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.MARK)
     if stops(brakes) and incident.state is PROPOSED:
-        back = moved(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
+        back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
         return _hold(back, held, now), Wants.NOTHING
     waits = {Brake.AWAITING_APPROVAL, Brake.SPREADS}
     if brakes and waits.issuperset(brakes):
-        return _hold(incident, held, now), Wants.PROPOSAL
+        # It stays due until the proposal is written: this engine may end, or be slow, in between.
+        return Move(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
     return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
 
 
@@ -226,13 +228,20 @@ def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -
     unconfirmed = {Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.IN_GRACE, Brake.CONFIRMING}
     waiting = [one for one in held if one.brake in unconfirmed]
     if not waiting:
-        confirmed = replace(moved(incident, CONFIRMED, now, "confirmed"), due=now)
+        confirmed = replace(with_state(incident, CONFIRMED, now, "confirmed"), due=now)
         return Move(_with_brakes(confirmed, held)), Wants.NOTHING
-    return Move(replace(_with_brakes(incident, held), due=next_look(waiting, now))), Wants.NOTHING
+    return _hold(incident, held, now, waiting), Wants.NOTHING
 
 
-def _hold(incident: IncidentRecord, held: Sequence[Held], now: float) -> Move:
-    return Move(replace(_with_brakes(incident, held), due=next_look(held, now)))
+def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: Sequence[Held] = ()) -> Move:
+    """Hold an incident until its first reason may end, or until it expires.
+
+    `waiting`: only these reasons count.
+    """
+    due = next_look(waiting or held, now)
+    if incident.ttl is not None:
+        due = min(due, max(incident.last_report_at + incident.ttl, now + LONGEST_HOLD))
+    return Move(replace(_with_brakes(incident, held), due=due))
 
 
 def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentRecord:
@@ -240,7 +249,7 @@ def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentReco
     return replace(incident, reason=reason, also=tuple(brake for brake in also if brake is not None))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Situation:
     """The present state of an incident's slot, alerts and repair."""
 
@@ -257,6 +266,8 @@ class Situation:
     """SUCCEEDED, FAILED or CANCELLED once the repair has ended."""
     clock_stands: bool = False
     """The tree is locked or suspended: nothing expires."""
+    clock_since: float = 0.0
+    """End of the last lock or suspension: the time to live begins anew."""
     is_busy: bool = False
     """The tree is busy: the row is not written."""
 
@@ -280,7 +291,8 @@ def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event
     if state is SETTLING:
         over = incident.settles_until is not None and incident.settles_until <= now
         return Event.SETTLED if over else None
-    expired = incident.ttl is not None and incident.last_report_at + incident.ttl < now
+    alive_at = max(incident.last_report_at, situation.clock_since)
+    expired = incident.ttl is not None and alive_at + incident.ttl < now
     if expired and can_write:
         return Event.EXPIRED
     return Event.MARK_LOST if situation.lost_mark and can_write else None
@@ -289,17 +301,17 @@ def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event
 def marked(incident: IncidentRecord, now: float) -> IncidentRecord:
     """Return the incident once it has marked its row."""
     after = replace(incident, is_marked=True, reason=None, also=(), due=now)
-    return moved(after, MARKED, now, "marked")
+    return with_state(after, MARKED, now, "marked")
 
 
 def proposed(incident: IncidentRecord, digest: str, held: Sequence[Held], now: float) -> IncidentRecord:
     """Return the incident with a plan that waits for approval."""
     after = replace(_with_brakes(incident, held), plan_digest=digest, due=next_look(held, now))
-    return moved(after, PROPOSED, now, f"proposed: {held[0].brake}")
+    return with_state(after, PROPOSED, now, f"proposed: {held[0].brake}")
 
 
 def held_by(incident: IncidentRecord, brake: Brake, now: float) -> IncidentRecord:
     """Return the incident with a brake that showed only when its repair was to begin."""
     held = [Held(brake)]
-    back = moved(replace(incident, plan_digest=None), MARKED, now, f"held: {brake}")
+    back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brake}")
     return replace(_with_brakes(back, held), due=next_look(held, now))

@@ -5,35 +5,51 @@ One transaction for a request. It locks no stack, reads no template and calls no
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.context import Context
-from heatlite.core.errors import EntityNotFound
+from heatlite.core.errors import EntityNotFound, RequestLimitExceeded, Unavailable
 from heatlite.core.healing import IncidentState, ReportResult, Word
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.meter import Meter
+from heatlite.core.records import record
 from heatlite.core.status import Verb
-from heatlite.healing.formats import Delivery, read_delivery
-from heatlite.healing.reports import Outcome, Report, Target
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.healing.formats import MAX_DETAIL, Delivery, read_delivery
+from heatlite.healing.reports import Outcome, Report
 from heatlite.healing.source_document import SourceDocument, default_document, read_document
 from heatlite.healing.targets import Targets
 from heatlite.healing.tree import Place
 from heatlite.store.errors import Duplicate
 from heatlite.store.healing.records import HealthSourceRecord, IncidentRecord, ObservationRecord
+from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
 
 MAX_OPEN = 10_000
 """Open incidents of a project."""
+MAX_OPEN_EPISODES = 50_000
+"""Open episodes of a project."""
+MAX_EPISODES = 100_000
+"""Episodes of a project. Beyond it, those that ended first are removed."""
 MAX_KEPT = 100
 """Results that a source keeps."""
-MAX_ANSWERED = 1000
-"""Results in an answer."""
+MAX_SOURCES = 100
+"""Sources of a project."""
 RETRIES = 5
 """Times to repeat a request that met another one with the same reports."""
+BUSY_SECONDS = 5.0
+"""Seconds that a request waits while reports hold half of the threads."""
+REPORTED = "A report of {} was answered with 200 and ignored."
+AUTHOR: JsonMap = {"roles": ["member"]}
+"""Author of a mark to replay. Sources have no roles; a replay has no more rights than its own caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Taken:
     """The answer to a request."""
 
@@ -51,9 +67,12 @@ class Taken:
 class Intake:
     """Takes reports of monitoring systems."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, threads: int, meter: Meter) -> None:
+        """Take reports in at most half of the `threads` that answer requests."""
         self._store = store
         self._clock = clock
+        self._meter = meter
+        self.turns = Bulkhead(max(1, threads // 2), threads // 4, BUSY_SECONDS, _busy)
 
     def document(self, project: str, source: str) -> tuple[HealthSourceRecord, SourceDocument]:
         """Return a source and its document.
@@ -68,58 +87,62 @@ class Intake:
             raise EntityNotFound(entity="Health source", name=source)
         return record or HealthSourceRecord(project, source), document
 
+    def blind_since(self, project: str, source: str) -> float | None:
+        """Return the time from which a source sees no target; None: it sees."""
+        return self._store.observations.blind_since(project, source)
+
     def configure(self, project: str, source: str, document: Json) -> None:
-        """Replace the document of a source. Raises HTTPBadRequest.
+        """Replace the document of a source. Raises HTTPBadRequest, RequestLimitExceeded.
 
         None: return it to its defaults, or remove it.
         """
         if document is not None:
             read_document(document)
+        sources = self._store.health_sources
         with self._store.transaction():
-            record = self._store.health_sources.get(project, source) or HealthSourceRecord(project, source)
             if document is None and default_document(source) is None:
-                if not self._store.health_sources.delete(project, source):
+                if not sources.delete(project, source):
                     raise EntityNotFound(entity="Health source", name=source)
                 return
-            kept = document if isinstance(document, dict) else None
-            self._store.health_sources.save(replace(record, document=kept))
+            if sources.get(project, source) is None and sources.count(project) >= MAX_SOURCES:
+                raise RequestLimitExceeded(message=f"the project has {MAX_SOURCES} sources of reports. Delete one.")
+            sources.put_document(project, source, document if isinstance(document, dict) else None)
 
     def acknowledge(self, project: str, source: str) -> None:
         """End the storm of a source.
 
         Its window counts from now on, and incidents need new evidence.
         """
-        record, _ = self.document(project, source)
+        self.document(project, source)
         now = self._clock.now()
         with self._store.transaction():
-            self._store.health_sources.save(replace(record, storm_since=None, window_from=now))
+            self._store.health_sources.acknowledge(project, source, now)
             self._store.incidents.demand_evidence(now, source=(project, source))
 
     def take(self, context: Context, source: str, body: Json) -> Taken:
-        """Take the reports of one request. Raises HTTPBadRequest, EntityNotFound."""
-        record, document = self.document(context.project, source)
-        delivery = read_delivery(document, body)
-        for attempt in range(RETRIES):
-            try:
-                return self._take(context.project, record, document, delivery)
-            except Duplicate:  # another request with the same reports was faster: they are known now
-                if attempt + 1 == RETRIES:
-                    raise
-        raise AssertionError("unreachable")
+        """Take the reports of one request.
 
-    def _take(
-        self, project: str, record: HealthSourceRecord, document: SourceDocument, delivery: Delivery
-    ) -> Taken:
+        Raises HTTPBadRequest, EntityNotFound, and Unavailable while reports hold too many threads.
+        """
+        with self.turns.turn():
+            record, document = self.document(context.project, source)
+            delivery = read_delivery(document, body)
+            for _ in range(RETRIES):
+                with suppress(Duplicate):  # another request with the same reports was faster: they are known now
+                    return self._take(context.project, record, document, delivery)
+        raise _busy()
+
+    def _take(self, project: str, record: HealthSourceRecord, document: SourceDocument, delivery: Delivery) -> Taken:
         now = self._clock.now()
         with self._store.transaction():
             taking = _Taking(self._store, project, record.name, document, now, delivery)
             taking.run()
             outcomes = tuple(taking.outcomes)
             told = [_kept(one, now) for one in outcomes if one.result is not ReportResult.REPEATED]
-            current = self._store.health_sources.get(project, record.name) or record
-            results = (*current.results, *told)[-MAX_KEPT:]
-            self._store.health_sources.save(replace(current, last_report_at=now, results=results))
-        return Taken(record.name, len(delivery.reports), delivery.truncated, outcomes)
+            self._store.health_sources.reported(project, record.name, now, told[-MAX_KEPT:], MAX_KEPT)
+        taken = Taken(record.name, len(delivery.reports), delivery.truncated, outcomes)
+        self._meter.reports_taken(document.format, {str(one): number for one, number in taken.counts.items()})
+        return taken
 
 
 @dataclass
@@ -144,15 +167,25 @@ class _Taking:
         }
         self._open = {one.key: one for one in self._episodes.values() if one.is_open}
         self._before = dict(self._episodes)
-        self._incidents: dict[str, dict[str, str]] = {}  # open ones of the source: root → path → id
-        self._known: set[str] = set()
+        self._suppressed: dict[str, tuple[SuppressedRecord, float]] = {}
+        self._incidents = self._known_incidents(reports)
+        self._known = {*self._incidents.values()}
         self._new_incidents: list[IncidentRecord] = []
         self._noted: list[str] = []
         self._woken: list[str] = []
-        self._room = MAX_OPEN - self.store.incidents.count_open(self.project)
+        self._room: int | None = None
+        self._opened = 0
         for index, one in enumerate(self.delivery.reports):
             self.outcomes += [one] if isinstance(one, Outcome) else self._report(index, one)
         self._write()
+
+    def _known_incidents(self, reports: Sequence[Report]) -> dict[tuple[str, str], str]:
+        """Return the open incidents of the slots that are reported, by root and path."""
+        firing = [one for one in reports if one.word is Word.FIRING and not one.is_ignored]
+        places = [self._targets.find(one, self.document.marks_member).place for one in firing]
+        slots = {(one.stacks[0].id, one.slot.path, self.source) for one in places if one is not None}
+        found = self.store.incidents.open_of_slots(sorted(slots))
+        return {(root_id, path): one for (root_id, path, _), one in found.items()}
 
     def _write(self) -> None:
         changed = [one for place, one in self._episodes.items() if self._before.get(place) != one]
@@ -160,9 +193,15 @@ class _Taking:
         known = [one for one in changed if (one.key, one.starts_at) in self._before]
         self.store.observations.save_many(sorted(known, key=lambda one: one.is_open))
         self.store.incidents.insert_many(self._new_incidents)
-        self.store.observations.insert_many([one for one in changed if (one.key, one.starts_at) not in self._before])
+        new = [one for one in changed if (one.key, one.starts_at) not in self._before]
+        surplus = self._counted[1] + len(new) - MAX_EPISODES if new else 0
+        self.store.observations.insert_many(new)
+        if surplus > 0:
+            self.store.observations.remove(self.store.observations.oldest_ended(self.project, surplus))
         self.store.incidents.note_reports(list(dict.fromkeys(self._noted)), self.now)
         self.store.incidents.wake(list(dict.fromkeys(self._woken)), self.now)
+        for entry, locked_at in self._suppressed.values():
+            self.store.suppressed.add(entry, locked_at)
 
     def _report(self, index: int, report: Report) -> list[Outcome]:
         if report.is_prefix:
@@ -179,14 +218,13 @@ class _Taking:
 
     def _of_all_open(self, index: int, report: Report) -> list[Outcome]:
         """Apply a report to all open episodes of an alarm."""
-        prefix, source = report.key, self.source
-        found = self.store.observations.open_with_prefix(self.project, source, prefix)
+        found = self.store.observations.open_with_prefix(self.project, self.source, report.key)
         for one in found:
             self._episodes.setdefault((one.key, one.starts_at), one)
             self._before.setdefault((one.key, one.starts_at), one)
             self._open.setdefault(one.key, one)
         reports = [replace(report, key=one.key, is_prefix=False) for one in found]
-        return [self._report(index, one)[0] for one in reports] or [Outcome(index, prefix, ReportResult.IGNORED)]
+        return [self._report(index, one)[0] for one in reports] or [Outcome(index, report.key, ReportResult.IGNORED)]
 
     # -- the words of a source -----------------------------------------------------------------------
 
@@ -205,6 +243,8 @@ class _Taking:
     def _blind(self, index: int, report: Report) -> Outcome:
         episode = self._open.get(report.key)
         if episode is None:
+            if self._is_full():
+                return Outcome(index, report.key, ReportResult.OVERFLOW)
             found = self._targets.find(report, self.document.marks_member).place
             root, path = ("", "") if found is None else (found.stacks[0].id, found.slot.path)
             episode = self._episode(report, report.starts_at or self.now, None, root or None, path)
@@ -220,14 +260,19 @@ class _Taking:
         place = found.place
         if place is None:
             return Outcome(index, report.key, found.result, detail=found.detail)
-        target = _target(place)
+        target, root_id, path = _target(place), place.stacks[0].id, place.slot.path
         held = _held(place)
         if held is not None:
+            if held is ReportResult.SUPPRESSED:
+                self._note_suppressed(place)
             return Outcome(index, report.key, held, target=target)
-        if current is not None and current.muted_for == place.row.physical_id:
+        if current is not None and current.muted_for == (place.row.physical_id or ""):
             self._save(replace(current, last_seen=self.now, reports=current.reports + 1))
             return Outcome(index, report.key, ReportResult.MUTED, target=target)
-        incident = self._incident(place, report)
+        if not place.row.physical_id and (place.stacks[0].id, place.slot.path) not in self._incidents:
+            return Outcome(index, report.key, ReportResult.UNKNOWN, detail="the resource has no object")
+        is_over = current is None and self._is_full()
+        incident = None if is_over else self._incident(place, report)
         if incident is None:
             return Outcome(index, report.key, ReportResult.OVERFLOW, target=target)
         is_known = current is not None and current.starts_at == starts_at and current.incident_id == incident
@@ -235,28 +280,40 @@ class _Taking:
             self._save(replace(current, is_open=False, ended_at=self.now))
         episode = self._episodes.get((report.key, starts_at))
         if episode is None:
-            self._save(self._episode(report, starts_at, incident, target.root_id, target.path))
+            self._save(self._episode(report, starts_at, incident, root_id, path))
         else:
             again = replace(episode, last_seen=self.now, reports=episode.reports + 1, word=Word.FIRING, is_open=True)
-            again = replace(again, incident_id=incident, root_id=target.root_id, path=target.path)
+            again = replace(again, incident_id=incident, root_id=root_id, path=path)
             self._save(replace(again, ended_at=None, muted_for=None))
         result = ReportResult.REPEATED if is_known else ReportResult.ACCEPTED
         return Outcome(index, report.key, result, incident, target)
+
+    def _note_suppressed(self, place: Place) -> None:
+        """List the mark that a locked stack has refused, once for each slot and lock."""
+        for depth, stack in enumerate(place.stacks):
+            if stack.lock is not None:
+                path = place.slot.path.split("/", depth)[-1]
+                mark: JsonMap = {"resource": path, "mark_unhealthy": True, "resource_status_reason": self.source}
+                entry = SuppressedRecord(
+                    stack.id, self.now, Operation.MARK.value, path, self.source, REPORTED.format(self.source),
+                    "PATCH", "/resources", {"marks": [mark]}, root_id=place.stacks[0].id, author=AUTHOR,
+                    effect={"marks": [mark]},
+                )  # fmt: skip
+                self._suppressed[place.slot.path] = entry, stack.lock.locked_at
+                return
 
     # -- rows ----------------------------------------------------------------------------------------
 
     def _incident(self, place: Place, report: Report) -> str | None:
         """Return the open incident of a slot, or open one. None: the project has too many."""
         root_id, path = place.stacks[0].id, place.slot.path
-        if root_id not in self._incidents:
-            found = self.store.incidents.open_of_root(root_id)
-            self._incidents[root_id] = {one.path: one.id for one in found if one.source == self.source}
-            self._known.update(self._incidents[root_id].values())
-        known = self._incidents[root_id].get(path)
+        known = self._incidents.get((root_id, path))
         if known is not None:
             if known in self._known:
                 self._noted.append(known)
             return known
+        if self._room is None:
+            self._room = MAX_OPEN - self.store.incidents.count_open(self.project)
         if self._room <= 0:
             return None
         self._room -= 1
@@ -265,7 +322,7 @@ class _Taking:
             place.slot.scope, place.row.id, place.row.physical_id or "", IncidentState.OBSERVED, self.now, self.now,
             evidence_since=self.now, ttl=self.document.ttl, due=self.now, summary=report.summary,
         )  # fmt: skip
-        self._incidents[root_id][path] = new.id
+        self._incidents[root_id, path] = new.id
         self._new_incidents.append(new)
         return new.id
 
@@ -277,12 +334,26 @@ class _Taking:
             word=report.word, incident_id=incident, root_id=root_id, path=path, summary=report.summary,
         )  # fmt: skip
 
+    @cached_property
+    def _counted(self) -> tuple[int, int]:
+        """Numbers of open and of all episodes before this request."""
+        return self.store.observations.count(self.project)
+
+    def _is_full(self) -> bool:
+        """Return True if the project may have no further open episode."""
+        return self._counted[0] + self._opened >= MAX_OPEN_EPISODES
+
     def _save(self, episode: ObservationRecord) -> None:
+        self._opened += episode.is_open - (episode.key in self._open)
         self._episodes[episode.key, episode.starts_at] = episode
         if episode.is_open:
             self._open[episode.key] = episode
         elif self._open.get(episode.key) is not None and self._open[episode.key].id == episode.id:
             del self._open[episode.key]
+
+
+def _busy() -> Unavailable:
+    return Unavailable(service="The intake of reports", reason="too many requests report at once")
 
 
 def _held(place: Place) -> ReportResult | None:
@@ -296,44 +367,13 @@ def _held(place: Place) -> ReportResult | None:
     return ReportResult.SUSPENDED if Verb.SUSPEND in states else None
 
 
-def _target(place: Place) -> Target:
-    stack, row = place.stacks[-1], place.row
-    slot = place.slot
-    return Target(
-        place.stacks[0].id, stack.id, stack.name, slot.path, slot.member, slot.scope, row.id, row.physical_id or ""
-    )
+def _target(place: Place) -> JsonMap:
+    stack, object_id = place.stacks[-1], place.row.physical_id or ""
+    return {
+        "stack_name": stack.name, "stack_id": stack.id, "path": place.slot.path, "physical_resource_id": object_id,
+    }  # fmt: skip
 
 
 def _kept(outcome: Outcome, now: float) -> JsonMap:
-    return {"time": to_text(now), "key": outcome.key, "result": outcome.result, "detail": outcome.detail}
-
-
-def answer(taken: Taken) -> JsonMap:
-    """Return the answer to a request: repeated reports last."""
-    listed: Sequence[Outcome] = sorted(taken.outcomes, key=lambda one: one.result is ReportResult.REPEATED)
-    return {
-        "source": taken.source,
-        "received": taken.received,
-        "truncated": taken.truncated,
-        "counts": {str(result): count for result, count in sorted(taken.counts.items())},
-        "results": [_shown(one) for one in listed[:MAX_ANSWERED]],
-    }
-
-
-def _shown(outcome: Outcome) -> JsonMap:
-    target = outcome.target
-    return {
-        "index": outcome.index,
-        "key": outcome.key,
-        "result": str(outcome.result),
-        "incident": outcome.incident,
-        "target": None
-        if target is None
-        else {
-            "stack_name": target.stack_name,
-            "stack_id": target.stack_id,
-            "path": target.path,
-            "physical_resource_id": target.physical_id,
-        },
-        "detail": outcome.detail,
-    }
+    when, detail = to_text(now), outcome.detail[:MAX_DETAIL]
+    return {"time": when, "key": outcome.key, "result": outcome.result, "detail": detail}

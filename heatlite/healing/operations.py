@@ -1,6 +1,6 @@
 """Operations of operators: policies, acknowledgements, decisions about incidents."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
@@ -14,8 +14,10 @@ from heatlite.core.errors import (
 )
 from heatlite.core.healing import IncidentState
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import audit
+from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.healing.brakes import ScopeFacts, cooldown_until
 from heatlite.healing.incident import Event
@@ -29,8 +31,11 @@ from heatlite.store.store import Store
 
 CLOSED_BY_HAND = "closed by {}: {}"
 
+MAX_ALERTS = 1000
+"""Alerts that an answer shows of an incident."""
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class ScopeView:
     """A scope of a tree as operators see it."""
 
@@ -45,7 +50,7 @@ class ScopeView:
     """Repairs begun in the period of `max_repairs`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Overview:
     """The healing of a tree: its policy, scopes and open incidents."""
 
@@ -72,19 +77,11 @@ class HealingOperations:
         for scope in sorted({*(one.scope for one in tree.incidents), *tree.scopes, *tree.members}):
             facts, settings = tree.scope_facts(scope, now), tree.policy.of_scope(scope)
             record = tree.scopes.get(scope, HealingScopeRecord(stack.id, scope))
-            is_open = opened_at(settings.windows, now) is not None
-            cooled = cooldown_until(facts, settings)
-            scopes.append(
-                ScopeView(
-                    scope,
-                    facts,
-                    settings,
-                    record,
-                    cooled if cooled is not None and cooled > now else None,
-                    None if is_open else next_start(settings.windows, now),
-                    sum(begun > now - settings.repairs_per for begun in facts.begun),
-                )
-            )
+            cooled, is_open = cooldown_until(facts, settings), opened_at(settings.windows, now) is not None
+            cooled = cooled if cooled is not None and cooled > now else None
+            opens = None if is_open else next_start(settings.windows, now)
+            recent = sum(begun > now - settings.repairs_per for begun in facts.begun)
+            scopes.append(ScopeView(scope, facts, settings, record, cooled, opens, recent))
         return Overview(self._store.healing_policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
 
     def put_policy(self, context: Context, stack: StackRecord, document: JsonMap) -> None:
@@ -93,7 +90,7 @@ class HealingOperations:
         Its incidents need new evidence before they are repaired.
 
         A `version` in the document must be the stored one. Raises HTTPBadRequest with all faults of the document or
-        for a nested stack, PolicyChanged, StackNotFound.
+        for a nested stack, Forbidden for a caller who may not repair the stack, PolicyChanged, StackNotFound.
         """
         _require_root(stack)
         given = document.get("version")
@@ -104,6 +101,7 @@ class HealingOperations:
         now = self._clock.now()
         with self._store.transaction():
             stack = self._locked(stack)
+            check_types(context, self._store.resources.types(stack.id))
             before = self._store.healing_policies.get(stack.id)
             version = 0 if before is None else before.version
             if given is not None and given != version:
@@ -156,8 +154,8 @@ class HealingOperations:
         return found
 
     def alerts(self, incident_id: str) -> list[ObservationRecord]:
-        """Return the episodes of an incident."""
-        return self._store.observations.of_incidents([incident_id])
+        """Return the newest episodes of an incident, earliest first."""
+        return self._store.observations.of_incident(incident_id, MAX_ALERTS)
 
     def close(self, context: Context, incident_id: str, reason: str) -> None:
         """Close an incident, remove its mark, and mute its keys until they resolve once.
@@ -173,7 +171,7 @@ class HealingOperations:
                     raise ActionInProgress(stack_name=scene.tree.root.name, action=scene.tree.root.verb)
                 if incident.is_marked and scene.is_locked(place):
                     held = next((one for one in place.stacks if one.locked), scene.tree.root)
-                    raise locked_error(Operation.MARK, held)
+                    raise locked_error(Operation.MARK, held, context)
             self._loop.apply(scene, incident, Event.CLEARED, now, CLOSED_BY_HAND.format(context.user, reason))
         audit.info("healing incident=%s request=close by=%s reason=%s", incident_id, context.user, reason)
 
@@ -182,12 +180,13 @@ class HealingOperations:
 
         All brakes but those that wait for it are asked again.
 
-        Raises EntityNotFound, InvalidStackState if nothing is proposed, PlanChanged, HealingHeld, and what refuses the
-        update.
+        Raises EntityNotFound, Forbidden for a caller who may not repair the stack, InvalidStackState if nothing is
+        proposed, PlanChanged, HealingHeld, and what refuses the update.
         """
         now = self._clock.now()
         with self._store.transaction():
             incident, scene = self._open(context, incident_id, now)
+            check_types(context, self._store.resources.types(incident.root_id))
             if incident.state is not IncidentState.PROPOSED or scene is None:
                 raise InvalidStackState(f"Incident {incident.id} is {incident.state}: it proposes no repair.")
             self._loop.repairing.approve(scene, incident, plan_digest)

@@ -1,16 +1,17 @@
 """Healing policies: a root stack's document, its defaults, its rules for paths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from fnmatch import fnmatchcase
 from itertools import zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from jsonschema import Draft202012Validator
-
 from heatlite.core.errors import HTTPBadRequest, Problem
-from heatlite.core.healing import Mode
+from heatlite.core.healing import Mode, SecondOpinion
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
+from heatlite.core.repairs import RepairStep
+from heatlite.core.shapes import Shape, closed
 from heatlite.healing.reports import API, CHECK
 from heatlite.healing.windows import Window, parse_cron
 
@@ -19,7 +20,7 @@ ANY_SOURCE = "*"
 """All sources of reports; marks by request and failed checks must be named."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Limit:
     """A number of members, or per cent of them."""
 
@@ -43,18 +44,18 @@ class Limit:
         return cls(int(str(given)))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LadderStep:
     """One kind of repair."""
 
-    step: str
+    step: RepairStep
     settle: int | None = None
-    """Seconds that its effect is awaited; None: 600, and `grace` for a replacement."""
+    """Seconds that its effect is awaited; None: 300 for a reboot, 600 for a rebuild, `grace` for a replacement."""
     any_time: bool = False
     """True if it needs no window."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settings:
     """The settings of a policy for one path."""
 
@@ -71,8 +72,9 @@ class Settings:
     repairs_per: int = 3600
     min_healthy: int = 3600
     give_up_after: int = 3
+    second_opinion: SecondOpinion = SecondOpinion.NONE
     windows: tuple[Window, ...] = ()
-    ladder: tuple[LadderStep, ...] = (LadderStep("replace"),)
+    ladder: tuple[LadderStep, ...] = (LadderStep(RepairStep.REPLACE),)
 
     def lists(self, source: str) -> bool:
         """Return True if marks of a source are healed."""
@@ -86,10 +88,10 @@ class Settings:
         """Return the seconds that the effect of a step is awaited."""
         if step.settle is not None:
             return step.settle
-        return self.grace if step.step == "replace" else 600
+        return {RepairStep.REBOOT: 300, RepairStep.REBUILD: 600}.get(step.step, self.grace)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Policy:
     """The policy of a tree."""
 
@@ -115,78 +117,44 @@ DEFAULT = Policy()
 _COUNT: JsonMap = {"type": "integer", "minimum": 0, "maximum": 100000}
 _LIMIT: JsonMap = {"anyOf": [_COUNT, {"type": "string", "pattern": "^([0-9]|[1-9][0-9]|100)%$"}]}
 _SECONDS: JsonMap = {"type": "integer", "minimum": 0, "maximum": 31536000}
-_FIELDS: JsonMap = {
+_DAY: JsonMap = {"type": "integer", "minimum": 0, "maximum": 86400}
+_WINDOW = closed(
+    "cron",
+    "duration",
+    cron={"type": "string"},
+    duration={"type": "integer", "minimum": 60, "maximum": 604800},
+    timezone={"type": "string"},
+)
+_FIELDS: dict[str, JsonMap] = {
     "mode": {"enum": [*Mode]},
     "sources": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 64}, "maxItems": 100},
-    "grace": {"type": "integer", "minimum": 0, "maximum": 86400},
-    "confirm": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "hold": {"type": "integer", "minimum": 0, "maximum": 86400},
-            "reports": {"type": "integer", "minimum": 1, "maximum": 100},
-        },
-    },
+    "grace": _DAY,
+    "confirm": closed(hold=_DAY, reports={"type": "integer", "minimum": 1, "maximum": 100}),
     "max_unhealthy": _LIMIT,
     "min_unhealthy": _COUNT,
     "parallel": {"anyOf": [{**_COUNT, "minimum": 1}, {"type": "string", "pattern": "^([1-9]|[1-9][0-9]|100)%$"}]},
     "cooldown": _SECONDS,
-    "max_repairs": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["count", "per"],
-        "properties": {"count": _COUNT, "per": {**_SECONDS, "minimum": 1}},
-    },
+    "max_repairs": closed("count", "per", count=_COUNT, per={**_SECONDS, "minimum": 1}),
     "min_healthy": _SECONDS,
     "give_up_after": {**_COUNT, "minimum": 1},
-    "windows": {
-        "type": "array",
-        "maxItems": 50,
-        "items": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["cron", "duration"],
-            "properties": {
-                "cron": {"type": "string"},
-                "duration": {"type": "integer", "minimum": 60, "maximum": 604800},
-                "timezone": {"type": "string"},
-            },
-        },
-    },
+    "second_opinion": {"enum": [*SecondOpinion]},
+    "windows": {"type": "array", "maxItems": 50, "items": _WINDOW},
     "ladder": {
         "type": "array",
         "minItems": 1,
         "maxItems": 10,
-        "items": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["step"],
-            "properties": {
-                "step": {"enum": ["rebuild", "replace"]},
-                "settle": _SECONDS,
-                "any_time": {"type": "boolean"},
-            },
-        },
+        "items": closed("step", step={"enum": [*RepairStep]}, settle=_SECONDS, any_time={"type": "boolean"}),
     },
 }
-_RULE: JsonMap = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["match"],
-    "properties": {"match": {"type": "string", "minLength": 1, "maxLength": 1024}, **_FIELDS},
-}
-_SCHEMA: JsonMap = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["healing_policy"],
-    "properties": {
-        "healing_policy": {"const": VERSION},
-        **_FIELDS,
-        "rules": {"type": "array", "maxItems": 100, "items": _RULE},
-    },
-}
+_RULE = closed("match", match={"type": "string", "minLength": 1, "maxLength": 1024}, **_FIELDS)
+_SCHEMA = closed(
+    "healing_policy",
+    healing_policy={"const": VERSION},
+    rules={"type": "array", "maxItems": 100, "items": _RULE},
+    **_FIELDS,
+)
 
-_VALIDATOR = Draft202012Validator(_SCHEMA)
+_VALIDATOR = Shape(_SCHEMA)
 
 
 def read_policy(document: Json) -> Policy:
@@ -222,6 +190,8 @@ def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem
                 found[name] = Limit.read(value)
             case "mode":
                 found[name] = Mode(str(value))
+            case "second_opinion":
+                found[name] = SecondOpinion(str(value))
             case "sources" if isinstance(value, list):
                 found[name] = tuple(map(str, value))
             case "ladder" if isinstance(value, list):
@@ -235,7 +205,9 @@ def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem
 
 def _ladder_step(given: JsonMap) -> LadderStep:
     settle = given.get("settle")
-    return LadderStep(str(given["step"]), settle if isinstance(settle, int) else None, bool(given.get("any_time")))
+    return LadderStep(
+        RepairStep(str(given["step"])), settle if isinstance(settle, int) else None, bool(given.get("any_time"))
+    )
 
 
 def _windows(given: Sequence[Json], path: tuple[str | int, ...], problems: list[Problem]) -> list[Window]:

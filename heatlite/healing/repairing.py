@@ -4,7 +4,7 @@ The update of the root carries all of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -20,6 +20,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.ids import random_id
+from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import Repairs
@@ -47,7 +48,7 @@ HOLDS: tuple[tuple[type[HeatliteError], Brake], ...] = (
 """Brakes for the errors with which a repair is refused; all others are restrictions."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Chosen:
     """A member that is to be repaired."""
 
@@ -55,6 +56,8 @@ class Chosen:
     steps: dict[str, RepairStep]
     """By path."""
     position: int
+    told: str = ""
+    """The step, and those that the type cannot do, for the history."""
 
     @property
     def member(self) -> str:
@@ -94,12 +97,22 @@ class Repairing:
             if taken.get(scope, 0) >= self._room(scene, scope):
                 self._hold(free, [Held(Brake.PARALLEL)], scene.now)
                 continue
+            if scene.needs_opinion(free[0]):
+                self._ask(scene, free[0])
+                return  # the tree is busy until it is checked
             one = self._choose(scene, member, tuple(free))
             if one is not None:
                 chosen.append(one)
                 taken[scope] = taken.get(scope, 0) + 1
         if chosen:
             self._enqueue(scene, chosen)
+
+    def _ask(self, scene: Scene, incident: IncidentRecord) -> None:
+        """Begin the check of a resource before its repair."""
+        place = scene.place(incident)
+        assert place is not None
+        action = self._repairs.check(_healer(scene), place.stacks[-1], place.row.name)
+        self._store.incidents.move(replace(incident, action_id=action.id, due=scene.now + REPAIR_LOOK))
 
     def _room(self, scene: Scene, scope: str) -> int:
         """Return the number of members of a scope whose repair may begin now."""
@@ -126,11 +139,13 @@ class Repairing:
         paths = self._paths(scene, member, incidents)
         settings = scene.tree.policy.at(incidents[0].path)
         position = min(max(one.step for one in incidents), len(settings.ladder) - 1)
+        skipped: list[str] = []
         for at in range(position, len(settings.ladder)):
-            steps = dict.fromkeys(sorted(paths), RepairStep(settings.ladder[at].step))
+            steps = dict.fromkeys(sorted(paths), settings.ladder[at].step)
             plan = self._repairs.plan(scene.tree.root, Selection(steps))
             if not plan.unable:
                 break
+            skipped.append(settings.ladder[at].step)
         else:
             self._hold(incidents, [Held(Brake.NO_STEP)], scene.now)
             return None
@@ -147,7 +162,8 @@ class Repairing:
         if held:
             self._propose(incidents, plan.shown.digest, held, scene.now)
             return None
-        return Chosen(incidents, steps, at)
+        told = f"; the type cannot {', '.join(skipped)}" if skipped else ""
+        return Chosen(incidents, steps, at, f": {settings.ladder[at].step}{told}")
 
     def _propose(self, incidents: Sequence[IncidentRecord], digest: str, held: Sequence[Held], now: float) -> None:
         for incident in incidents:
@@ -172,8 +188,7 @@ class Repairing:
     def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
         """Insert the action of the loop and its repairs, and save the incidents."""
         root = scene.tree.root
-        context = Context(root.project, user=HEALER, roles=frozenset({"member"}))
-        action = self._repairs.begin(context, root, selection_of(chosen), plan_digest=digest)
+        action = self._repairs.begin(_healer(scene), root, selection_of(chosen), plan_digest=digest)
         self.record(scene, chosen, action, "repair begun")
 
     def record(self, scene: Scene, chosen: Sequence[Chosen], action: ActionRecord, reason: str) -> None:
@@ -184,7 +199,7 @@ class Repairing:
         root, now = scene.tree.root, scene.now
         for one in chosen:
             for incident in one.incidents:
-                result = move(incident, Event.BY_HAND, now, reason)
+                result = move(incident, Event.BY_HAND, now, reason + one.told)
                 assert result is not None
                 after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
                 if not self._store.incidents.move(after):
@@ -212,10 +227,9 @@ class Repairing:
         held = repair_brakes(scene.facts(incident, place, settings.ladder[position].any_time), is_approved=True)
         if held:
             names = ", ".join(one.brake for one in held)
-            raise HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=incident.path)
-        steps = dict.fromkeys(
-            sorted(self._paths(scene, incident.member, free)), RepairStep(settings.ladder[position].step)
-        )
+            s = "" if len(held) > 1 else "s"
+            raise HealingHeld(brakes=names, s=s, path=incident.path, way="then try again")
+        steps = dict.fromkeys(sorted(self._paths(scene, incident.member, free)), settings.ladder[position].step)
         self._enqueue(scene, [Chosen(tuple(free), steps, position)], digest)
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
@@ -230,6 +244,11 @@ class Repairing:
             incident = self._store.incidents.get(incident_id)
             if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
                 self._hold([incident], [Held(brake)], now)
+
+
+def _healer(scene: Scene) -> Context:
+    """Return the context of the actions that the loop begins."""
+    return Context(scene.tree.root.project, user=HEALER, roles=frozenset({"member"}))
 
 
 def selection_of(chosen: Sequence[Chosen]) -> Selection:

@@ -1,20 +1,17 @@
 """Reports of monitoring systems, independent of their format, and their results."""
 
-from dataclasses import dataclass
-
 from heatlite.core.healing import ReportResult, Word
+from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 
 API, CHECK = "api", "check"
 """Sources of marks by request and of failed checks. A policy must name them, and their incidents do not expire."""
-
-DEFAULT_SOURCES = ("alertmanager", "grafana", "aodh", "generic")
-"""Sources that each project has without configuration."""
 
 DEFAULT_TTL = 21600
 """Seconds without a report after which an incident expires."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Report:
     """One alert in one request."""
 
@@ -36,22 +33,7 @@ class Report:
     """True if the report is about all open episodes whose key begins with `key`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A slot, and the object that fills it now."""
-
-    root_id: str
-    stack_id: str
-    stack_name: str
-    path: str
-    """Names from the root to the resource: ``web/2/server``."""
-    member: str
-    scope: str
-    resource_id: str
-    physical_id: str
-
-
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Outcome:
     """The result of one report."""
 
@@ -59,5 +41,6 @@ class Outcome:
     key: str
     result: ReportResult
     incident: str | None = None
-    target: Target | None = None
+    target: JsonMap | None = None
+    """Slot that the report is about, and the object that fills it now."""
     detail: str = ""

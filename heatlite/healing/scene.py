@@ -1,17 +1,19 @@
 """Facts of incidents, collected from a tree for the state machine and the brakes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from heatlite.core.healing import IncidentState, Word
+from heatlite.core.check_tally import CheckTally
+from heatlite.core.healing import Brake, IncidentState, SecondOpinion
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.healing.brakes import Facts
 from heatlite.healing.incident import Event, Situation
+from heatlite.healing.reports import API, CHECK
 from heatlite.healing.tree import Place, Tree
 from heatlite.healing.windows import next_start, opened_at
-from heatlite.store.healing.records import IncidentRecord, ObservationRecord
-from heatlite.store.records import ResourceRecord
+from heatlite.store.healing.records import IncidentRecord
+from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.store import Store
 
 MADE = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
@@ -19,6 +21,9 @@ MADE = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.ROLLBACK, Verb.REST
 
 HOLDS_MARK = frozenset({IncidentState.MARKED, IncidentState.PROPOSED})
 """States in which an incident needs the mark of its row, though another one may have set it."""
+
+OPINION = 300.0
+"""Seconds for which a second opinion counts; one that the object is healthy counts until the alert resolves."""
 
 CANNOT_MARK = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
 
@@ -30,10 +35,10 @@ class Scene:
     store: Store
     tree: Tree
     now: float
-    observations: Mapping[str, Sequence[ObservationRecord]]
-    """Episodes by incident."""
-    blind: Callable[[str], Sequence[ObservationRecord]]
-    """Return the episodes in which a source cannot see."""
+    standing: Mapping[str, bool]
+    """By incident with episodes: True if one of them is open and fires."""
+    blind: Callable[[str], Collection[str]]
+    """Return the paths of the tree at which a source cannot see; "" is the whole tree."""
     storms: frozenset[str]
     """Sources with a storm."""
     has_credential: bool = True
@@ -54,16 +59,16 @@ class Scene:
         works = incident.state is IncidentState.REPAIRING
         if place is None or self.tree.is_going:
             return Situation(is_gone=not works or repair is not None or self.tree.is_going)
-        episodes = self.observations.get(incident.id, ())
         row, is_busy = place.row, self.is_busy(place)
         lost = incident.state in HOLDS_MARK and not is_busy and _has_lost_mark(row)
         return Situation(
             is_replaced=not is_busy and _is_replaced(incident, row),
             is_cleared=lost and row.moved_in is None,
-            is_standing=not episodes or any(one.is_open and one.word is Word.FIRING for one in episodes),
+            is_standing=_stands(incident, row, self.standing.get(incident.id, True)),
             lost_mark=lost,
             repair=repair,
             clock_stands=self.is_locked(place) or self.is_suspended(place),
+            clock_since=self.tree.released_at,
             is_busy=is_busy,
         )
 
@@ -93,22 +98,61 @@ class Scene:
             is_locked=self.is_locked(place),
             is_suspended=self.is_suspended(place),
             stack_failed=tree.stack_failed,
-            is_blind=any(
-                not one.path or (one.root_id, one.path) == (tree.root.id, incident.path)
-                for one in self.blind(incident.source)
-            ),
+            is_blind=self._is_blind(incident),
             has_storm=incident.source in self.storms,
             is_busy=self.is_busy(place),
             has_credential=self.has_credential,
             object_since=self.object_since(place),
+            settles_until=tree.settles_until(incident.path),
             evidence_since=incident.evidence_since,
             evidence_after=incident.evidence_after,
             reports=incident.reports,
-            needs_resolved=incident.needs_resolved,
+            needs_resolved=incident.needs_resolved or self._doubt(incident),
             step_any_time=any_time,
             window_open=open_since is not None,
             next_window=next_start(settings.windows, now) if settings.windows and open_since is None else None,
         )
+
+    def _is_blind(self, incident: IncidentRecord) -> bool:
+        """Return True if the source of an incident cannot see its target.
+
+        A check is blind if it could not look at most objects of the tree.
+        """
+        if incident.source == CHECK:
+            tally = None if self.last_check is None else self.last_check.outputs.checked
+            return tally is not None and 2 * tally.unknown > tally.healthy + tally.unhealthy + tally.unknown
+        return not {"", incident.path}.isdisjoint(self.blind(incident.source))
+
+    @cached_property
+    def last_check(self) -> ActionRecord | None:
+        """Last check of the root."""
+        return self.store.actions.last(self.tree.root.id, Verb.CHECK)
+
+    def needs_opinion(self, incident: IncidentRecord) -> bool:
+        """Return True if the type has to be asked before an incident is repaired."""
+        wanted = self.tree.policy.at(incident.path).second_opinion is SecondOpinion.CHECK
+        return wanted and self._opinion(incident) is None
+
+    def _opinion(self, incident: IncidentRecord) -> CheckTally | None:
+        """Return the result of the check for a second opinion.
+
+        None: there is no recent one.
+        """
+        if incident.action_id is None or self.tree.policy.at(incident.path).second_opinion is not SecondOpinion.CHECK:
+            return None
+        action = self.store.actions.get(incident.action_id)
+        if action is None or action.verb is not Verb.CHECK or action.status not in ENDED_ACTIONS:
+            return None
+        tally = action.outputs.checked or CheckTally()
+        is_recent = action.created_at + OPINION > self.now
+        return tally if is_recent or tally.healthy and not tally.unhealthy else None
+
+    def _doubt(self, incident: IncidentRecord) -> Brake | None:
+        """Return the brake of a second opinion that does not agree."""
+        tally = self._opinion(incident)
+        if tally is None or tally.unhealthy:
+            return None
+        return Brake.DISPUTED if tally.healthy and not tally.unknown else Brake.CANNOT_LOOK
 
     def is_locked(self, place: Place) -> bool:
         """Return True if a stack on the path, or the nested stack of the row, is locked."""
@@ -136,6 +180,16 @@ class Scene:
 def can_mark(row: ResourceRecord) -> bool:
     """Return True if a row can be marked now."""
     return row.physical_id is not None and row.status is not Status.IN_PROGRESS and row.verb not in CANNOT_MARK
+
+
+def _stands(incident: IncidentRecord, row: ResourceRecord, is_reported: bool) -> bool:
+    """Return True while a report stands.
+
+    That of a request or a check stands while the row is marked. `is_reported` is that of other sources.
+    """
+    if incident.source in (API, CHECK) and incident.state in HOLDS_MARK:
+        return not _has_lost_mark(row) or row.state_without_lock.status is not Status.COMPLETE
+    return is_reported
 
 
 def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:

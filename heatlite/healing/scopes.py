@@ -29,7 +29,8 @@ def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
             continue
         store.healing_scopes.save(replace(record, open_since=now if is_open else None))
         reason = f"{scope}: {facts.unhealthy} of {facts.members} unhealthy, {allowed} allowed"
-        store.events.append_many(list(_told(tree, scope, BREAKER, "OPEN" if is_open else "CLOSED", reason, now)))
+        status = "OPEN" if is_open else "CLOSED"
+        store.events.append_many(list(_scope_events(tree, scope, BREAKER, status, reason, now)))
         closed = closed or was_open
     if closed:
         store.incidents.demand_evidence(now, root_id=tree.root.id)
@@ -41,7 +42,8 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
 
     Returns it at the next step.
     """
-    if incident.state is not IncidentState.OBSERVED or incident.history or incident.step:
+    is_new = incident.state in (IncidentState.OBSERVED, IncidentState.MARKED) and not incident.history
+    if not is_new or incident.step or (incident.evidence_since or 0.0) <= tree.settles_until(incident.path):
         return incident
     soon = float(tree.policy.at(incident.path).min_healthy)
     for repair in reversed(tree.repairs):
@@ -71,10 +73,10 @@ def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) ->
     store.healing_scopes.save(replace(record, failures=failures, is_suspended=record.is_suspended or suspends))
     if suspends:
         reason = f"{repair.scope}: {failures} failed repairs in a row; acknowledge it to go on"
-        store.events.append_many(list(_told(tree, repair.scope, SUSPENDED, "SUSPENDED", reason, now)))
+        store.events.append_many(list(_scope_events(tree, repair.scope, SUSPENDED, "SUSPENDED", reason, now)))
 
 
-def _told(tree: Tree, scope: str, verb: str, status: str, reason: str, now: float) -> Iterator[EventRecord]:
+def _scope_events(tree: Tree, scope: str, verb: str, status: str, reason: str, now: float) -> Iterator[EventRecord]:
     """Yield the event of a scope: on its group, or on the root for a scope by type."""
     place = tree.places.get(scope)
     if place is None:

@@ -1,16 +1,17 @@
 """Places in a stack tree, and the members and scopes that brakes count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-GROUPS = frozenset({
-    "OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup", "OS::Heat::InstanceGroup",
-    "AWS::AutoScaling::AutoScalingGroup",
-})  # fmt: skip
+from heatlite.core.records import record
+
+SERVER_GROUPS = frozenset({"OS::Heat::InstanceGroup", "AWS::AutoScaling::AutoScalingGroup"})
+"""Groups that keep pool members of load balancers beside their servers."""
+GROUPS = frozenset({"OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"}) | SERVER_GROUPS
 """Types whose resources are members of a scope."""
+POOL_MEMBER = "OS::Octavia::PoolMember"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Slot:
     """A place in a tree."""
 
@@ -26,12 +27,13 @@ def slot_at(chain: Sequence[tuple[str, str]]) -> Slot:
     """Return the place of the last resource of a chain.
 
     The chain has name and mapped type of each resource, from the root on. A resource below a group belongs to the
-    member of its innermost group. Any other is a member itself; its scope is all resources of its type that no group
-    holds.
+    member of its innermost group. Any other is a member itself, also a pool member beside servers; its scope is all
+    resources of its type that no group holds.
     """
     names = [name for name, _ in chain]
     path = "/".join(names)
     for length in range(len(chain) - 1, 0, -1):
-        if chain[length - 1][1] in GROUPS:
+        group, kind = chain[length - 1][1], chain[length][1]
+        if group in GROUPS and not (group in SERVER_GROUPS and kind == POOL_MEMBER):
             return Slot(path, "/".join(names[: length + 1]), "/".join(names[:length]))
     return Slot(path, path, f"type:{chain[-1][1]}")

@@ -1,49 +1,38 @@
 """Document of a source: its format, and the mapping from labels to targets. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
-from jsonschema import Draft202012Validator
-
 from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.healing import DEFAULT_SOURCES
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import explain
-from heatlite.healing.reports import DEFAULT_SOURCES, DEFAULT_TTL
+from heatlite.core.records import record
+from heatlite.core.shapes import Shape, closed, explain
+from heatlite.healing.reports import DEFAULT_TTL
 
-PLACE = {"type": "string", "pattern": r"^(labels|annotations)\..+$", "maxLength": 255}
-PLACES = {"type": "array", "items": PLACE, "maxItems": 20}
-CONDITION = {
+PLACE: JsonMap = {"type": "string", "pattern": r"^(labels|annotations)\..+$", "maxLength": 255}
+PLACES: JsonMap = {"type": "array", "items": PLACE, "maxItems": 20}
+CONDITION: JsonMap = {
     "type": "object",
     "maxProperties": 20,
-    "propertyNames": {"pattern": r"^(labels|annotations)\..+$"},
-    "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100},
+    "propertyNames": {"pattern": r"^(labels|annotations)\..+$", "maxLength": 255},
+    "additionalProperties": {
+        "type": "array", "items": {"type": "string", "maxLength": 1024}, "minItems": 1, "maxItems": 100,
+    },
 }
-NUMBER = {"type": "integer", "minimum": 0, "maximum": 31_536_000}
-SCHEMA = Draft202012Validator(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["format"],
-        "properties": {
-            "format": {"enum": list(DEFAULT_SOURCES)},
-            "map": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": dict.fromkeys(("physical_id", "stack", "resource", "reason"), PLACES),
-            },
-            "when": CONDITION,
-            "blind_when": CONDITION,
-            "mark": {"enum": ["resource", "member"]},
-            "resolved": {"enum": ["unmark", "keep"]},
-            "ttl": {**NUMBER, "minimum": 60},
-            "storm": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": dict.fromkeys(("percent", "least", "most", "window"), NUMBER),
-            },
-        },
-    }
+NUMBER: JsonMap = {"type": "integer", "minimum": 0, "maximum": 31_536_000}
+SCHEMA = Shape(
+    closed(
+        "format",
+        format={"enum": list(DEFAULT_SOURCES)},
+        map=closed(**dict.fromkeys(("physical_id", "stack", "resource", "reason"), PLACES)),
+        when=CONDITION,
+        blind_when=CONDITION,
+        mark={"enum": ["resource", "member"]},
+        resolved={"enum": ["unmark", "keep"]},
+        ttl={**NUMBER, "minimum": 60},
+        storm=closed(**dict.fromkeys(("percent", "least", "most", "window"), NUMBER)),
+    )
 )
 MAP: Mapping[str, Sequence[str]] = {
     "physical_id": (
@@ -58,7 +47,7 @@ Given = Mapping[str, Mapping[str, str]]
 """``labels`` and ``annotations`` of an alert."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SourceDocument:
     """A source's document with its defaults."""
 

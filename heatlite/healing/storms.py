@@ -1,18 +1,17 @@
 """Storms: a source that opens incidents in many slots of a project at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.store.healing.records import HealthSourceRecord
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
 STORM = "HEALING_STORM"
-PERCENT, LEAST, MOST, WINDOW = 30, 3, 50, 600
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Storms:
     """The storms of some sources."""
 
@@ -22,30 +21,26 @@ class Storms:
     """True if a storm ended just now: then incidents were changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StormLimit:
     """The number of slots beyond which a source has a storm."""
 
-    percent: int = PERCENT
-    least: int = LEAST
-    most: int = MOST
-    window: int = WINDOW
+    percent: int = 30
+    least: int = 3
+    most: int = 50
+    window: int = 600
+    """Seconds."""
 
     def slots(self, resources: int) -> int:
         """Return the limit for a number of resources of the types concerned."""
         return min(self.most, max(self.least, self.percent * resources // 100))
 
 
-def limit_of(record: HealthSourceRecord | None) -> StormLimit:
+def limit_of(record: HealthSourceRecord) -> StormLimit:
     """Return the limit that the document of a source names, else the default."""
-    given: Json = (record.document or {}).get("storm") if record is not None else None
-    if not isinstance(given, dict):
-        return StormLimit()
-    numbers = {name: value for name, value in given.items() if isinstance(value, int)}
-    return StormLimit(
-        numbers.get("percent", PERCENT), numbers.get("least", LEAST), numbers.get("most", MOST),
-        numbers.get("window", WINDOW),
-    )  # fmt: skip
+    given: Json = (record.document or {}).get("storm")
+    numbers = given.items() if isinstance(given, dict) else ()
+    return StormLimit(**{name: value for name, value in numbers if isinstance(value, int)})
 
 
 def storms(store: Store, project: str, sources: Sequence[str], now: float) -> Storms:
@@ -55,28 +50,27 @@ def storms(store: Store, project: str, sources: Sequence[str], now: float) -> St
     """
     stormy, ended = set[str](), False
     for source in sources:
-        record = store.health_sources.get(project, source)
+        record = store.health_sources.get(project, source) or HealthSourceRecord(project, source)
         limit = limit_of(record)
-        since = record.storm_since if record is not None else None
-        begin = max(now - limit.window, record.window_from if record is not None else 0.0)
-        if since is None:
+        begin = max(now - limit.window, record.window_from)
+        if record.storm_since is None:
             slots = store.incidents.count_slots(project, source, begin, only_open=False)
             if slots > limit.least and slots > limit.slots(store.resources.count_of_types(project, source, begin)):
                 stormy.add(source)
-                if store.health_sources.set_storm(project, source, now):
-                    _tell(store, project, source, "BEGUN", f"{source} reports {slots} slots at once", now)
+                if store.health_sources.begin_storm(project, source, now):
+                    _write_events(store, project, source, "BEGUN", f"{source} reports {slots} slots at once", now)
             continue
         slots = store.incidents.count_slots(project, source, 0.0, only_open=True)
         if slots > limit.slots(store.resources.count_of_types(project, source, 0.0)):
             stormy.add(source)
-        elif store.health_sources.set_storm(project, source, None):
+        elif store.health_sources.end_storm(project, source, now):
             store.incidents.demand_evidence(now, source=(project, source))
-            _tell(store, project, source, "ENDED", f"{source} reports {slots} slots", now)
+            _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now)
             ended = True
     return Storms(frozenset(stormy), ended)
 
 
-def _tell(store: Store, project: str, source: str, status: str, reason: str, now: float) -> None:
+def _write_events(store: Store, project: str, source: str, status: str, reason: str, now: float) -> None:
     """Write one event for each root stack with an open incident of a source."""
     events = []
     for root_id in store.incidents.roots_of_source(project, source):

@@ -7,16 +7,19 @@ rows. So a crash between two writes repeats or loses no decision, and several en
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError
 from heatlite.core.healing import IncidentState, RepairResult
+from heatlite.core.meter import Meter
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.healing.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
 from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
+from heatlite.healing.marks import note_marks
 from heatlite.healing.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
 from heatlite.healing.reports import API
@@ -24,7 +27,7 @@ from heatlite.healing.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.healing.storms import storms
 from heatlite.healing.tree import Place, Tree, read_tree
-from heatlite.store.healing.records import IncidentRecord, ObservationRecord
+from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -49,6 +52,8 @@ RESULTS = {
     Event.GONE: RepairResult.CANCELLED,
     Event.FAILED: RepairResult.FAILED,
 }
+JUST_CONFIRMED = (IncidentState.OBSERVED, IncidentState.CONFIRMED)
+"""States before and after a confirmation. The mark follows at once if nothing holds it."""
 EARLIEST_PERIOD = 2 * 86400.0
 """Seconds to look back for repairs, at least."""
 
@@ -56,9 +61,10 @@ EARLIEST_PERIOD = 2 * 86400.0
 class HealingLoop:
     """Moves the incidents that are due."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, repairs: Repairs) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings, repairs: Repairs, meter: Meter) -> None:
         self._store = store
         self._clock = clock
+        self._meter = meter
         self._with_keystone = settings.auth is Auth.KEYSTONE
         self.repairing = Repairing(store, repairs)
         self._noted = 0.0
@@ -78,6 +84,7 @@ class HealingLoop:
                 log.exception("cannot look at the incidents of stack %s", root_id)
                 with self._store.transaction():
                     self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
+                    self._store.healing_policies.postpone(root_id, now, now + LONGEST_HOLD)
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""
@@ -98,12 +105,25 @@ class HealingLoop:
             if scene is None:
                 for incident in self._store.incidents.open_of_root(root_id):
                     self.apply(None, incident, Event.GONE, now)
+                self._store.healing_policies.delete(root_id)
                 return
+            scene = self._with_marks(scene)
             wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
             wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
             self._wake_after_closing(scene, now)
         if wanting:
             self._begin_repairs(root_id, wanting)
+
+    def _with_marks(self, scene: Scene) -> Scene:
+        """Take new marks by request and of checks as reports. Returns the tree with them."""
+        root = scene.tree.root
+        due = self._store.healing_policies.due(root.id)
+        if due is None or due > scene.now:
+            return scene
+        stored = self._store.healing_policies.get(root.id)
+        self._store.healing_policies.looked(root.id, due)
+        changed = note_marks(self._store, scene.tree, 0.0 if stored is None else stored.updated_at, scene.now)
+        return self.scene(root, scene.now) if changed else scene
 
     def _begin_repairs(self, root_id: str, wanting: Sequence[str]) -> None:
         now = self._clock.now()
@@ -132,18 +152,16 @@ class HealingLoop:
         stormy = storms(self._store, root.project, sources, now)
         if refresh_breakers(self._store, tree, now) or stormy.have_ended:
             tree = self._read(root, policy, now)
-        blind: dict[str, Sequence[ObservationRecord]] = {}
+        blind: dict[str, frozenset[str]] = {}
 
-        def blind_of(source: str) -> Sequence[ObservationRecord]:
+        def blind_of(source: str) -> frozenset[str]:
             if source not in blind:
-                blind[source] = self._store.observations.blind(root.project, source)
+                blind[source] = self._store.observations.blind_paths(root.project, source, root.id)
             return blind[source]
 
-        episodes: dict[str, list[ObservationRecord]] = {}
-        for one in self._store.observations.of_incidents([incident.id for incident in tree.incidents]):
-            episodes.setdefault(one.incident_id or "", []).append(one)
+        standing = self._store.observations.standing([incident.id for incident in tree.incidents])
         has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
-        return Scene(self._store, tree, now, episodes, blind_of, stormy.sources, has_credential)
+        return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
 
     def _read(self, root: StackRecord, policy: Policy, now: float) -> Tree:
         period = max(EARLIEST_PERIOD, float(policy.top.repairs_per), float(policy.top.min_healthy))
@@ -172,15 +190,25 @@ class HealingLoop:
             later = now + REPAIR_LOOK if incident.state is IncidentState.REPAIRING else incident.settles_until
             self._store.incidents.move(replace(incident, due=later or now + REPAIR_LOOK))
             return False
-        incident = judge_new(self._store, scene.tree, incident, now)
-        if _was_released(incident, scene.tree.released_at) and not scene.is_locked(place):
+        judged = judge_new(self._store, scene.tree, incident, now)
+        if judged.step != incident.step and incident.state is IncidentState.MARKED:
+            self._store.incidents.move(judged)
+            return False
+        incident = judged
+        if _has_old_evidence(incident, scene) and not scene.is_locked(place):
             self.apply(scene, incident, Event.RELEASED, now)
             return False
         facts = scene.facts(incident, place, self.repairing.any_time(scene, incident))
         before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
-        result, wants = look(incident, mark_brakes(facts) if before_mark else repair_brakes(facts), now)
-        if result is not None:
-            self._store.incidents.move(result.incident)
+        brakes = mark_brakes(facts) if before_mark else repair_brakes(facts)
+        result, wants = look(incident, brakes, now)
+        if result is not None and not self._store.incidents.move(result.incident):
+            return False
+        if result is not None and (incident.state, result.incident.state) == JUST_CONFIRMED:
+            incident = replace(result.incident, version=result.incident.version + 1)
+            result, wants = look(incident, brakes, now)
+            if result is not None:
+                self._store.incidents.move(result.incident)
         if wants is Wants.MARK:
             self._mark(incident, place, now)
         return wants in (Wants.REPAIR, Wants.PROPOSAL)
@@ -235,19 +263,18 @@ class HealingLoop:
 
     def mute(self, incident: IncidentRecord) -> None:
         """Mute the keys of an incident for its object, until they have resolved once."""
-        episodes = [one for one in self._store.observations.of_incidents([incident.id]) if one.is_open]
-        self._store.observations.save_many([replace(one, muted_for=incident.physical_id) for one in episodes])
+        self._store.observations.mute(incident.id, incident.physical_id)
 
     def _after_repair(self, scene: Scene, after: IncidentRecord, event: Event, place: Place) -> IncidentRecord:
         """Return the incident with the object that the repair has left."""
         row = place.row
         is_marked = after.is_marked and row.id == after.resource_id and not _is_unmarked(place)
         after = replace(after, resource_id=row.id, physical_id=row.physical_id or "", is_marked=is_marked)
-        if event is not Event.SUCCEEDED:
-            return after
+        if event not in (Event.SUCCEEDED, Event.RECOVERED):
+            return replace(after, settles_until=None)
         settings = scene.tree.policy.at(after.path)
         until = scene.now + settings.settle(settings.step_at(after.step))
-        return replace(after, settles_until=until, due=until)
+        return replace(after, settles_until=until, due=until if event is Event.SUCCEEDED else None)
 
     def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
         for repair in self._store.repairs.of_incidents([incident.id]):
@@ -257,6 +284,9 @@ class HealingLoop:
                 self._store.repairs.save(replace(ended, is_failure=failed))
                 if failed and scene is not None:
                     count_failure(self._store, scene.tree, ended, now)
+                self._store.database.after_commit(
+                    partial(self._meter.repair_ended, repair.step, RESULTS[event], now - repair.begun_at)
+                )
 
     def _wake_after_closing(self, scene: Scene, now: float) -> None:
         """Have the breakers of a tree judged again soon after incidents were closed."""
@@ -269,11 +299,13 @@ class HealingLoop:
             refresh_breakers(self._store, replace(scene.tree, incidents=()), now)
 
 
-def _was_released(incident: IncidentRecord, released_at: float) -> bool:
-    """Return True if a lock or suspension ended after the last report as evidence."""
-    if released_at <= max(incident.evidence_after, incident.created_at):
+def _has_old_evidence(incident: IncidentRecord, scene: Scene) -> bool:
+    """Return True if a lock, a suspension or a settling ended after the evidence."""
+    settled_at = scene.tree.settles_until(incident.path)
+    ended_at = max(scene.tree.released_at, settled_at if settled_at <= scene.now else 0.0)
+    if ended_at <= max(incident.evidence_after, incident.created_at):
         return False
-    return incident.evidence_since is None or incident.evidence_since <= released_at
+    return incident.evidence_since is None or incident.evidence_since <= ended_at
 
 
 def _is_unmarked(place: Place) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from heatlite.core.healing import IncidentState
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.values import current_rows
 from heatlite.healing.brakes import ScopeFacts
@@ -22,7 +23,7 @@ CHANGES = frozenset({
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """A slot with its present row, and the stacks on the way to it from the root."""
 
@@ -101,6 +102,10 @@ class Tree:
         quiet = max(ends, default=0.0) + self.policy.of_scope(scope).min_healthy < now
         return 0 if quiet and not record.is_suspended else record.failures
 
+    def settles_until(self, path: str) -> float:
+        """Return the end of the settling of a slot's last repair; 0: there was none."""
+        return max((one.settles_until or 0.0 for one in self.repairs if one.path == path), default=0.0)
+
     @property
     def is_going(self) -> bool:
         """True if the tree is deleted, or about to be."""
@@ -133,6 +138,41 @@ def read_places(store: Store, root: StackRecord) -> Mapping[str, Place]:
     places: dict[str, Place] = {}
     _add_places(places, (root,), (), stacks, rows)
     return places
+
+
+def place_of(store: Store, row: ResourceRecord) -> Place | None:
+    """Return the place of a row by the stacks above it; None: it is not current.
+
+    Reads these stacks and their resources only. `nested` is not set.
+    """
+    chain, stacks = [(row.name, row.mapped_type)], list[StackRecord]()
+    stack = store.stacks.get(row.stack_id)
+    while stack is not None and stack.deleted_at is None:
+        stacks.insert(0, stack)
+        found = current_rows(store.resources.by_name(stack.id, [chain[0][0]]))
+        if not found or len(stacks) == 1 and found[0].id != row.id:
+            return None
+        if len(stacks) > 1:
+            if found[0].physical_id != stacks[1].id:
+                return None
+            chain[0] = (found[0].name, found[0].mapped_type)
+        if stack.parent_id is None:
+            return Place(slot_at(chain), row, tuple(stacks))
+        chain.insert(0, (stack.parent_resource or "", ""))
+        stack = store.stacks.get(stack.parent_id)
+    return None
+
+
+def row_at(store: Store, stack: StackRecord, path: str) -> ResourceRecord | None:
+    """Return the current row at a path below a stack; None: there is none."""
+    *above, name = path.split("/")
+    for one in above:
+        found = current_rows(store.resources.by_name(stack.id, [one]))
+        nested = store.stacks.get(found[0].physical_id or "") if found else None
+        if nested is None or nested.parent_id != stack.id:
+            return None
+        stack = nested
+    return next(iter(current_rows(store.resources.by_name(stack.id, [name]))), None)
 
 
 def _add_places(

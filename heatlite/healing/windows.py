@@ -6,9 +6,10 @@ the gap. A start that occurs twice is the first of both.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
+
+from heatlite.core.records import record
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -24,7 +25,7 @@ MOST_DAYS = 9 * 366
 """Days to look ahead: February 29 may be eight years away."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cron:
     """A cron line of five fields, as Vixie's cron reads it."""
 
@@ -45,7 +46,7 @@ class Cron:
         return of_month or of_week if self.either_day else of_month and of_week
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Window:
     """A time in which repairs may begin."""
 
