@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from heatlite.agent import form
-from heatlite.agent.form import Fault, JsonMap, Line, Record, Told
+from heatlite.agent.form import Fault, JsonMap, Line, Record, ReportedAction
 
 MAX_PRUNED_IDS = 10_000
 """Maximum of kept ids of pruned actions, which prevent that a late repeat is executed again."""
@@ -42,7 +42,7 @@ class Changes(TypedDict, total=False):
     unchanged: bool
     more: bool
     known: list[str]
-    actions: list[Told]
+    actions: list[ReportedAction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ class Actions:
             self._note(cursor.lastrowid, time, form.NEW, "")
         return True
 
-    def get(self, action_id: str) -> Told:
+    def get(self, action_id: str) -> ReportedAction:
         """Return an action with its history. Raises Fault: UnknownAction."""
         with self._lock:
-            return self._told([self._known(action_id)])[0]
+            return self._reported([self._known(action_id)])[0]
 
     def unfinished(self) -> list[Action]:
         """Return the waiting and running actions, oldest first."""
@@ -231,10 +231,10 @@ class Actions:
             if since == last:
                 return {"instance": own, "revision": last, "unchanged": True}
             known = [row[0] for row in self._connection.execute("SELECT id FROM actions ORDER BY seq")]
-            told: list[Told] = []
+            told: list[ReportedAction] = []
             size = 0
             for action in self._select("WHERE revision > ? ORDER BY revision", (-1 if since is None else since,)):
-                one = self._told([action])[0]
+                one = self._reported([action])[0]
                 size += len(form.dump(one).encode())
                 if told and size > form.MAX_REPORTED:
                     return {
@@ -288,7 +288,7 @@ class Actions:
             raise Fault("UnknownAction", f"There is no action {action_id} here.")
         return found[0]
 
-    def _told(self, actions: Sequence[Action]) -> list[Told]:
+    def _reported(self, actions: Sequence[Action]) -> list[ReportedAction]:
         return [{"action": action.record(), "history": self._history(action.seq)} for action in actions]
 
     def _history(self, seq: int) -> list[Line]:

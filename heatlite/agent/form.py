@@ -79,7 +79,7 @@ class Line(TypedDict):
     reason: str
 
 
-class Told(TypedDict):
+class ReportedAction(TypedDict):
     """An action with its history, newest entry first."""
 
     action: Record

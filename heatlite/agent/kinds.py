@@ -207,9 +207,9 @@ class _External:
             return Step(RUNNING, {"phase": "start"})
         if result is not None and (result["status"] != 0 or result["ended"] == TIME_LIMIT):
             return replace(_judge(result, self._limits, cancelled=False), progress=action.progress)
-        return self._look(action, check)
+        return self._check(action, check)
 
-    def _look(self, action: Action, check: Command) -> Step:
+    def _check(self, action: Action, check: Command) -> Step:
         running = Step(RUNNING, {"phase": "check"})
         if not check.has_begun():
             check.start(self._external.check, self._limits, stdin=form.dump(action.record()))

@@ -226,10 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
                 raise Fault("NotSigned", f"{signature.SIGNATURE} is missing, or not right.")
             status, answer = self.server.api.answer(self.command, self.path, nonce, body)
         except Fault as fault:
-            status, answer = _told(fault)
+            status, answer = _fault_answer(fault)
         except sqlite3.Error as error:
             log("no-room", error=f"{type(error).__name__}: {error}")
-            status, answer = _told(Fault("OutOfOrder", f"The agent's database cannot be used now: {error}"))
+            status, answer = _fault_answer(Fault("OutOfOrder", f"The agent's database cannot be used now: {error}"))
         self._send(status, nonce, form.dump(answer).encode())
 
     def _body(self) -> bytes:
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer a malformed request, or one with an unknown method."""
         self.close_connection = True
-        self._send(401, "", form.dump(_told(Fault("NotSigned", message or "No such request."))[1]).encode())
+        self._send(401, "", form.dump(_fault_answer(Fault("NotSigned", message or "No such request."))[1]).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing: requests are not logged."""
@@ -284,7 +284,7 @@ def _cut(connection: socket.socket) -> None:
         return  # already closed
 
 
-def _told(fault: Fault) -> Answer:
+def _fault_answer(fault: Fault) -> Answer:
     return fault.status, {"error": fault.code, "message": fault.message}
 
 

@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from jsonschema import Draft202012Validator
-
 from heatlite.agent import signature
 from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
@@ -25,8 +23,9 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
+from heatlite.core.shapes import Shape
 from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of
-from heatlite.nodes.sync import Answer, Step, Told
+from heatlite.nodes.sync import Answer, ReportedAction, Step
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 SECONDS = 10.0
@@ -83,7 +82,7 @@ _ACTION: JsonMap = {
     "properties": {"action": _RECORD, "history": {"type": "array", "items": _LINE, "maxItems": 1000}},
     "required": ["action", "history"],
 }
-CHANGES = Draft202012Validator(
+CHANGES = Shape(
     {
         "type": "object",
         "properties": {
@@ -99,14 +98,14 @@ CHANGES = Draft202012Validator(
         "oneOf": [{"required": ["unchanged"]}, {"required": ["known", "actions", "kinds"]}],
     }
 )
-_FAULT = Draft202012Validator(
+_FAULT = Shape(
     {
         "type": "object",
         "properties": {"error": {"type": "string", "maxLength": 64}, "message": {"type": "string"}},
         "required": ["error", "message"],
     }
 )
-_ANY = Draft202012Validator({"type": "object"})
+_ANY = Shape({"type": "object"})
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -199,7 +198,7 @@ class Line:
             return False
         return True
 
-    def _ask(self, method: str, path: str, body: JsonMap | None, form: Draft202012Validator) -> JsonMap:
+    def _ask(self, method: str, path: str, body: JsonMap | None, form: Shape) -> JsonMap:
         path = path_of(self._parts).rstrip("/") + path
         raw, nonce = b"" if body is None else dump(body).encode(), signature.new_nonce()
         headers = {
@@ -276,7 +275,9 @@ class Agents:
                 raise NodeFault(f"it has not answered within {SECONDS:g} s") from None
             if isinstance(error, TimeoutError):
                 raise NodeFault(f"its machine has not taken a connection within {REACH:g} s") from None
-            raise NodeFault(str(error) or type(error).__name__) from None
+            if isinstance(error, ConnectionRefusedError):
+                raise NodeFault(f"nothing listens at {origin(node.url)}: is the agent running there?") from None
+            raise NodeFault(getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
@@ -307,7 +308,7 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _check(form: Draft202012Validator, value: Json) -> None:
+def _check(form: Shape, value: Json) -> None:
     error = next(form.iter_errors(value), None)
     if error is not None:
         where = "/".join(map(str, error.absolute_path))
@@ -325,14 +326,14 @@ def _answer(value: JsonMap) -> Answer:
         revision=revision,
         kinds=tuple(found["kinds"]),
         known=frozenset(found["known"]),
-        actions=tuple(map(_told, found["actions"])),
+        actions=tuple(map(_reported_action, found["actions"])),
         more=bool(found.get("more")),
     )
 
 
-def _told(value: dict[str, Any]) -> Told:
+def _reported_action(value: dict[str, Any]) -> ReportedAction:
     said = value["action"]
-    return Told(
+    return ReportedAction(
         id=said["id"],
         kind=said["kind"],
         args=said["args"],

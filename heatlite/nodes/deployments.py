@@ -6,7 +6,7 @@ contents, so each orchestration finds the missing ones, and nothing runs twice a
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
 
@@ -15,6 +15,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
+from heatlite.core.records import record
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import IN_PROGRESS
 from heatlite.nodes.transitions import Ledger
@@ -36,7 +37,7 @@ NO_STATUS = -1
 """Stands for the exit status of an action that did not run to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Waiting:
     """A deployment whose server has not answered yet."""
 

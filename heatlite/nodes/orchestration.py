@@ -54,10 +54,10 @@ class Orchestration:
         gone = [node for node in nodes if node.id not in standing]
         for some in batches(gone):
             with self._turn.writing():
-                self._bury([node.id for node in some])
+                self._end_actions([node.id for node in some])
         return [node for node in nodes if node.id in standing]
 
-    def _bury(self, node_ids: Sequence[str]) -> None:
+    def _end_actions(self, node_ids: Sequence[str]) -> None:
         now = self._turn.clock.now()
         ended = [
             replace(

@@ -51,7 +51,7 @@ class Orchestrator:
         self._resting: dict[str, float] = {}
         """Root id → end of the pause after its last orchestration, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
-        self._thread = PollingThread("orchestrations", self._look, store.close)
+        self._thread = PollingThread("orchestrations", self._claim_due, store.close)
 
     def start(self) -> None:
         """Start polling."""
@@ -66,7 +66,7 @@ class Orchestrator:
         self._thread.stop()
         self._pool.shutdown(wait=True)
 
-    def _look(self) -> float:
+    def _claim_due(self) -> float:
         """Claim due trees, as far as threads are free.
 
         Returns seconds until the next poll.

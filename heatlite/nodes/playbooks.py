@@ -6,7 +6,7 @@ maintenance lock permits. `runs` continues from there.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from heatlite.core.action_payloads import ActionInputs, PlaybookInputs, PlaybookStage
@@ -26,6 +26,7 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, canonical
 from heatlite.core.nodes import NodeActionState, Origin, Requester
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
@@ -49,7 +50,7 @@ METADATA = "metadata"
 """Name that stands for a resource's metadata instead of an attribute."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RunRequest:
     """A requested run."""
 
@@ -62,7 +63,7 @@ class RunRequest:
     """Seconds from the approval; 0: the stack's timeout, else that of the settings."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlannedStage:
     """A stage with its nodes in order."""
 
@@ -70,7 +71,7 @@ class PlannedStage:
     nodes: tuple[NodeRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """Preview of a run."""
 

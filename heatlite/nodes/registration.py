@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.core.records import record
 from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.agents import Agents
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
@@ -20,7 +20,7 @@ EVENT, ANOTHER = "NODE", "REPLACED"
 EVENT_TYPE = "OS::Heat::Node"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Registered:
     """Self-description of an agent."""
 
@@ -32,7 +32,7 @@ class Registered:
     deployments: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Seen:
     """Nodes of a stack and its nested stacks, as the API shows them."""
 
@@ -86,12 +86,12 @@ class Nodes:
             else:
                 self._store.nodes.save_many([node])
                 if before.secret != node.secret:
-                    self._tell(before, node)
+                    self._record_replacement(before, node)
             self._store.orchestrations.nudge(node.root_id, now)
         log.info("node %s of stack %s: an agent has registered at %s", row.name, stack.id, url)
         return node
 
-    def _tell(self, before: NodeRecord, node: NodeRecord) -> None:
+    def _record_replacement(self, before: NodeRecord, node: NodeRecord) -> None:
         """Record a replaced agent: the machine was rebuilt, or its URL has a new owner."""
         reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
         log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)

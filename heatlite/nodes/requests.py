@@ -5,7 +5,7 @@ Locks and running stack actions do not refuse them; they only delay the sending.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -24,6 +24,7 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
+from heatlite.core.records import record
 from heatlite.engine.admission.admission import audit
 from heatlite.nodes.transitions import Ledger
 from heatlite.store.errors import Duplicate
@@ -42,7 +43,7 @@ APPROVE = "node_actions:approve"
 """Policy rule for the approval."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeRequest:
     """A requested node action."""
 

@@ -34,10 +34,10 @@ class Runs:
     def moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
         """Advance a run whose status has changed."""
         if run.status is ActionStatus.INIT and after is ActionStatus.WAITING:
-            self._tell(run, Status.IN_PROGRESS, f"{title(run)} started")
+            self._write_event(run, Status.IN_PROGRESS, f"{title(run)} started")
         elif run.status is not ActionStatus.INIT and after in ENDED_ACTIONS:
             status = Status.COMPLETE if after is ActionStatus.SUCCEEDED else Status.FAILED
-            self._tell(run, status, f"{title(run)}: {reason}")
+            self._write_event(run, status, f"{title(run)}: {reason}")
         self.advance(run.id)
 
     def advance(self, run_id: str) -> None:
@@ -93,7 +93,7 @@ class Runs:
         told = replace(outputs(result, reason), playbook=_summary(run, steps))
         self._store.moves.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
-    def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
+    def _write_event(self, run: ActionRecord, status: Status, reason: str) -> None:
         """Write an event of the stack, whose state stays as it is."""
         stack = self._store.stacks.get(run.stack_id)
         if stack is not None:

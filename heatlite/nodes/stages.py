@@ -4,16 +4,16 @@ Pure: reads and writes nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heatlite.core.nodes import PENDING, NodeActionState
+from heatlite.core.records import record
 from heatlite.store.nodes.records import NodeActionRecord, RunStep
 
 STOPPED = "Its run has stopped before it was sent."
 """Error of an unsent action of a stopped run."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Next:
     """Changes to make now."""
 

@@ -6,10 +6,11 @@ The agent is the authority on its machine: its report overwrites the server's re
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
+from heatlite.core.records import record
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 LOST_REASON = "The agent has lost it"
@@ -21,7 +22,7 @@ Digest = Callable[[str, JsonMap, str], str]
 """Function that returns the digest of kind, args and node id."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """A history line as the agent reports it."""
 
@@ -30,8 +31,8 @@ class Step:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+@record(frozen=True, slots=True)
+class ReportedAction:
     """An action as its agent reports it. Times are by the agent's clock."""
 
     id: str
@@ -50,7 +51,7 @@ class Told:
     """Oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answer:
     """Changes reported by an agent."""
 
@@ -59,13 +60,13 @@ class Answer:
     kinds: Sequence[str] = ()
     known: frozenset[str] | None = None
     """Ids of all actions of the agent; None: nothing has changed."""
-    actions: Sequence[Told] = ()
+    actions: Sequence[ReportedAction] = ()
     """Changed node actions."""
     more: bool = False
     """True if more changes did not fit into the answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Changes:
     """Records to write."""
 
@@ -130,7 +131,7 @@ def _seen(before: NodeRecord, node: NodeRecord, now: float) -> NodeRecord:
     return before if node == before else replace(node, seen_at=now)
 
 
-def _adopted(node: NodeRecord, told: Told, digest: Digest, now: float) -> NodeActionRecord:
+def _adopted(node: NodeRecord, told: ReportedAction, digest: Digest, now: float) -> NodeActionRecord:
     return NodeActionRecord(
         id=told.id,
         project=node.project,
@@ -162,7 +163,7 @@ def _another(record: NodeActionRecord, merged: NodeActionRecord, now: float) -> 
     return NodeTransitionRecord(record.id, now, merged.state, Origin.SERVER, reason=reason)
 
 
-def _overwritten(record: NodeActionRecord, told: Told, digest: Digest) -> NodeActionRecord:
+def _overwritten(record: NodeActionRecord, told: ReportedAction, digest: Digest) -> NodeActionRecord:
     """Return the record as the agent reports it, but never an earlier state.
 
     The agent's disk may be an older copy. A report with other contents than the approved action drops the approval.

@@ -33,7 +33,7 @@ class Ledger:
         """Add node actions in the order of execution. Raises Duplicate for a known id."""
         self._store.node_actions.insert_many(new)
         self._store.node_actions.add_history(lines)
-        self._tell(new)
+        self._write_events(new)
 
     def record(
         self,
@@ -55,7 +55,7 @@ class Ledger:
         self._store.node_actions.save_many(changed)
         self._store.node_actions.add_history(lines)
         self._store.node_actions.replace_agent_history(told or {})
-        self._tell(moved)
+        self._write_events(moved)
         now = self._clock.now()
         for action in moved:
             if action.has_ended:
@@ -63,7 +63,7 @@ class Ledger:
         for run_id in dict.fromkeys(action.run_id for action in changed if action.run_id is not None):
             self._runs.advance(run_id)
 
-    def _tell(self, actions: Sequence[NodeActionRecord]) -> None:
+    def _write_events(self, actions: Sequence[NodeActionRecord]) -> None:
         """Write an event of the stack."""
         now = self._clock.now()
         sealed = self._store.encryption.sealed_stacks({action.stack_id for action in actions})

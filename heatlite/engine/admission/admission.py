@@ -7,7 +7,7 @@ lock refused.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
@@ -25,6 +25,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.engine.admission.offered_types import check_types
@@ -65,7 +66,7 @@ objects that it cannot reach.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Examined:
     """Result of a closer look at a request that a lock refused."""
 
@@ -75,7 +76,7 @@ class Examined:
     """Effect of the request, with secrets removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OperationRequest:
     """A requested stack operation, with the HTTP request needed to replay it."""
 
@@ -130,7 +131,7 @@ class Admission:
         request = OperationRequest(context, operation, stack, method, path, body, target or stack.name, examine)
         if _is_gone(operation, stack):
             raise StackNotFound(name=stack.name)
-        error = maintenance_refusal(operation, stack)
+        error = maintenance_refusal(operation, stack, context)
         if error is not None:
             self._record_refusal(request, error)
             raise error
@@ -138,7 +139,7 @@ class Admission:
         if operation is Operation.UPDATE:
             above = self._store.stacks.ancestors(stack)
             live = self._store.actions.live([one.id for one in (stack, *above)])
-            busy = refusal(operation, stack, above, (), live) if live else None
+            busy = refusal(operation, stack, above, (), live, context) if live else None
             if busy is not None:
                 if isinstance(busy, StackLocked):
                     self._record_refusal(request, busy)
@@ -165,14 +166,7 @@ class Admission:
         """
         try:
             with self._store.transaction():
-                stack = self._store.stacks.lock((on or request.stack).id)
-                if stack is None or _is_gone(request.operation, stack):
-                    raise StackNotFound(name=request.stack.name)
-                above, below = self._store.stacks.ancestors(stack), self._store.stacks.descendants(stack)
-                live = self._store.actions.live([one.id for one in (stack, *above, *below)])
-                error = refusal(request.operation, stack, above, below, live)
-                if error is not None:
-                    raise error
+                stack, below = self._held(request.context, request.operation, on or request.stack)
                 lifted = [stack, *below] if request.operation in DELETES else [stack]
                 if any(one.lock is not None and one.lock.by_admin for one in lifted) and not request.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
@@ -188,6 +182,27 @@ class Admission:
             who = request.context.user
             audit.info("protected stack=%s request=%s by=%s", request.stack.id, request.operation, who)
             raise
+
+    def hold(self, context: Context, operation: Operation, stack: StackRecord) -> StackRecord:
+        """Lock the row of a further stack. Call in the transaction of `admitted`.
+
+        Raises the conflict that rejects the operation.
+        """
+        return self._held(context, operation, stack)[0]
+
+    def _held(
+        self, context: Context, operation: Operation, stack: StackRecord
+    ) -> tuple[StackRecord, Sequence[StackRecord]]:
+        """Lock the row of a stack; return it and the stacks below it."""
+        held = self._store.stacks.lock(stack.id)
+        if held is None or _is_gone(operation, held):
+            raise StackNotFound(name=stack.name)
+        above, below = self._store.stacks.ancestors(held), self._store.stacks.descendants(held)
+        live = self._store.actions.live([one.id for one in (held, *above, *below)])
+        error = refusal(operation, held, above, below, live, context)
+        if error is not None:
+            raise error
+        return held, below
 
     def consume_replay(self, context: Context) -> None:
         """Remove the replayed request in the transaction that writes its effect.

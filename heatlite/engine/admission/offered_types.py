@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-from heatlite.clients.cloud import CloudUnavailable, CredentialsRefused
+from heatlite.clients.cloud import CloudError, CloudUnavailable, CredentialsRefused
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
 from heatlite.core.context import TYPE, Context
@@ -47,12 +47,15 @@ class OfferedTypes:
     def _unavailable(self, project: str, context: Context | None, name: str) -> Unavailable | None:
         if context is not None and not context.may(TYPE + name):
             return Unavailable("Forbidden", Forbidden(action=name).message)
-        service = self._types.service_of(name)
-        if not service or (self._clouds.name is not None and _has(self._clouds.of(project), service)):
+        service, extension = self._types.service_of(name), self._types.network_extension_of(name)
+        if not service:
             return None
-        heats = HEATS[service]
+        heats, hint = HEATS[service], ""
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."
-        hint = ""
+        if self._clouds.name is not None and _has(self._clouds.of(project), service):
+            if not extension or _has_extension(self._clouds.of(project), extension):
+                return None
+            reason = f"Required extension {extension} in {heats} service is not available."
         if self._clouds.name is None:
             reason, hint = "no cloud is set.", HOW_TO_SET_A_CLOUD
         text = f"HEAT-E99001 Service {heats} is not available for resource type {name}, reason: {reason}"
@@ -68,6 +71,15 @@ def _has(view: Finders, service: str) -> bool:
         return view.has(service)
     except (CloudUnavailable, CredentialsRefused) as error:
         log.warning("the cloud's catalog is not known: %s", error)
+        return True
+
+
+def _has_extension(view: Finders, extension: str) -> bool:
+    """True if the network service has the extension, or cannot be asked."""
+    try:
+        return view.has_network_extension(extension)
+    except CloudError as error:
+        log.warning("the extensions of the network service are not known: %s", error)
         return True
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
@@ -19,8 +19,10 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import Mask
+from heatlite.core.records import record
 from heatlite.engine.admission.admission import Examined
 from heatlite.engine.admission.offered_types import OfferedTypes
+from heatlite.engine.admission.remote_templates import RemoteTemplates
 from heatlite.engine.outbound.file_containers import Containers
 from heatlite.engine.outbound.template_fetch import Fetcher
 from heatlite.engine.planning.child_definition import check_immutable
@@ -28,6 +30,7 @@ from heatlite.engine.planning.definition_diff import definition_diff
 from heatlite.engine.state.agent_accounts import may_want
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Request
+from heatlite.plugin.ports import Regions
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -46,7 +49,7 @@ MAX_REMOTE_FILES = 20
 """Maximum of templates fetched for one request."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Prepared:
     """A checked definition of a stack."""
 
@@ -73,6 +76,7 @@ class Preparation:
         containers: Containers | None,
         clouds: Clouds,
         offer: OfferedTypes,
+        regions: Regions,
         has_accounts: bool,
     ) -> None:
         """Create it.
@@ -87,6 +91,7 @@ class Preparation:
         self._clouds = clouds
         self._has_accounts = has_accounts
         self._offer = offer
+        self._regions = regions
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
@@ -133,7 +138,7 @@ class Preparation:
             environment = self._requested_environment(request, template.parameters)
             definition = template.definition(environment, {}, strict=False, types=types)
             problems, nested = examine(definition, types)
-            raise_first(_told(problems, nested))
+            raise_first(_masked(problems, nested))
             return nested
 
     def review(self, context: Context, request: Request) -> list[Problem]:
@@ -168,7 +173,8 @@ class Preparation:
         children = _children(request)
         view = partial(self._clouds.asked_by, context)
         types = self._types.offering(self._offer.availability(context.project, context))
-        with looked_up(partial(self._missing, view)):
+        judge = RemoteTemplates(self._regions, context.project, environment, request.files).refusal
+        with looked_up(partial(self._missing, view), judge):
             found += review(source, environment, types, request.files, environments, children, complete)
         return in_order(found)
 
@@ -298,10 +304,11 @@ class Preparation:
             own = partial(self._clouds.of, stack.project, stack.id)
             view = own if caller is None else partial(self._clouds.asked_by, caller)
             types = self._types.offering(self._offer.availability(stack.project))
-            with looked_up(partial(self._missing, view)):
+            judge = RemoteTemplates(self._regions, stack.project, environment, template.files).refusal
+            with looked_up(partial(self._missing, view), judge):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, types, self._settings.max_stack_data + 1)
-            raise_first(_told(problems, nested))
+            raise_first(_masked(problems, nested))
             definition.refill()  # for a preview, which evaluates the definition next
             self._check_size(nested, before)
             kinds = nested.types
@@ -332,7 +339,7 @@ class Preparation:
             )
 
 
-def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
+def _masked(problems: list[Problem], nested: Nested) -> list[Problem]:
     """Return the problems with the values of hidden parameters masked."""
     mask = Mask(lambda: nested.secrets)
     return [replace(one, text=mask.text(one.text), hint=mask.text(one.hint)) for one in problems]

@@ -15,9 +15,9 @@ MAX_CACHED_REFUSALS = 10_000
 """Requests whose repeats are counted in memory before they are written."""
 WRITE_INTERVAL = 1.0
 """Seconds between two writes of one request's count; limits the load of a client that retries."""
-MAX_SHOWN = 255
-"""Longest text in the effect of a request, in characters."""
-MAX_SHOWN = 1000
+MAX_SHOWN_REASON = 255
+"""Longest reason in the effect of a request, in characters."""
+MAX_SHOWN_BODY = 1000
 """Largest body shown unchanged, in characters of JSON."""
 
 
@@ -104,8 +104,8 @@ def effect(operation: Operation, body: JsonMap | None) -> JsonMap:
         return {"bytes": len(text.encode()), "digest": hashlib.sha256(text.encode()).hexdigest()}
     if body is None:
         return {}
-    if operation is Operation.MARK:
+    if operation is Operation.MARK and "marks" not in body:
         reason = body.get("resource_status_reason")
         shown: JsonMap = {"mark_unhealthy": body.get("mark_unhealthy")}
-        return shown if reason is None else {**shown, "resource_status_reason": str(reason)[:MAX_SHOWN]}
-    return body if len(dump(body)) <= MAX_SHOWN else {}
+        return shown if reason is None else {**shown, "resource_status_reason": str(reason)[:MAX_SHOWN_REASON]}
+    return body if len(dump(body)) <= MAX_SHOWN_BODY else {}

@@ -94,13 +94,14 @@ class Commits:
         if ends is not None:
             budget.recount([*self._unit_of_work.rows.values()])
             self.data = self.kept_data()
+        begun = self._clock.now()
         try:
             retry_while_unavailable(self._clock, partial(self._write, writes, orders, stack, ends, also, reason))
         except AlreadyCommitted as committed:
             self.control = committed.control
         self.action = replace(self.action, data=self.data, commits=self.action.commits + 1)
         self.suspected = 0
-        self._calls.written()
+        self._calls.written(begun)
         self._recorded = budget.to_record()
         budget.written()
         self._stopping.control = self.control

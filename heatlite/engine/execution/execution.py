@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor as Pool
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from heatlite.core.clock import Clock
@@ -12,6 +12,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
 from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
+from heatlite.core.records import record
 from heatlite.core.status import Control, LockLevel, Result, Status, Verb
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, outcome, rollback_target
@@ -25,6 +26,7 @@ from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event, with_state
+from heatlite.engine.steps import absence
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, keeps_objects
@@ -44,7 +46,7 @@ ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Parts:
     """Objects that every execution uses."""
 
@@ -112,12 +114,19 @@ class Execution:
         )
         self._stopping = Stopping(
             parts.clock,
-            lambda: parts.store.claims.control_of(self.action),
+            self._read_control,
             patience=parts.settings.error_wait_time,
             rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK and action.inputs.heal is None,
             deadline=deadline,
         )
-        self._calls = Calls(parts.pool, parts.meter)
+        self._calls = Calls(
+            parts.pool,
+            parts.meter,
+            parts.clock,
+            parts.settings.lease_seconds,
+            partial(retry_while_unavailable, parts.clock, self._read_control),
+            parts.store.transaction,
+        )
         self._commits = Commits(
             parts.store,
             parts.clock,
@@ -148,6 +157,10 @@ class Execution:
             self._stopping.restore(action.data.stopping, action.suspended)
         self.reason = ""
         """The reason of the result RETRY."""
+
+    def _read_control(self) -> Control | None:
+        """Read the control from the action's row. Raises Fenced."""
+        return self._parts.store.claims.control_of(self.action)
 
     @property
     def action(self) -> ActionRecord:
@@ -388,17 +401,19 @@ class Execution:
             return  # The worker releases the action.
         result = outcome(self._stopping, self._forced)
         self._transitions.settle_leftovers(self._stopping.stop)
-        succeeded = result is Result.OK
+        succeeded, also, parts = result is Result.OK, None, self._parts
+        if self.action.verb is Verb.CHECK and self.action.parent_id is None:
+            operations = self._transitions.operations
+            also = absence.end_check(parts.store, self.action, self._transitions.rows, self._resources, operations)
         stack = self._completed() if succeeded else failed_stack(self._stack, self._stopping, self._transitions)
-        self._unit_of_work.record_event(stack_event(stack, self._parts.clock.now()))
-        also = None
+        self._unit_of_work.record_event(stack_event(stack, parts.clock.now()))
         if self.action.verb is Verb.SNAPSHOT:
             snapshot_id = self.action.inputs.snapshot or ""
-            also = partial(write_snapshot, self._parts.store, stack, self._rows(), snapshot_id)
+            also = partial(write_snapshot, parts.store, stack, self._rows(), snapshot_id)
         if succeeded and self._makes:
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
-            by, now = self.action.requested_by, self._parts.clock.now()
-            also = partial(declare, self._parts.store, stack, by, now, entries=entries)
+            by, now = self.action.requested_by, parts.clock.now()
+            also = partial(declare, parts.store, stack, by, now, entries=entries)
         if succeeded:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result

@@ -1,12 +1,16 @@
-"""Deletion of old rows: events, actions, stacks, templates, engines.
+"""Deletion of old rows.
 
-Settings limit events, actions and node actions by number and age.
+These are events, actions, requests, stacks, templates, large values and engines. Settings limit events, actions and
+node actions by number and age.
 """
 
 import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from heatlite.store.store import Store
 
@@ -24,6 +28,8 @@ PAUSE = 0.005
 MAX_BATCHES = 20
 """Maximum of transactions per call, so that the caller's other jobs are not delayed."""
 
+Key = TypeVar("Key")
+
 
 class Retention:
     """Deletes old rows in small transactions.
@@ -36,6 +42,10 @@ class Retention:
         self._clock = clock
         self._settings = settings
         self._due = 0.0
+        self._head = 0
+        """Number of the newest event before the last complete sweep."""
+        self._counted = 0
+        """The same for the sweep before it: all transactions with earlier events have ended."""
 
     def sweep(self) -> None:
         """Delete what is due. Call it once a second. Raises DatabaseUnavailable."""
@@ -43,62 +53,56 @@ class Retention:
         if now < self._due:
             return
         with self._store.database.maintenance_limits():
+            head = self._store.events.head()
             for _ in range(MAX_BATCHES):
                 if not self.purge(now):
                     self._due = now + SWEEP_INTERVAL
+                    self._counted, self._head = self._head, head
                     return
                 time.sleep(PAUSE)
 
     def purge(self, now: float) -> bool:
         """Delete one batch in a transaction. Returns False if nothing was left to delete."""
         store, settings = self._store, self._settings
-        deleted = now - settings.deleted_stack_days * DAY
-        events = (
-            store.events.older_than(now - settings.event_days * DAY, ROW_BATCH)
-            or store.events.over_limit(settings.max_events_per_stack, ROW_BATCH)
-            or store.events.of_deleted(deleted, ROW_BATCH)
+        deleted, worked = now - settings.deleted_stack_days * DAY, now - settings.action_days * DAY
+        closed, most = now - settings.incident_days * DAY, settings.max_actions_per_stack
+        most_events, software = settings.max_events_per_stack, store.software_deployments
+        return (
+            self._remove(store.events.remove, store.events.older_than(now - settings.event_days * DAY, ROW_BATCH))
+            or self._remove(store.events.remove, store.events.over_limit(most_events, ROW_BATCH, self._counted))
+            or self._remove(store.events.remove, store.events.of_deleted(deleted, ROW_BATCH))
+            or self._remove(store.actions.remove, store.actions.older_than(worked, ROW_BATCH))
+            or self._remove(store.actions.remove, store.actions.over_limit(most, ROW_BATCH))
+            or self._remove(store.node_actions.remove, store.node_actions.older_than(worked, ROW_BATCH))
+            or self._remove(store.node_actions.remove, store.node_actions.over_limit(most, ROW_BATCH))
+            or self._remove(store.incidents.remove, store.incidents.older_than(closed, ROW_BATCH))
+            or self._remove(store.observations.remove, store.observations.older_than(closed, ROW_BATCH))
+            or self._remove(store.audit.remove, store.audit.older_than(now - settings.audit_days * DAY, ROW_BATCH))
+            or self._remove(store.audit.remove, store.audit.over_limit(ROW_BATCH))
+            or self._remove(store.stacks.remove, store.stacks.deleted_before(deleted, STACK_BATCH))
+            or self._remove(software.forget_servers, software.unused_servers(ROW_BATCH))
+            or self._purge_templates(now)
+            or self._purge_large_values(now)
+            or self._remove(store.ui_sessions.remove, store.ui_sessions.expired_before(now, ROW_BATCH))
+            or self._remove(store.services.remove, store.services.silent_since(now - DAY))
         )
-        if events:
-            with store.transaction():
-                store.events.remove(events)
-            return True
-        actions = store.actions.older_than(now - settings.action_days * DAY, ROW_BATCH)
-        actions = actions or store.actions.over_limit(settings.max_actions_per_stack, ROW_BATCH)
-        if actions:
-            with store.transaction():
-                store.actions.remove(actions)
-            return True
-        work = store.node_actions.older_than(now - settings.action_days * DAY, ROW_BATCH)
-        work = work or store.node_actions.over_limit(settings.max_actions_per_stack, ROW_BATCH)
-        if work:
-            with store.transaction():
-                store.node_actions.remove(work)
-            return True
-        if self._purge_incidents(now - settings.incident_days * DAY):
-            return True
-        stacks = store.stacks.deleted_before(deleted, STACK_BATCH)
-        if stacks:
-            with store.transaction():
-                store.stacks.remove(stacks)
-            return True
-        if self._purge_templates(now):
-            return True
-        silent = store.services.silent_since(now - DAY)
-        if silent:
-            with store.transaction():
-                for service_id in silent:
-                    store.services.remove(service_id)
-        return bool(silent)
 
-    def _purge_incidents(self, before: float) -> bool:
-        """Remove one batch of closed incidents, or of ended observations."""
-        for rows in (self._store.incidents, self._store.observations):
-            found = rows.older_than(before, ROW_BATCH)
-            if found:
+    def _remove(self, remove: Callable[[Sequence[Key]], object], found: Sequence[Key]) -> bool:
+        """Remove the rows found, in a transaction. Returns False if there are none."""
+        if found:
+            with self._store.transaction():
+                remove(found)
+        return bool(found)
+
+    def _purge_large_values(self, now: float) -> bool:
+        """Check the large values of one batch of trees and of projects."""
+        checked = 0
+        for values in (self._store.large_values, self._store.project_values):
+            for owner in values.unchecked(now - LARGE_VALUE_GRACE, STACK_BATCH):
                 with self._store.transaction():
-                    rows.remove(found)
-                return True
-        return False
+                    values.check(owner, now)
+                checked += 1
+        return checked > 0
 
     def _purge_templates(self, now: float) -> bool:
         """Mark one batch of newly unused templates, or delete those unused for long."""

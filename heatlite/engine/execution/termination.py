@@ -126,7 +126,7 @@ class Termination:
                 before = check_verdicts.unseen(row, reason, now) if row.verb is Verb.CHECK else None
                 failed = replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
                 rows.append(before or failed)
-                shown.append(failed if before is None else check_verdicts.told(row, reason))
+                shown.append(failed if before is None else check_verdicts.event_row(row, reason))
         self._store.resources.save_many(rows)
         return shown
 

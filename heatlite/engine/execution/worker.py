@@ -1,4 +1,4 @@
-"""Worker: claims actions, runs each in a thread, renews leases.
+"""Worker: claims actions, runs each in a slot, renews leases.
 
 The claim loop waits for wake-ups by the dispatcher and polls once a second, so a lost wake-up costs a second.
 """
@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from heatlite.core import logs
 from heatlite.core.clock import Clock
@@ -18,7 +18,7 @@ from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
 from heatlite.core.polling import PollingThread
 from heatlite.core.status import Control, Result
-from heatlite.engine.dispatch import ClaimFilter
+from heatlite.engine.dispatch import Slots
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAttempts
 from heatlite.engine.execution.execution import Execution, Parts
@@ -58,21 +58,20 @@ class Worker:
 
     def __init__(
         self, store: Store, engine_services: EngineServices, clock: Clock, settings: Settings, definitions: Definitions,
-        due: Sequence[Callable[[], None]], meter: Meter, claim_filter: ClaimFilter
+        due: Sequence[Callable[[], None]], meter: Meter, slots: Slots
     ) -> None:
         """Create a worker. It calls each of `due` once a second.
 
         They may raise DatabaseUnavailable.
         """
         self.owner = new_id()
-        self._claim_filter = claim_filter
         self._store = store
         self._clock = clock
         self._settings = settings
         self._meter = meter
         self._retention = Retention(store, clock, settings)
         self._handlers = logs.Pool(settings.handler_threads, "handler")
-        self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
+        self._slots = slots
         self._cleanup_threads = logs.Pool(settings.handler_threads, "late")
         self._stopping = threading.Event()
         self._parts = Parts(
@@ -135,14 +134,17 @@ class Worker:
         self._claims.wake()
 
     def take(self, action_id: str) -> None:
-        """Claim and start this action, unless it is taken or no slot is free (any thread).
+        """Claim this action and run it in this thread, which is one of the slots.
 
-        The claim loop finds the rest in the table when a slot is free.
+        Does nothing if it is taken or no slot is free. The claim loop finds the rest in the table later.
         """
         try:
-            self._claim_next(action_id)
+            action = self._claim(action_id)
         except DatabaseUnavailable as error:
             log.warning("cannot claim action %s: %s", action_id, error)
+            return
+        if action is not None:
+            self._run(action)
 
     def stop(self) -> None:
         """Stop claiming, release running actions at their next tick, and wait for that."""
@@ -154,13 +156,13 @@ class Worker:
                 execution.walker.drain()
         self._claims.stop()
         self._timer.join()
-        self._slots.shutdown(wait=True)
+        self._slots.close()
         self._leases.stop()
         self._sweep.stop()
         try:
             with self._store.transaction():
                 self._store.claims.release(self.owner, self._clock.now(), "its worker has stopped")
-                self._store.services.remove(self.owner)
+                self._store.services.remove([self.owner])
         except DatabaseUnavailable as error:
             log.warning("cannot release running actions; other engines take them over when their leases end: %s", error)
         self._handlers.shutdown(wait=True)
@@ -174,21 +176,21 @@ class Worker:
         Returns the pause until the next look.
         """
         self._forward_controls()
-        while self._claim_next():
-            pass
+        while (action := self._claim()) is not None:
+            self._slots.submit(action, partial(self._run, action))
         return POLL_INTERVAL
 
-    def _claim_next(self, action_id: str | None = None) -> bool:
-        """Claim and start the named action, or the next. False: none, or no free slot."""
+    def _claim(self, action_id: str | None = None) -> ActionRecord | None:
+        """Claim the named action, or the next. None: there is none, or no free slot."""
         with self._claiming:
             with self._lock:
-                if self._stopping.is_set() or len(self._claimed) >= self._settings.engine_slots:
-                    return False
-            now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._claim_filter
+                if self._stopping.is_set() or len(self._claimed) >= self._slots.limit:
+                    return None
+            now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
             limit = max_takeovers(now - self._began) if now >= self._takeovers_from else 0
             action = self._store.claims.claim(self.owner, now, lease, action_id, limits.kinds, limits.zones, limit)
             if action is None:
-                return False
+                return None
             if action.takeovers:
                 self._takeovers_from = now + TAKEOVER_INTERVAL
             if action.attempt == 1:
@@ -196,8 +198,7 @@ class Worker:
                 self._meter.action_begun(action.verb, self._clock.now() - submitted)
             with self._lock:
                 self._claimed.add((action.id, action.attempt))
-            self._slots.submit(self._run, action)
-            return True
+            return action
 
     def _run(self, action: ActionRecord, attempt: Attempt | None = None) -> None:
         """Start an action, or continue an `attempt` that has waited."""
@@ -267,7 +268,7 @@ class Worker:
         """Free the slot until then. The lease is renewed meanwhile."""
         with self._lock:
             self._waiting.add(action, attempt, 0.0 if attempt.execution.walker.is_nudged else until)
-            was_full = len(self._claimed) >= self._settings.engine_slots
+            was_full = len(self._claimed) >= self._slots.limit
             self._claimed.discard((action.id, action.attempt))
         self._timer_changed.set()
         if was_full:  # otherwise no action has waited for a slot
@@ -323,7 +324,7 @@ class Worker:
                     self._claims.wake()
                 first = min((self._waiting.next_time(), *self._retry_times))
             for action, attempt in due:
-                self._slots.submit(self._run, action, attempt)
+                self._slots.submit(action, partial(self._run, action, attempt))
             if first == math.inf:
                 self._timer_changed.wait()
             else:
@@ -332,7 +333,7 @@ class Worker:
     def _attempt(self, action: ActionRecord) -> Attempt:
         """Return the attempt that parked here, or a new one.
 
-        It is new, too, if another engine has continued the action since.
+        A takeover gets a new one. It is new, too, if another engine has continued the action since.
         """
         with self._lock:
             known = self._attempts.pop(action.id, None)

@@ -5,6 +5,8 @@ at its next commit, or within a second. A maintenance lock refuses no signals. A
 unlock, delete or a playbook, and stopping one of these is no operation on the stack.
 """
 
+from contextlib import suppress
+
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
@@ -53,6 +55,17 @@ class ActionSignals:
         how = " (forced)" if force else ""
         audit.info("signal stack=%s action=%s %s%s by=%s", action.stack_id, action.id, signal, how, context.user)
         return after
+
+    def revoke(self, action_id: str) -> None:
+        """Cancel the action with this id, for the operator of the workers.
+
+        Does nothing if there is none, or if it has ended or is being stopped.
+        """
+        action = self._store.actions.get(action_id)
+        if action is None or action.status in ENDED_ACTIONS or action.control is not None:
+            return
+        with suppress(ActionImmutable, NotFound):  # it has ended meanwhile
+            self.signal(Context(action.project, "celery"), action, Signal.CANCEL)
 
     def _held(self, context: Context, action: ActionRecord) -> ActionRecord:
         """Lock the action and its stack until the transaction ends, and return the action.

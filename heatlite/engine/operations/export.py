@@ -10,7 +10,7 @@ from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.stack_document import stack_record
+from heatlite.engine.planning.stack_document import check_document, stack_record
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import StackRecord
@@ -29,9 +29,10 @@ class Export:
     def export(self, stack: StackRecord) -> JsonMap:
         """Return the stack document.
 
-        Raises NotSupported if the setting `enable_stack_abandon` is off.
+        Raises NotSupported if the setting `enable_stack_abandon` is off, and RequestLimitExceeded.
         """
         self._check_enabled("Stack Export")
+        check_document(self._store, stack, self._settings.max_stack_data)
         return stack_record(self._store, stack)
 
     def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
@@ -43,6 +44,7 @@ class Export:
         prechecked = self._admission.precheck(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
+            check_document(self._store, stack, self._settings.max_stack_data)
             record = stack_record(self._store, stack)
             stack = with_state(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now)

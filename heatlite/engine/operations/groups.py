@@ -9,7 +9,7 @@ from heatlite.core.action_payloads import ActionData, ActionInputs, Asked, Membe
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue, ResourceNotFound
+from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
@@ -19,7 +19,6 @@ from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, Memb
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import TreeBudget
-from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
@@ -59,21 +58,6 @@ class Groups:
         self._reader = reader
         self._repairs = repairs
         self._random = Random()
-
-    def find(self, stack: StackRecord, path: Sequence[str]) -> tuple[StackRecord, ResourceRecord]:
-        """Return the resource at a path below a stack, and the stack that has it.
-
-        Raises ResourceNotFound.
-
-        The last part may be a physical id.
-        """
-        row = self._reader.resource(stack, path[0])
-        for name in path[1:]:
-            nested = None if row.physical_id is None else self._store.stacks.get(row.physical_id)
-            if nested is None or nested.parent_id != stack.id:
-                raise ResourceNotFound(resource_name="/".join(path), stack_name=stack.name)
-            stack, row = nested, self._reader.resource(nested, name)
-        return stack, row
 
     # -- size ----------------------------------------------------------------------------------------
 
@@ -173,23 +157,17 @@ class Groups:
         deadline = None if action.deadline is None else action.deadline + grace
         return replace(action, not_before=self._clock.now() + grace, deadline=deadline)
 
-    def check(self, context: Context, stack: StackRecord, name: str) -> ActionRecord:
+    def check(
+        self, context: Context, stack: StackRecord, name: str, believes_absence: bool = False
+    ) -> ActionRecord:
         """Enqueue a check of one resource, or of all members of a group.
 
-        Raises as `admitted`.
+        `believes_absence`: mark members that are not found, however many. Raises as `admitted`.
         """
         row = self._reader.resource(stack, name)
         is_group = issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup)
-        target = self._members_of(row) if is_group else stack
-        inputs = ActionInputs() if is_group else ActionInputs(checked=(row.name,))
-        body: JsonMap = {"check": {}}
-        path = f"/resources/{name}/actions"
-        prechecked = self._admission.precheck(context, Operation.CHECK, stack, "POST", path, body, target=row.name)
-        with self._admission.admitted(prechecked, on=target) as held:
-            held = self._admission.set_in_progress(held, Verb.CHECK)
-            action = self._admission.new_action(context, held, Verb.CHECK, inputs)
-            self._admission.enqueue_action(context, action)
-        return action
+        members = self._members_of(row) if is_group else None
+        return self._repairs.check(context, stack, row.name, members, believes_absence)
 
     # -- repairs -------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """Health marks: resources reported as unhealthy (docs/reference/health.md)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionInProgress, ResourceNotFound
+from heatlite.core.errors import ActionInProgress, DatabaseUnavailable, HeatliteError, ResourceNotFound, StackLocked
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.locked_children import LockedChildren
@@ -18,6 +20,16 @@ from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 MARKED = "The resource was explicitly marked as {} through the API"
+
+
+@record(frozen=True, slots=True)
+class Mark:
+    """A health mark of a resource."""
+
+    resource: str
+    """Its name or physical id; of several marks also its path."""
+    unhealthy: bool
+    reason: str | None = None
 
 
 class HealthMarks:
@@ -39,28 +51,63 @@ class HealthMarks:
         resource of a locked nested stack cannot be marked. Taking a mark back restores the state before it. Raises
         ResourceNotFound, ActionInProgress, and as `admitted`.
         """
-        body: JsonMap = {"mark_unhealthy": unhealthy}
-        if reason is not None:
-            body["resource_status_reason"] = reason
-        path = f"/resources/{resource}"
+        mark = Mark(resource, unhealthy, reason)
+        path, body = f"/resources/{resource}", _body(mark)
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
-        now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
-            row = self._reader.resource(stack, resource)
-            if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
-                raise ResourceNotFound(resource_name=resource, stack_name=stack.name)
-            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
-            if locked is not None:
-                raise locked_error(Operation.MARK, locked)
-            if row.status is Status.IN_PROGRESS:
-                raise ActionInProgress(stack_name=stack.name, action=row.verb)
-            is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
-            if row.verb is Verb.DELETE or not unhealthy and not is_marked:
-                return
-            text = reason or MARKED.format("unhealthy" if unhealthy else "healthy")
-            row = row_with_mark(row, unhealthy, text, now)
-            self._store.resources.save_many([row])
-            self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
+            self._write(context, stack, self._reader.resource(stack, resource), mark)
+
+    def mark_all(self, context: Context, stack: StackRecord, marks: Sequence[Mark]) -> None:
+        """Mark resources of a tree in one transaction; all of them or none.
+
+        `resource` of a mark may be a path into nested stacks. Raises as `mark`: the first error, with all resources
+        that were refused.
+        """
+        body: JsonMap = {"marks": [{"resource": one.resource, **_body(one)} for one in marks]}
+        prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", "/resources", body)
+        with self._admission.admitted(prechecked) as stack:
+            refused: list[HeatliteError] = []
+            held = {stack.id: stack}
+            for mark in marks:
+                try:
+                    owner, row = self._reader.resource_at(stack, mark.resource.strip("/").split("/"))
+                    if owner.id not in held:
+                        held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
+                    self._write(context, held[owner.id], row, mark)
+                except DatabaseUnavailable:
+                    raise
+                except HeatliteError as error:
+                    error.message = f"{mark.resource}: {error.message}"
+                    refused.append(error)
+            if refused:
+                first = next((one for one in refused if isinstance(one, StackLocked)), refused[0])
+                first.message = f"Nothing was marked. {' '.join(one.message for one in refused)}"
+                raise first
+
+    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, mark: Mark) -> None:
+        """Write the mark of a row. Call with its stack held."""
+        now = self._clock.now()
+        if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
+            raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
+        locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
+        if locked is not None:
+            raise locked_error(Operation.MARK, locked, context)
+        if row.status is Status.IN_PROGRESS:
+            raise ActionInProgress(stack_name=stack.name, action=row.verb)
+        is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
+        if row.verb is Verb.DELETE or not mark.unhealthy and not is_marked:
+            return
+        text = mark.reason or MARKED.format("unhealthy" if mark.unhealthy else "healthy")
+        row = row_with_mark(row, mark.unhealthy, text, now)
+        self._store.resources.save_many([row])
+        self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
+        self._store.healing_policies.wake(stack.root_id or stack.id, now)
+        self._store.incidents.wake_tree(stack.root_id or stack.id, now)
+
+
+def _body(mark: Mark) -> JsonMap:
+    body: JsonMap = {"mark_unhealthy": mark.unhealthy}
+    return body if mark.reason is None else {**body, "resource_status_reason": mark.reason}
 
 
 def row_with_mark(row: ResourceRecord, unhealthy: bool, text: str, now: float) -> ResourceRecord:

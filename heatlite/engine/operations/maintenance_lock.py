@@ -53,7 +53,7 @@ class MaintenanceLock:
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
-        """Lift expired locks, also those that expired while no engine ran.
+        """Lift expired locks, also those of times without an engine: a job of the sweep.
 
         A lock that cannot be lifted yet is tried again at each call, and logged once.
         """

@@ -5,7 +5,7 @@ They change nothing else.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
@@ -21,6 +21,7 @@ from heatlite.core.errors import (
     StackValidationFailed,
 )
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
@@ -35,11 +36,13 @@ from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
+ALIVE = frozenset({Verb.CHECK, Verb.UPDATE})
+"""Verbs whose failure leaves an object that can be rebooted."""
 SPREADS = frozenset({Outcome.CREATE, Outcome.REPLACE, Outcome.DELETE})
 REFUSES = frozenset({Outcome.REFUSE, Outcome.RESTRICT})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RepairPlan:
     """The plan of a repair."""
 
@@ -100,6 +103,29 @@ class Repairs:
         with self.admitted(context, stack, path, body) as stack:
             return self.enqueue(context, stack, selection, cause, plan_digest)
 
+    def check(
+        self,
+        context: Context,
+        stack: StackRecord,
+        name: str,
+        members: StackRecord | None = None,
+        believes_absence: bool = False,
+    ) -> ActionRecord:
+        """Enqueue a check of a resource, or of all in `members`, its nested stack.
+
+        Returns the action. A caller may have opened the transaction. `believes_absence`: mark what is not found,
+        however much. Raises as `Admission.admitted`.
+        """
+        inputs = ActionInputs(checked=(name,) if members is None else (), believes_absence=believes_absence)
+        body: JsonMap = {"check": {"believe_absent": True} if believes_absence else {}}
+        path = f"/resources/{name}/actions"
+        prechecked = self._admission.precheck(context, Operation.CHECK, stack, "POST", path, body, target=name)
+        with self._admission.admitted(prechecked, on=members or stack) as held:
+            held = self._admission.set_in_progress(held, Verb.CHECK)
+            action = self._admission.new_action(context, held, Verb.CHECK, inputs)
+            self._admission.enqueue_action(context, action)
+        return action
+
     @contextmanager
     def admitted(self, context: Context, stack: StackRecord, path: str, body: JsonMap) -> Iterator[StackRecord]:
         """Open the transaction of a repair, with the root's row locked.
@@ -127,7 +153,7 @@ class Repairs:
         """
         after = self._begun(stack)
         plan = self._plan(after, selection)
-        self._spare_locked(stack, plan)
+        self._spare_locked(context, stack, plan)
         if plan.unable:
             steps = ", ".join(f"{path} ({selection.steps[path]})" for path in plan.unable)
             raise NotSupported(f"The type has no such step: {steps}. Replace the resource instead.")
@@ -163,7 +189,7 @@ class Repairs:
         for path in selection.steps:
             if path not in found:
                 raise ResourceNotFound(resource_name=path, stack_name=after.name)
-        outside = [item for item in items if not selection.covers(item.path)]
+        outside = [item for item in items if not selection.selects(item.path)]
         refused = [Problem(("resources", *path), _explained(path, why)) for path, why in preview.refused()]
         refused += [
             Problem(("resources", *item.path), _explained(item.path, item.cause))
@@ -181,7 +207,7 @@ class Repairs:
             objects={path: found[path].row.physical_id for path in selection.steps},
         )
 
-    def _spare_locked(self, stack: StackRecord, plan: RepairPlan) -> None:
+    def _spare_locked(self, context: Context, stack: StackRecord, plan: RepairPlan) -> None:
         """Raise StackLocked if the repair would touch a locked nested stack."""
         below = {nested.id: nested for nested in self._store.stacks.descendants(stack)}
         for nested in below.values():
@@ -192,7 +218,7 @@ class Repairs:
                 at = below[at.parent_id]
                 lineage.append(at.id)
             if nested.id in plan.touched or not plan.replaced.isdisjoint(lineage):
-                raise locked_error(Operation.HEAL, nested)
+                raise locked_error(Operation.HEAL, nested, context)
 
 
 def _is_kept(item: PreviewItem) -> bool:
@@ -207,7 +233,13 @@ def _explained(path: tuple[str, ...], why: str) -> str:
 
 
 def _can(item: PreviewItem, step: RepairStep) -> bool:
-    """Return True if the type of a resource can do the step."""
+    """Return True if the type of a resource can do the step.
+
+    A reboot repairs nothing that is half made.
+    """
+    row = item.row
     if step is RepairStep.REPLACE or item.level is None:
         return True
-    return item.level.resources.type_of(item.row).has(step.value)
+    if step is RepairStep.REBOOT and (row.physical_id is None or row.status is Status.FAILED and row.verb not in ALIVE):
+        return False
+    return item.level.resources.type_of(row).has(step.value)

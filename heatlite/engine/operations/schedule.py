@@ -13,6 +13,7 @@ Dependencies cannot form a cycle: an action names existing actions only, and its
 import logging
 from dataclasses import replace
 
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -105,7 +106,8 @@ class Schedule:
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
 
     def _action(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> ActionRecord:
-        action = replace(self._admission.new_action(context, stack, verb), interval=timing.interval)
+        inputs = ActionInputs(believes_absence=timing.believes_absence)
+        action = replace(self._admission.new_action(context, stack, verb, inputs), interval=timing.interval)
         if not timing.timeout:
             return action
         return replace(action, timeout=timing.timeout, deadline=action.created_at + timing.timeout)

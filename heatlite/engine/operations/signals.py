@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from http import HTTPStatus
 
-from heatlite.clients.cloud import OtherCloud
+from heatlite.clients.cloud import CloudError, OtherCloud
 from heatlite.core.action_payloads import ActionInputs, Asked
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -18,14 +19,17 @@ from heatlite.core.errors import (
     HeatliteError,
     InvalidBreakPointHook,
     InvalidLifecycleActionToken,
+    InvalidValue,
     NotSupported,
     RequestLimitExceeded,
     ResourceActionNotSupported,
     ResourceNotAvailable,
     ResourceNotFound,
     StackLocked,
+    Unavailable,
 )
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.outputs import StackReader
@@ -57,7 +61,7 @@ MAX_COUNTS = 10_000
 """Policies whose ignored signals are counted in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class IgnoredSignal:
     """Reason of an ignored signal: cooldown, busy, locked, no_change, not_alarm."""
 
@@ -257,12 +261,13 @@ class Signals:
 
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
         """Pass the signal's details to the type and write all effects in one transaction."""
+        prepared = self._prepared(stack, row, details)
         with self._store.transaction():
             # The stack row serializes signals: each sees the effects of the previous one.
             self._store.stacks.lock(stack.id)
             row = self._again(row, stack)
             resource = self._reader.resources_of(stack).make(row)
-            answer = resource.handle_signal(details)
+            answer = resource.handle_signal(prepared)
             if not isinstance(answer, Resize):
                 self._admission.consume_replay(context)
                 self._record_event(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
@@ -280,6 +285,22 @@ class Signals:
                 self._record_event(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
         if refusal is not None:
             raise refusal
+
+    def _prepared(self, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> JsonMap | None:
+        """Return the details for the type, after its calls to services.
+
+        Raises InvalidValue where a service refuses them, Unavailable where it does not answer.
+        """
+        resources = self._reader.resources_of(stack)
+        if not resources.type_of(row).has("prepare_signal"):
+            return details
+        try:
+            with type_code():
+                return resources.make(row).prepare_signal(details)
+        except CloudError as error:
+            if error.status is not None and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise InvalidValue(str(error)) from error
+            raise Unavailable(service=error.service, reason=error) from error
 
     def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
         """Return the row as stored now. Raises ResourceNotFound."""

@@ -19,7 +19,7 @@ from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
-from heatlite.engine.planning.stack_document import hidden_in, read_record, without_data
+from heatlite.engine.planning.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import Adopted, Request
@@ -46,6 +46,8 @@ class Snapshots:
         self._store = store
         self._clock = clock
         self._settings = settings
+        self.longest_list = settings.max_stack_data
+        """Maximum size of the data in a list, in characters of JSON."""
         self._admission = admission
         self._preparation = preparation
         self._definitions = definitions
@@ -89,14 +91,15 @@ class Snapshots:
     def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
         """Enqueue a snapshot.
 
-        Raises RequestLimitExceeded at `max_snapshots_per_stack`, and as `admitted`.
+        Raises RequestLimitExceeded at `max_snapshots_per_stack` or for a large stack document, and as `admitted`.
         """
         prechecked = self._admission.precheck(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
             limit = self._settings.max_snapshots_per_stack
-            if len(self._store.snapshots.of(stack.id)) >= limit:
+            if self._store.snapshots.count(stack.id) >= limit:
                 raise RequestLimitExceeded(message=f"The stack has {limit} snapshots already: delete one first.")
+            check_document(self._store, stack, self._settings.max_stack_data)
             snapshot = SnapshotRecord(
                 id=new_id(),
                 stack_id=stack.id,

@@ -1,9 +1,9 @@
 """Software configurations and deployments, for clients and resource types."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
 from heatlite.core.errors import (
     HTTPBadRequest,
@@ -12,14 +12,35 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, size
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
 
 IN_PROGRESS = "IN_PROGRESS"
+ANSWERED = "answered"
+"""Key of the message that wakes the action of an ended deployment. Its address is the deployment's id."""
 COMPLETE = "COMPLETE"
 FAILED = "FAILED"
+
+LONGEST_NAME = 255
+"""Maximum characters of a configuration's name and of its group (Heat's)."""
+BATCH = 8
+"""Deployments of a list that are read with their values at once."""
+
+
+def shown(record: SoftwareConfigRecord) -> JsonMap:
+    """Return a configuration with all its fields."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "group": record.group,
+        "creation_time": to_text(record.created_at),
+        "config": record.config,
+        "inputs": [*record.inputs],
+        "outputs": [*record.outputs],
+        "options": record.options,
+    }
 
 
 class Software:
@@ -33,6 +54,8 @@ class Software:
         self._clock = clock
         self._most_configs = settings.max_software_configs_per_tenant
         self._most_deployments = settings.max_software_deployments_per_tenant
+        self.largest = settings.max_resource_data
+        """Maximum size of a configuration, of those of a server, and of a list's values, in characters of JSON."""
 
     # -- configurations ----------------------------------------------------------------------------
 
@@ -49,7 +72,10 @@ class Software:
         return SoftwareConfig(found.name, found.group, found.config, found.inputs, found.outputs, found.options)
 
     def create_config(self, project: str, config: SoftwareConfig, config_id: str | None = None) -> SoftwareConfigRecord:
-        """Add a configuration. Raises RequestLimitExceeded."""
+        """Add a configuration.
+
+        Raises RequestLimitExceeded, and HTTPBadRequest for a long name.
+        """
         record = SoftwareConfigRecord(
             id=config_id or new_id(),
             project=project,
@@ -61,6 +87,15 @@ class Software:
             options=config.options,
             created_at=self._clock.now(),
         )
+        if max(len(config.name), len(config.group)) > LONGEST_NAME:
+            raise HTTPBadRequest(
+                f"The name or the group of a software config has more than {LONGEST_NAME} characters. Shorten it."
+            )
+        if size(shown(record), self.largest) > self.largest:
+            raise RequestLimitExceeded(
+                message=f"a software config of more than {self.largest} characters of JSON (max_resource_data)."
+                " Reduce its content or its inputs."
+            )
         with self._store.transaction():
             if self._store.software_configs.count(project) >= self._most_configs:
                 raise RequestLimitExceeded(
@@ -100,6 +135,22 @@ class Software:
             raise NotFound(entity="Software deployment", name=deployment_id)
         return found
 
+    def deployments(self, project: str, server_id: str | None) -> Iterator[tuple[SoftwareDeploymentRecord, bool]]:
+        """Yield the deployments of a project, or to one server, oldest first.
+
+        True with each that is whole. Beyond `max_resource_data` the others have no values and no reason.
+        """
+        outlines, left = self._store.software_deployments.list(project, server_id, outlines=True), self.largest
+        for at in range(0, len(outlines), BATCH):
+            some = outlines[at : at + BATCH]
+            wanted = [one.id for one in some] if left >= 0 else []
+            whole = {one.id: one for one in self._store.software_deployments.existing(wanted)}
+            for outline in some:
+                one = whole.get(outline.id, outline)
+                if left >= 0:
+                    left -= size([one.input_values, one.output_values, one.status_reason], left)
+                yield (one, True) if left >= 0 else (outline, False)
+
     def create_deployment(
         self,
         project: str,
@@ -113,7 +164,8 @@ class Software:
     ) -> SoftwareDeploymentRecord:
         """Add a deployment.
 
-        Raises RequestLimitExceeded, and HTTPBadRequest for a config that the project does not have.
+        Raises RequestLimitExceeded, also for too much software of a server, and HTTPBadRequest for a config that the
+        project does not have.
         """
         record = SoftwareDeploymentRecord(
             id=deployment_id or new_id(),
@@ -133,13 +185,16 @@ class Software:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_deployments} software deployments, and may not have more."
                 )
+            self._store.software_deployments.lock_server(project, server_id)
             self._store.software_deployments.insert(record)
+            self.of_server(project, server_id)
         return record
 
     def update_deployment(self, project: str, deployment_id: str, changes: JsonMap) -> SoftwareDeploymentRecord:
         """Change fields of a deployment.
 
-        Raises NotFound, and HTTPBadRequest for a missing config.
+        Raises NotFound, RequestLimitExceeded for too much software of a server, and HTTPBadRequest for a missing
+        config.
         """
         with self._store.transaction():
             found = self._hold(project, deployment_id)
@@ -147,7 +202,14 @@ class Software:
             if isinstance(config_id, str):
                 self._check_config(project, config_id)
             record = replace(found, **changes, updated_at=self._clock.now())  # type: ignore[arg-type]
+            moved = (record.server_id, record.config_id) != (found.server_id, found.config_id)
+            if moved:
+                self._store.software_deployments.lock_server(project, record.server_id)
             self._store.software_deployments.save(record)
+            if found.status == IN_PROGRESS != record.status:
+                self._store.messages.put(deployment_id, ANSWERED, None, record.updated_at or record.created_at)
+            if moved:
+                self.of_server(project, record.server_id)
         return record
 
     def delete_deployment(self, project: str, deployment_id: str) -> None:
@@ -155,6 +217,7 @@ class Software:
         with self._store.transaction():
             if not self._store.software_deployments.delete(project, deployment_id):
                 raise NotFound(entity="Software deployment", name=deployment_id)
+            self._store.messages.clear(deployment_id)
 
     def _check_config(self, project: str, config_id: str) -> None:
         if self._store.software_configs.get(project, config_id) is None:
@@ -176,6 +239,7 @@ class Software:
         action: str,
         config_id: str,
         config: SoftwareConfig,
+        input_values: JsonMap,
         awaited: bool,
     ) -> None:
         """Deploy a configuration to a server, in place of the deployment's earlier one.
@@ -183,7 +247,7 @@ class Software:
         The deployment ends with the server's answer, or at once if no answer is `awaited`. Raises RequestLimitExceeded.
         """
         status = IN_PROGRESS if awaited else COMPLETE
-        reason = "The server has not answered yet" if awaited else "No answer of the server is awaited"
+        reason = "Deploy data available" if awaited else "Not waiting for outputs signal"
         with self._store.transaction():
             before = self._store.software_deployments.lock(project, deployment_id)
             if awaited:
@@ -194,18 +258,18 @@ class Software:
             self.create_config(project, config, config_id)
             if before is None:
                 self.create_deployment(
-                    project, server_id, config_id, input_values(config), action, status, reason, deployment_id
+                    project, server_id, config_id, input_values, action, status, reason, deployment_id
                 )
-                return
-            changes: JsonMap = {
-                "server_id": server_id,
-                "config_id": config_id,
-                "input_values": input_values(config),
-                "action": action,
-                "status": status,
-                "status_reason": reason,
-            }
-            self.update_deployment(project, deployment_id, changes)
+            else:
+                changes: JsonMap = {
+                    "server_id": server_id,
+                    "config_id": config_id,
+                    "input_values": input_values,
+                    "action": action,
+                    "status": status,
+                    "status_reason": reason,
+                }
+                self.update_deployment(project, deployment_id, changes)
 
     def finish(
         self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
@@ -226,13 +290,26 @@ class Software:
             found = self._store.software_deployments.get(project, deployment_id)
             if found is not None:
                 self._store.software_deployments.delete(project, deployment_id)
+                self._store.messages.clear(deployment_id)
                 self._store.software_configs.delete(project, found.config_id)
+
+    def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
+        """Return the configurations for a server by name.
+
+        Raises RequestLimitExceeded if they are larger than `max_resource_data`, as its metadata may not be.
+        """
+        found = self._store.software_configs.of_server(project, server_id)
+        if size([shown(one) for one in found], self.largest) > self.largest:
+            raise RequestLimitExceeded(
+                message=f"more than {self.largest} characters of JSON (max_resource_data) for the server {server_id}."
+                " Reduce the values of its software configs."
+            )
+        return found
+
+    def deployed(self, project: str, server_id: str) -> list[Json]:
+        """Return the configurations for a server by name, as its agent reads them."""
+        return [shown(one) for one in self.of_server(project, server_id)]
 
     def has_server(self, project: str, server_id: str) -> bool:
         """True if a resource of a live stack has an object with that id."""
         return self._store.resources.has_object(project, server_id)
-
-
-def input_values(config: SoftwareConfig) -> JsonMap:
-    """Return the inputs of a derived configuration by name."""
-    return {str(one["name"]): one.get("value") for one in config.inputs}

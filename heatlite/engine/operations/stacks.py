@@ -204,7 +204,7 @@ class Stacks:
                 # The prepared definition is based on one that the stack no longer has.
                 raise ActionConflict(f"Stack {stack.name} was updated by another request meanwhile. Try again.")
             after = _begun(stack, request, prepared, existing, now)
-            self._spare_locked(stack, after, prepared.definition, self._converges(request))
+            self._spare_locked(context, stack, after, prepared.definition, self._converges(request))
             declare(self._store, after, context.user, now, before=stack.environment)
             check_protected(prepared.definition, resources.within(after))
             if request.plan_digest is not None:
@@ -249,7 +249,9 @@ class Stacks:
         if problems:
             raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
 
-    def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
+    def _spare_locked(
+        self, context: Context, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool
+    ) -> None:
         """Raise StackLocked if the update or its rollback would touch a locked child."""
         locked_children = LockedChildren(self._store, self._definitions, self._reader, stack)
         # Convergence reads every object, so it touches every nested stack.
@@ -260,7 +262,7 @@ class Stacks:
             back = replace(after, template_id=template_id, environment=environment)
             touched = locked_children.touched(back, self._definitions.of(back))
         if touched is not None:
-            error = locked_error(Operation.UPDATE, touched)
+            error = locked_error(Operation.UPDATE, touched, context)
             error.message += _changed_files(self._definitions.of(stack), definition)
             raise error
 

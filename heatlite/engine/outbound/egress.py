@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from heatlite.core.records import record
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
@@ -38,7 +39,7 @@ class Unknown(Refused):
     """The host cannot be resolved now; a retry may succeed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EgressHosts:
     """Egress allow-list: the hosts that the server may connect to (SSRF guard).
 

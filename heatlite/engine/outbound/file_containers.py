@@ -2,11 +2,11 @@
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.records import record
 
 MAX_OBJECTS: Final = 1000
 """Maximum number of files and folders in a container."""
@@ -25,7 +25,7 @@ class Containers(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Folders:
     """Containers in the file system: ``<root>/<project>/<name>``.
 

@@ -5,7 +5,6 @@ import json
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -13,6 +12,7 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
+from heatlite.core.records import record
 from heatlite.engine.outbound.egress import connection, path_of, remaining, resolve
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.ports import RegionUnavailable
@@ -25,7 +25,7 @@ PROJECT: Final = "{project}"
 _NOBODY_HOME: Final = (502, 503, 504)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Endpoint:
     """Address of a region."""
 

@@ -2,13 +2,14 @@
 
 import http.client
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.core.masking import origin
+from heatlite.core.records import record
 from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of, remaining
 
 _MAX_REDIRECTS: Final = 5
@@ -24,7 +25,7 @@ def _busy() -> Unavailable:
     return Unavailable(service="The fetching of templates", reason="too many requests wait for it; try again later")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fetcher:
     """Downloads text over HTTP and HTTPS.
 

@@ -42,7 +42,7 @@ class PlannedValues(Values):
             self.to_make.add(name)
             return
         self.chosen[name] = decision.row
-        if decision.outcome in (Outcome.UPDATE, Outcome.REBUILD):
+        if decision.outcome in (Outcome.UPDATE, Outcome.REBUILD, Outcome.REBOOT):
             self.to_change.add(name)
 
     def reference(self, name: str) -> object:

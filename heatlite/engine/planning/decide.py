@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap
+from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Facts, Part, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
@@ -73,10 +74,11 @@ def decide(facts: Facts) -> Decision:
     renamed = facts.kind.old_name_of != "" and facts.kind.old_name_of == kind.type_name
     if facts.kind is not kind and not renamed:
         return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
-    if facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
+    is_rebooted = facts.is_done and facts.step is RepairStep.REBOOT
+    if is_rebooted or facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
         return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
     if facts.part is Part.SELECTED and not facts.is_done:
-        return _decide_selected(row)
+        return _decide_selected(facts)
     if issubclass(kind, StackResource):
         return _decide_nested(facts)
     return _decide_state(facts) or _decide_change(facts)
@@ -94,12 +96,15 @@ def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
     return Decision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
 
 
-def _decide_selected(row: ResourceRecord) -> Decision:
+def _decide_selected(facts: Facts) -> Decision:
     """Decide about a resource that is to be repaired, whatever its state."""
+    row = facts.row
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
     unhealthy = row.verb is Verb.CHECK and row.status is Status.FAILED
     cause = f"unhealthy: {row.status_reason}" if unhealthy else "its repair was asked for"
+    if facts.step is RepairStep.REBOOT and facts.wanted.kind.has("reboot"):
+        return Decision(Outcome.REBOOT, row, Reason.SELECTED, f"rebooted: {cause}")
     return Decision(Outcome.REPLACE, row, Reason.SELECTED, cause)
 
 
@@ -161,7 +166,7 @@ def _decide_change(facts: Facts) -> Decision:
     if changed or stale or interrupted or row.metadata != wanted.metadata:
         cause = "the definition changed"
         return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, before)
-    if kind.always_updated:
+    if kind.always_updated or wanted.properties.get(kind.always_updated_if) is True:
         cause = "every update updates it"
         return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, before)
     return Decision(Outcome.KEEP, row, Reason.UNCHANGED)

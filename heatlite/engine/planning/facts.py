@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
@@ -20,7 +21,7 @@ from heatlite.template.document import Definition
 from heatlite.template.replacement import Replacement
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Wanted:
     """A resource definition with its values evaluated.
 
@@ -54,7 +55,7 @@ class Part(Enum):
     """It stays as it is, whatever its state."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NestedFacts:
     """Facts of a row's nested stack."""
 
@@ -66,7 +67,7 @@ class NestedFacts:
     """Return True if its definition stays the same. Asks the type for the template that it wants now."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Facts:
     """Facts of one row of a resource.
 
@@ -103,7 +104,7 @@ class Facts:
     """Return the protection of the row's object, or of a part of its nested stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Choice:
     """The decision about one resource.
 
@@ -114,7 +115,7 @@ class Choice:
     wanted: Wanted | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MemberFacts:
     """A nested resource that may keep another object from being deleted."""
 
@@ -124,7 +125,7 @@ class MemberFacts:
     properties: JsonMap
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Relations:
     """Answers of types about two objects, for the order of replacements."""
 

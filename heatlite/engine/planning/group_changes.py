@@ -4,11 +4,11 @@ Pure: facts and a request in, a change out.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
 from heatlite.core.errors import InvalidValue
 from heatlite.core.group_sizes import adjusted, within
+from heatlite.core.records import record
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -27,7 +27,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MemberFacts:
     """Facts of one member of a group."""
 
@@ -39,7 +39,7 @@ class MemberFacts:
     """Its definition is an older one than new members get."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class GroupFacts:
     """Facts of a group."""
 
@@ -52,7 +52,7 @@ class GroupFacts:
     """The size that the template asks for; None: it leaves the size open."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MembersChange:
     """The members that leave, in this order, and the number of new ones."""
 

@@ -1,21 +1,25 @@
 """Reader of a stack's outputs, attributes and secrets, through its types."""
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from threading import Lock
 from typing import TypeAlias, cast
 
+from heatlite.clients.finders import REMEMBERED
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
+from heatlite.core.records import record
 from heatlite.core.status import Status
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
 from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.values import current_rows, without_unknown
+from heatlite.plugin.groups import SIZE, SizedGroup
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -31,6 +35,20 @@ FindRows: TypeAlias = Callable[[Collection[str] | None], Sequence[ResourceRecord
 """Returns the rows of a stack with one of the names; None: all rows."""
 
 
+MAX_RESOLVED = 1000
+"""Maximum number of resources whose metadata is kept."""
+
+
+@record(frozen=True, slots=True)
+class Resolved:
+    """The metadata of a resource with the values of other resources."""
+
+    heads: Mapping[str, int]
+    """Ids of the latest events by stack when it was resolved."""
+    until: float
+    metadata: JsonMap
+
+
 class StackReader:
     """Reads stacks through their types, without changes."""
 
@@ -38,6 +56,8 @@ class StackReader:
         self._store = store
         self._engine_services = engine_services
         self._definitions = definitions
+        self._resolved: OrderedDict[str, Resolved] = OrderedDict()
+        self._lock = Lock()
 
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
         """Return the outputs in the template's order.
@@ -121,6 +141,11 @@ class StackReader:
             for row in self._store.resources.of(stack.id):
                 yield from _secrets_of(resources.make(row))
 
+    @property
+    def longest_list(self) -> int:
+        """Maximum characters of JSON of the values in a list (`max_stack_data`)."""
+        return self._engine_services.stack_data
+
     def attributes(
         self,
         context: Context,
@@ -171,8 +196,11 @@ class StackReader:
     def _metadata_now(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
         """Return the metadata section with the present values of other resources.
 
-        Signals may have changed them. The section is as stored while an operation runs and after one that failed,
-        because the resource may not have reached its definition.
+        Signals may have changed them. Agents ask often, and attributes ask the cloud. So the values are kept until the
+        next event of the stack or of one nested in it, and for a minute at most.
+
+        The section is as stored while an operation runs and after one that failed, because the resource may not have
+        reached its definition.
         """
         if stack.status is not Status.COMPLETE or row.status is not Status.COMPLETE:
             return row.metadata
@@ -182,12 +210,26 @@ class StackReader:
             if wanted is None or not names:
                 return row.metadata
             rows = current_rows(self._store.resources.by_name(stack.id, sorted(names)))
+            has_nested = any(self.nests(stack, one) for one in rows)
+            nested = self._store.stacks.descendants(stack) if has_nested else []
+            heads = self._store.events.heads([stack.id, *(one.id for one in nested)])
+            now = self._engine_services.now()
+            with self._lock:
+                known = self._resolved.get(row.id)
+            if known is not None and known.heads == heads and now < known.until:
+                return known.metadata
             values = Values(self.resources_of(stack), {one.name: one for one in rows})
             found = without_unknown(bounded(values).resolved(wanted.metadata))
+            with self._lock:
+                metadata = found if isinstance(found, dict) else row.metadata
+                self._resolved[row.id] = Resolved(heads, now + REMEMBERED, metadata)
+                self._resolved.move_to_end(row.id)
+                if len(self._resolved) > MAX_RESOLVED:
+                    self._resolved.popitem(last=False)
         except HeatliteError as error:
             log.info("resource %s: metadata as stored: %s", row.name, masked(str(error)))
             return row.metadata
-        return found if isinstance(found, dict) else row.metadata
+        return metadata
 
     def required_by(self, stack: StackRecord, name: str) -> Sequence[str]:
         """Return the names of the resources that require a resource directly.
@@ -204,9 +246,17 @@ class StackReader:
         """Return True if the resource's object is a stack."""
         return issubclass(self.resources_of(stack).type_of(row), StackResource)
 
+    def set_size(self, stack: StackRecord, row: ResourceRecord) -> Json:
+        """Return the size that an operation has set for a group; None: there is none."""
+        return row.data.get(SIZE) if issubclass(self.resources_of(stack).type_of(row), SizedGroup) else None
+
     def resources_of(self, stack: StackRecord) -> ResourceFactory:
         """Return a factory for the stack's resources."""
         return ResourceFactory(stack, self._engine_services)
+
+    def holders(self, project: str, physical_id: str) -> Iterator[Resource[Schema]]:
+        """Yield the resources of a project with this physical id."""
+        return self._engine_services.holders(project, physical_id)
 
     def resource(self, stack: StackRecord, name: str) -> ResourceRecord:
         """Return the current row of a name, else the one with that physical id.
@@ -219,6 +269,19 @@ class StackReader:
         if len(rows) > 1:
             raise PhysicalResourceIDAmbiguity(phys_id=name)
         return rows[0]
+
+    def resource_at(self, stack: StackRecord, path: Sequence[str]) -> tuple[StackRecord, ResourceRecord]:
+        """Return the resource at a path below a stack, and the stack that has it.
+
+        The last part may be a physical id. Raises as `resource`.
+        """
+        row = self.resource(stack, path[0])
+        for name in path[1:]:
+            nested = None if row.physical_id is None else self._store.stacks.get(row.physical_id)
+            if nested is None or nested.parent_id != stack.id:
+                raise ResourceNotFound(resource_name="/".join(path), stack_name=stack.name)
+            stack, row = nested, self.resource(nested, name)
+        return stack, row
 
 
 def _output(output: OutputDefinition, values: Bounded) -> JsonMap:

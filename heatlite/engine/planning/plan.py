@@ -1,10 +1,11 @@
 """Plans as plain data: steps, their dependencies, and the reasons of decisions."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum, auto
 
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.store.records import ResourceRecord
 
 
@@ -21,6 +22,8 @@ class Outcome(StrEnum):
     """Makes a new object. `Replacement` orders the deletion of the old one: in the clean-up, or before."""
     REBUILD = "rebuild"
     """Makes the object again in place, for types that support it."""
+    REBOOT = "reboot"
+    """Restarts the object, for types that support it. Its row keeps its properties."""
     REFUSE = "refuse"
     """Fails the step: an immutable property would change, or the type knows that the change is impossible."""
     RESTRICT = "restrict"
@@ -122,7 +125,7 @@ class Reason(Enum):
     NOT_EVALUATED = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Decision:
     """The outcome for one resource. `row` is the row that was judged."""
 
@@ -139,7 +142,7 @@ class Decision:
     """Of a replacement: the old object is deleted before the new one is made."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """One operation on one resource.
 
@@ -159,7 +162,7 @@ class Step:
     """Of a deletion that comes first: the new object gets the old one's physical name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """Steps by key. Rows without a step stay as they are."""
 

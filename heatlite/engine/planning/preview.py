@@ -5,12 +5,12 @@ that of the preview (docs/decisions/0007-plans.md).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded, TemplateOutputError
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
@@ -26,11 +26,11 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 from heatlite.template.expression import select
 
-_SHOWN_AS = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE}
+_SHOWN_AS = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE, Outcome.REBOOT: Outcome.UPDATE}
 """Outcomes that a preview shows alike."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PreviewItem:
     """The outcome for one resource of a tree."""
 

@@ -5,12 +5,12 @@ a secret, be it through functions, attributes, conditions or nested stacks, and 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
+from heatlite.core.records import record
 from heatlite.engine.planning.child_definition import bind_hiding, planned_child
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.facts import Wanted
@@ -51,7 +51,7 @@ class Level(Protocol):
         """Return the nested stack of a resource; None: missing or unreadable."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CurrentLevel:
     """A stack as it is."""
 

@@ -5,16 +5,17 @@ made, the blocking object must go first, which requires that it is replaced, too
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.json import dump
+from heatlite.core.records import record
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Relations
 from heatlite.engine.planning.plan import Decision, Outcome, Step
 from heatlite.store.records import ResourceRecord
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Objects:
     """The existing objects of a stack."""
 

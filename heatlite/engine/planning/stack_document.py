@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.errors import HTTPBadRequest, Invalid
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.errors import HTTPBadRequest, Invalid, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap, size
 from heatlite.engine.state.requests import Adopted
 from heatlite.engine.state.values import current_rows
-from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord, TemplateRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Template
 from heatlite.template.loader import load_mapping, load_template
@@ -22,35 +22,78 @@ from heatlite.template.loader import load_mapping, load_template
 def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
     """Return the document of a stack.
 
-    The entry of a nested stack's resource contains that stack's document. `rows` are the stack's resources, if the
-    caller has newer ones than the store.
+    The entry of a nested stack's resource contains that stack's document, without the files that the enclosing document
+    has. `rows` are the stack's resources, if the caller has newer ones than the store.
     """
-    nested = {child.id: child for child in store.stacks.descendants(stack)}
-    return _stack(store, stack, store.resources.of(stack.id) if rows is None else rows, nested)
+    return _Tree(store, stack).document(stack, store.resources.of(stack.id) if rows is None else rows, {})
 
 
-def _stack(store: Store, stack: StackRecord, rows: list[ResourceRecord], nested: Mapping[str, StackRecord]) -> JsonMap:
-    template = store.templates.get(stack.template_id)
-    resources: JsonMap = {}
-    for row in current_rows(rows):
-        child = nested.get(row.physical_id or "")
-        within = {} if child is None else _stack(store, child, store.resources.of(child.id), nested)
-        resources[row.name] = {**within, **_resource(row)}
-    return {
-        "name": stack.name,
-        "id": stack.id,
-        "action": stack.verb.value,
-        "status": stack.status.value,
-        "template": template.document,
-        "environment": stack.environment,
-        "files": dict(template.files),
-        "project_id": stack.project,
-        "stack_user_project_id": None,
-        "tags": list(stack.tags),
-        "resources": resources,
-        "stack_protection": _protection(stack.protection),
-        "cloud": None if stack.cloud is None else stack.cloud.to_json(),
-    }
+def check_document(store: Store, stack: StackRecord, most: int) -> None:
+    """Check the size of the templates and files in the document of a stack.
+
+    A nested stack repeats its template, so a small request can lead to a large document. Raises RequestLimitExceeded
+    above `most` characters of JSON. The rest of a document has a limit since its stack was made (`max_stack_data`).
+    """
+    if _Tree(store, stack).size(most) > most:
+        raise RequestLimitExceeded(
+            message=f"the templates and files of the stack and of those nested with it come to more than {most}"
+            " characters of JSON (max_stack_data). Reduce them, or divide the stack."
+        )
+
+
+class _Tree:
+    """A stack and its nested stacks; each template is read once."""
+
+    def __init__(self, store: Store, root: StackRecord) -> None:
+        self._store = store
+        self._root = root
+        self._nested = {child.id: child for child in store.stacks.descendants(root)}
+        self._templates = {
+            template_id: store.templates.get(template_id)
+            for template_id in {one.template_id for one in (root, *self._nested.values())}
+        }
+
+    def size(self, most: int) -> int:
+        """Return the size of all templates and files, up to `most`, in characters of JSON."""
+        total = 0
+        for one in (self._root, *self._nested.values()):
+            template, around = self._templates[one.template_id], self._nested.get(one.parent_id or "", self._root)
+            outer = {} if one is self._root else self._templates[around.template_id].files
+            total += size([template.document, _own_files(template, outer)], most - total)
+            if total > most:
+                break
+        return total
+
+    def document(self, stack: StackRecord, rows: list[ResourceRecord], outer: Mapping[str, str]) -> JsonMap:
+        """Return the document of one stack of the tree.
+
+        `outer`: the files of the enclosing document.
+        """
+        template = self._templates[stack.template_id]
+        resources: JsonMap = {}
+        for row in current_rows(rows):
+            child = self._nested.get(row.physical_id or "")
+            of_child = {} if child is None else self.document(child, self._store.resources.of(child.id), template.files)
+            resources[row.name] = {**of_child, **_resource(row)}
+        return {
+            "name": stack.name,
+            "id": stack.id,
+            "action": stack.verb.value,
+            "status": stack.status.value,
+            "template": template.document,
+            "environment": stack.environment,
+            "files": _own_files(template, outer),
+            "project_id": stack.project,
+            "stack_user_project_id": None,
+            "tags": list(stack.tags),
+            "resources": resources,
+            "stack_protection": _protection(stack.protection),
+            "cloud": None if stack.cloud is None else stack.cloud.to_json(),
+        }
+
+
+def _own_files(template: TemplateRecord, outer: Mapping[str, str]) -> JsonMap:
+    return {name: text for name, text in template.files.items() if outer.get(name) != text}
 
 
 def _resource(row: ResourceRecord) -> JsonMap:
@@ -92,7 +135,7 @@ def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[obje
     own = record.get("files")
     found: list[object] = []
     if isinstance(own, Mapping) and own:
-        files = {name: text for name, text in own.items() if isinstance(text, str)}
+        files = {**files, **{name: text for name, text in own.items() if isinstance(text, str)}}
     if isinstance(template, Mapping) and isinstance(environment, Mapping):
         names = {*Template(template, files).hidden, *_hidden_in_files(files)}
         defaults = {name: schema.default for name, schema in Template(template, files).parameters.items()}

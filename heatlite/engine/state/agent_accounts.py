@@ -4,12 +4,13 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from heatlite.clients.cloud import CloudError
-from heatlite.clients.stack_domain import StackDomain
+from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable, StackNotFound
 from heatlite.core.masking import learn
+from heatlite.core.records import record
 from heatlite.plugin.ports import Account
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource
@@ -18,10 +19,13 @@ from heatlite.store.errors import Duplicate
 from heatlite.store.records import AccountRecord, StackRecord, StackSummary
 from heatlite.store.store import Store
 
+if TYPE_CHECKING:
+    from heatlite.clients.stack_domain import StackDomain
+
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """The resource that an account belongs to."""
 
@@ -49,7 +53,7 @@ class Accounts:
     Resource types see them as `plugin.ports.Accounts`.
     """
 
-    def __init__(self, store: Store, domain: StackDomain) -> None:
+    def __init__(self, store: Store, domain: "StackDomain") -> None:
         self._store = store
         self._domain = domain
 
@@ -67,6 +71,10 @@ class Accounts:
             domain=self._domain.domain,
             region=self._domain.region,
         )
+
+    def cloud(self, account: Account) -> Cloud:
+        """Return the cloud as an account sees it. Raises CloudError."""
+        return self._domain.agent(account.user_id, account.password, account.project_id)
 
     def place(self, user_id: str) -> Place | None:
         """Return the resource that a user's account belongs to.

@@ -2,14 +2,15 @@
 
 Specified in docs/reference/lock.md.
 
-Every operation calls `refusal` inside the transaction that would write it. The order of the rules is fixed: maintenance
-lock, running action, queued action, state of the stack.
+Admission calls `refusal` inside the transaction that would write the operation. The order of the rules is fixed:
+maintenance lock, running action, queued action, state of the stack.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 
 from heatlite.core.clock import to_text
+from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
@@ -91,7 +92,9 @@ CANCELLABLE: dict[Operation, frozenset[Verb]] = {
 }
 
 
-def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked | None:
+def maintenance_refusal(
+    operation: Operation, stack: StackRecord, caller: Context | None = None
+) -> StackLocked | None:
     """Return the refusal by the stack's own maintenance lock.
 
     Needs only the record, so it costs no query.
@@ -101,12 +104,15 @@ def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked
     if stack.lock is None:
         return None
     allowed = ALLOWED_WHILE_LOCKED.get((stack.verb, stack.status))
-    return None if allowed is None or operation in allowed else locked_error(operation, stack)
+    return None if allowed is None or operation in allowed else locked_error(operation, stack, caller)
 
 
-def locked_error(operation: Operation, stack: StackRecord) -> StackLocked:
-    """Return the error that names the stack whose lock forbids the operation."""
-    error = StackLocked(_locked_text(operation, stack))
+def locked_error(operation: Operation, stack: StackRecord, caller: Context | None = None) -> StackLocked:
+    """Return the error that names the stack whose lock forbids the operation.
+
+    Its text says what the caller can do. An action that goes on without its caller has none.
+    """
+    error = StackLocked(_locked_text(operation, stack, caller))
     if stack.lock is not None:
         error.locked_at = stack.lock.locked_at
         error.lock = f"Stack {stack.name} was under maintenance ({state(stack.verb, stack.status)}).{_described(stack)}"
@@ -119,6 +125,7 @@ def refusal(
     ancestors: Sequence[StackRecord],
     descendants: Sequence[StackRecord],
     live: Sequence[ActionRecord],
+    caller: Context | None = None,
 ) -> HeatliteError | None:
     """Return the error that keeps `operation` on `stack` from starting now.
 
@@ -126,7 +133,7 @@ def refusal(
 
     `live` are the unfinished actions on the stack, its ancestors and its descendants.
     """
-    error = _maintenance(operation, stack, ancestors, descendants)
+    error = _maintenance(operation, stack, ancestors, descendants, caller)
     if error is not None:
         return error
     above = {ancestor.id for ancestor in ancestors}
@@ -144,20 +151,24 @@ def refusal(
 
 
 def _maintenance(
-    operation: Operation, stack: StackRecord, ancestors: Sequence[StackRecord], descendants: Sequence[StackRecord]
+    operation: Operation,
+    stack: StackRecord,
+    ancestors: Sequence[StackRecord],
+    descendants: Sequence[StackRecord],
+    caller: Context | None,
 ) -> StackLocked | None:
     """Return the refusal by a maintenance lock of the tree.
 
     Below a locked stack only another lock can be set.
     """
-    error = maintenance_refusal(operation, stack)
+    error = maintenance_refusal(operation, stack, caller)
     for locked in ancestors:
         if error is None and locked.lock is not None:
-            error = maintenance_refusal(operation, locked)
+            error = maintenance_refusal(operation, locked, caller)
             if error is None and operation is not Operation.LOCK:
-                error = locked_error(operation, locked)
+                error = locked_error(operation, locked, caller)
     for locked in () if operation in MAY_SPARE_LOCKED_CHILDREN else descendants:
-        error = error or maintenance_refusal(operation, locked)
+        error = error or maintenance_refusal(operation, locked, caller)
     return error
 
 
@@ -203,8 +214,8 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
     return None
 
 
-def _locked_text(operation: Operation, stack: StackRecord) -> str:
-    """Return the text of a refusal: the lock, and the commands that lift it.
+def _locked_text(operation: Operation, stack: StackRecord, caller: Context | None) -> str:
+    """Return the text of a refusal: the lock, and what the caller can do.
 
     It has level, times, author and reason of the lock.
     """
@@ -214,13 +225,12 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
     text += _described(stack)
     if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
         return text + " The lock is being lifted: try again when that has ended."
+    as_admin = ""
     if lock is not None and lock.by_admin:
-        text += f" Only an administrator can lift it, for one has set it: ask {lock.locked_by}."
-    return text + (
-        f" To lift it: openstack stack unlock {stack.name}, or heatlite unlock {stack.name}, or POST"
-        f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"
-        ' with the body {"unlock": null}.'
-    )
+        if caller is not None and not caller.is_admin:
+            return text + " An administrator has set it, so only an administrator can lift it: ask one."
+        as_admin = ", as an administrator" if caller is None else ""
+    return text + f" To lift it{as_admin}: heatlite unlock {stack.name}, or openstack stack unlock {stack.name}."
 
 
 def _described(stack: StackRecord) -> str:

@@ -1,10 +1,11 @@
 """Requests to change the members of a group: plain data between API and engine."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.engine.state.conflict_rules import Operation
 
 
@@ -29,7 +30,7 @@ class Adjustment(StrEnum):
     CHANGE_IN_PERCENTAGE = "CHANGE_IN_PERCENTAGE"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Resize:
     """Sets the size of a group."""
 
@@ -41,7 +42,7 @@ class Resize:
     """Refuse a size beyond the limits; else it is cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FollowTemplate:
     """Returns a group to the size that its template asks for."""
 
@@ -49,7 +50,7 @@ class FollowTemplate:
     follow_template: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ScaleOut:
     """Adds members."""
 
@@ -59,7 +60,7 @@ class ScaleOut:
     ignore_cooldown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ScaleIn:
     """Removes members by a criterion."""
 
@@ -72,7 +73,7 @@ class ScaleIn:
     ignore_cooldown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeleteMembers:
     """Removes members by name or physical id."""
 

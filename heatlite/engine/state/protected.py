@@ -1,10 +1,11 @@
 """Protected stacks and resources (docs/decisions/0024-protection.md)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event, stack_event
@@ -13,7 +14,7 @@ from heatlite.store.store import Store
 from heatlite.template.environment import Environment
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Protected:
     """A stack that is protected, or a resource of it."""
 

@@ -1,16 +1,17 @@
 """Requests and previews: plain data between API and engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Adopted:
     """A stack document to adopt."""
 
@@ -24,7 +25,7 @@ class Adopted:
     """Cloud of its objects; None if the document does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Request:
     """The body of a create, an update, a preview or a validation.
 
@@ -62,7 +63,7 @@ class Request:
     """The request body as received, to replay a request that a lock refuses."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Timing:
     """Timing of a check, suspend or resume. Times are in seconds."""
 
@@ -74,6 +75,8 @@ class Timing:
     """Ids of actions and node actions that must succeed first."""
     timeout: int = 0
     """0: the stack's timeout, else that of the settings."""
+    believes_absence: bool = False
+    """Of a check: mark objects that are not found, however many."""
     body: Json = None
     """The body as received, to replay a request that a lock refuses."""
 
@@ -81,7 +84,7 @@ class Timing:
 AT_ONCE = Timing()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PreviewResource:
     """A resource as an operation would create it. Unknown values are None."""
 
@@ -97,7 +100,7 @@ PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
 """A resource, or in its place those of its nested stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Difference:
     """A property that would change, with both values and secrets masked."""
 
@@ -112,7 +115,7 @@ class Difference:
     """Names of the resources whose change causes it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlannedResource:
     """The planned change of one resource."""
 
@@ -134,7 +137,7 @@ class PlannedResource:
     """Health of the object beside its state. It does not change the plan."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ShownPlan:
     """The planned changes of an operation, in order."""
 
@@ -143,7 +146,7 @@ class ShownPlan:
     """Digest of the content: equal for equal plans only."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Preview:
     """A stack as a create would make it."""
 
@@ -153,7 +156,7 @@ class Preview:
     plan: ShownPlan | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Changes:
     """The changes of an update by resource (Heat's five lists)."""
 

@@ -3,16 +3,24 @@
 The three need each other: a resource may ask for its nested stack, whose outputs are values of its resources.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable, TemplateOutputError
+from heatlite.core.errors import (
+    AbsentInMasses,
+    EntityNotFound,
+    HeatliteError,
+    ResourceTypeUnavailable,
+    TemplateOutputError,
+)
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
+from heatlite.engine.state.absence import in_masses, service_of
 from heatlite.engine.state.agent_accounts import Accounts, may_want
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.missing_type import missing_type
@@ -43,7 +51,7 @@ READABLE = frozenset(
 """Verbs during and after which attributes can be read; otherwise they are null, as in Heat."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EngineServices:
     """Services and settings that all resources of an engine share."""
 
@@ -59,6 +67,18 @@ class EngineServices:
     """The setting `max_resource_data`, in characters of JSON."""
     stack_data: int = 64 * 1024 * 1024
     """The setting `max_stack_data`, in characters of JSON."""
+
+    def holding(self, project: str, physical_id: str) -> Iterator[tuple[StackRecord, ResourceRecord]]:
+        """Yield the rows of a project with this physical id, and their stacks."""
+        for row in self.store.resources.with_objects(project, [physical_id]):
+            stack = self.store.stacks.get(row.stack_id)
+            if stack is not None:
+                yield stack, row
+
+    def holders(self, project: str, physical_id: str) -> "Iterator[Resource[Schema]]":
+        """Yield the resources of a project with this physical id."""
+        for stack, row in self.holding(project, physical_id):
+            yield ResourceFactory(stack, self).make(row)
 
 
 class ResourceFactory:
@@ -91,12 +111,20 @@ class ResourceFactory:
     ) -> None:
         """Observe the real objects, for `observed` until `forget`.
 
+        Where most objects of a service seem to be gone, they count as not observed.
+
         `call` is `map`, or that of a thread pool.
         """
         made = [row for row in rows if row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)]
         todo = [row for row in made if self.type_of(row).has("live_properties")]
         for row, found in zip(todo, call(lambda row: observe(self.make(row)), todo), strict=True):
             self._observed[row.id] = found
+        absent = Counter(service_of(row.mapped_type) for row in todo if self._observed[row.id] is None)
+        doubted = in_masses(absent, Counter(service_of(row.mapped_type) for row in todo))
+        for row in todo:
+            service = service_of(row.mapped_type)
+            if self._observed[row.id] is None and service in doubted:
+                self._observed[row.id] = AbsentInMasses(service=service)
 
     def observed(self, row: ResourceRecord) -> Observed:
         """Return the properties that an update starts from, or the error.
@@ -258,12 +286,14 @@ class ResourceFactory:
         found = self.sibling(physical_id)
         if found is not None and found.physical_id == physical_id:
             return found
-        store = self._engine.store
-        for row in store.resources.with_objects(self.stack.project, [physical_id]):
-            stack = store.stacks.get(row.stack_id)
-            if stack is not None and (stack.root_id or stack.id) == self.root_id:
+        for stack, row in self._engine.holding(self.stack.project, physical_id):
+            if (stack.root_id or stack.id) == self.root_id:
                 return ResourceFactory(stack, self._engine).make(row)
         return None
+
+    def holders(self, physical_id: str) -> Iterator[Resource[Schema]]:
+        """Yield the resources of the stack's project with this physical id."""
+        return self._engine.holders(self.stack.project, physical_id)
 
     def _counterpart(self, row: ResourceRecord, older: bool) -> Resource[Schema] | None:
         """Return the other resource of the same name and type during a replacement."""
@@ -308,6 +338,7 @@ class ResourceFactory:
                 before=None if properties is None else row.properties,
                 sibling=self.sibling,
                 relative=self.relative,
+                holders=self.holders,
                 former=partial(self._counterpart, row, older=True),
                 latter=partial(self._counterpart, row, older=False),
                 time_limit=stack.timeout_seconds(self._engine.services.action_timeout),

@@ -1,9 +1,7 @@
 """Unit of work: the rows and events of one tick, which are written together."""
 
-from dataclasses import dataclass
-
 from heatlite.core.json import JsonMap
-from heatlite.core.records import changed
+from heatlite.core.records import changed, record
 from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, StackRecord
 
@@ -85,7 +83,7 @@ def row_with_state(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Writes:
     """The rows and events of one tick."""
 

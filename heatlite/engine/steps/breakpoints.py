@@ -42,6 +42,8 @@ class Breakpoints:
         self._cleared: frozenset[str] = frozenset()
         self._verb = Verb.INIT
         self._environment = Environment()
+        self._any = False
+        """True if the environment has settings of single resources, such as hooks."""
 
     def start(self, verb: Verb, environment: Environment) -> None:
         """Set the stack's operation and the environment with its hooks.
@@ -49,15 +51,14 @@ class Breakpoints:
         Raises DatabaseUnavailable.
         """
         self._verb, self._environment = verb, environment
+        self._any = bool(environment.resource_registry.get("resources"))
         if self._any:
             self._cleared = frozenset(self._messages.read(self._action.id))
 
-    @property
-    def _any(self) -> bool:
-        return bool(self._environment.resource_registry.get("resources"))
-
     def reached(self, hook: str, row: ResourceRecord, now: float) -> JsonMap | None:
         """Return the token of a resource that now waits at the hook; None: no wait."""
+        if not self._any:
+            return None
         is_set = hook in self._environment.hooks(row.name) and self._verb in STOPS_IN[hook]
         timeout = None if is_set else self._lifecycle_timeout(hook, row)
         if not is_set and timeout is None or self.is_cleared(hook, row):

@@ -61,6 +61,6 @@ def unseen(row: ResourceRecord, reason: str, now: float) -> ResourceRecord | Non
     )
 
 
-def told(row: ResourceRecord, reason: str) -> ResourceRecord:
+def event_row(row: ResourceRecord, reason: str) -> ResourceRecord:
     """Return the row as shown in the event of a check without a verdict."""
     return replace(row, verb=Verb.CHECK, status=Status.FAILED, status_reason=COULD_NOT_LOOK + reason)

@@ -111,7 +111,10 @@ class ChildWaits:
     # -- results -----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Continue the operations whose actions have ended."""
+        """Continue the operations whose actions have ended.
+
+        The commit that ended one has woken this action (`Moves._wake_parent`).
+        """
         if not self._awaited:
             return
         for action in retry_while_unavailable(self._clock, partial(self._children.ended, list(self._awaited))):

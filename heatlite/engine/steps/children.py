@@ -5,16 +5,19 @@ writes its resource's state, so that neither exists without the other. Then the 
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from sys import maxsize
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
-from heatlite.core.errors import NotFound, RequestLimitExceeded
+from heatlite.core.errors import DatabaseUnavailable, NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
+from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
 from heatlite.engine.planning.collect import facade_row, replaced_above
@@ -25,6 +28,7 @@ from heatlite.engine.state.resource_factory import ResourceFactory, inherited
 from heatlite.engine.state.template_types import TemplateResource
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.steps.step_execution import NestedOperation
+from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.handlers import Unhealthy
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import Resource
@@ -34,10 +38,25 @@ from heatlite.store.stacks.sizes import DefinitionSize
 from heatlite.store.store import Store
 from heatlite.template.document import Definition, Template
 
+ADOPTION = "adoption"
+"""The author of a group's size that an adoption has found."""
+
 _FAILED_RESOURCE = re.compile(r"(?:Resource \w+ failed: )?(\w+): (resources\..*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@contextmanager
+def _unchanged_by_outages(resource: Resource[Schema]) -> Iterator[None]:
+    """Restore the data of a resource if the database is away: the caller asks again."""
+    before = deepcopy(resource.data)
+    try:
+        yield
+    except DatabaseUnavailable:
+        resource.data.clear()
+        resource.data.update(before)
+        raise
+
+
+@record(frozen=True, slots=True)
 class Order:
     """An order to a nested stack."""
 
@@ -91,30 +110,31 @@ class Children:
         """
         resource = operation.resource
         assert isinstance(resource, StackResource)
-        resource.facts.nested = self._resources.viewer(resource.physical_id)
-        adopts = operation.verb is Verb.ADOPT
-        view = self._resources.nested(resource.physical_id)
-        if adopts:
-            child = self._adopted(operation, resource)
-        elif view is not None and self._only_leads(operation):
-            child = None if operation.round > 0 else replace(resource.goal(), template=view.template)
-        else:
-            child = resource.child(operation.round)
-        if child is None:
-            return None
-        before = None if view is None else view.stack
-        if before is not None and before.lock is not None:
-            raise locked_error(Operation.UPDATE, before)  # Only a rollback reaches this line.
-        assert operation.wanted is not None
-        row = facade_row(operation.row, operation.wanted)
-        stack, template, bound, size = self._bound(row, resource, definition, child, before)
-        if not isinstance(resource, TemplateResource):
-            urgent = True  # another round may follow
-        inputs = self._inputs(operation)
-        action = self._derived(stack, urgent, deadline, inputs)
-        if before is not None and not isinstance(resource, TemplateResource):
-            action = replace(action, data=self._membership(before, bound))
-        return Order(stack, action, view is None, template, bound, child.pause, size)
+        with _unchanged_by_outages(resource):
+            resource.facts.nested = self._resources.viewer(resource.physical_id)
+            adopts = operation.verb is Verb.ADOPT
+            view = self._resources.nested(resource.physical_id)
+            if adopts:
+                child = self._adopted(operation, resource)
+            elif view is not None and self._only_leads(operation):
+                child = None if operation.round > 0 else replace(resource.goal(), template=view.template)
+            else:
+                child = resource.child(operation.round)
+            if child is None:
+                return None
+            before = None if view is None else view.stack
+            if before is not None and before.lock is not None:
+                raise locked_error(Operation.UPDATE, before)  # Only a rollback reaches this line.
+            assert operation.wanted is not None
+            row = facade_row(operation.row, operation.wanted)
+            stack, template, bound, size = self._bound(row, resource, definition, child, before)
+            if not isinstance(resource, TemplateResource):
+                urgent = True  # another round may follow
+            inputs = self._inputs(operation)
+            action = self._derived(stack, urgent, deadline, inputs)
+            if before is not None and not isinstance(resource, TemplateResource):
+                action = replace(action, data=self._membership(before, bound))
+            return Order(stack, action, view is None, template, bound, child.pause, size)
 
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs of a derived action, taken from those of its parent's."""
@@ -144,12 +164,19 @@ class Children:
     def _adopted(self, operation: NestedOperation, resource: StackResource[Schema]) -> ChildStack | None:
         """Return the child in one round, with its recorded members.
 
-        The type might give the members new names.
+        The type might give the members new names. A group keeps the size to which it was scaled before.
         """
         if operation.round > 0:
             return None
         goal, template = resource.goal(), self._entry(operation).get("template")
-        return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
+        if not isinstance(template, dict):
+            return goal
+        members = template.get("resources")
+        if isinstance(resource, SizedGroup) and isinstance(members, dict):
+            asked = resource.asked_size()
+            if resource.remembered_size(asked) is None and asked is not None and len(members) != asked:
+                resource.set_size(len(members), ADOPTION)
+        return replace(goal, template=template, pause=0.0)
 
     def resize(
         self,
@@ -404,5 +431,3 @@ def nested_failure(name: str, reason: str) -> str:
     if found is not None:
         return f"{found[1]}: resources.{name}.{found[2]}"
     return f"ResourceFailure: resources.{name}: {reason}"
-
-

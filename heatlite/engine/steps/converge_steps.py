@@ -1,10 +1,11 @@
 """Steps of a converge: evaluate values, decide, and create, update or replace."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row
@@ -25,11 +26,12 @@ from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
 
-CHANGES_ROW = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE, Outcome.UPDATE, Outcome.REBUILD})
+IN_PLACE = frozenset({Outcome.UPDATE, Outcome.REBUILD, Outcome.REBOOT})
+CHANGES_ROW = IN_PLACE | {Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE}
 """Decisions after which a row holds the wanted values."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Verdict:
     """The decision of a converge step, or the error of its values."""
 
@@ -131,15 +133,19 @@ class ConvergeSteps:
                 return self.create(step, row, wanted)
             case Outcome.CONTINUE:
                 execution = operations.execution(step, row, self._rows.made(row, wanted), row.verb, wanted)
-                operations.resume(execution)
+                operations.continue_interrupted(execution)
                 return execution
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
                 return self.replace(step, row, wanted, decision.deletes_first)
+            case Outcome.REBOOT:
+                as_is = replace(wanted, properties=row.properties, metadata=row.metadata)
+                change = Change(frozenset(), row.properties, row.properties)
+                return self._update(step, row, as_is, change, decision.outcome)
             case Outcome.UPDATE | Outcome.REBUILD:
                 has_metadata = row.metadata != wanted.metadata
                 change = Change(decision.changed, decision.before, wanted.properties, has_metadata)
-                return self._update(step, row, wanted, change, decision.outcome is Outcome.REBUILD)
+                return self._update(step, row, wanted, change, decision.outcome)
             case Outcome.REFUSE:
                 reason = f"NotSupported: resources.{row.name}: {decision.cause}"
                 return operations.failed(step, row, Verb.UPDATE, reason)
@@ -193,13 +199,17 @@ class ConvergeSteps:
 
     def _adopt(self, step: Step, row: ResourceRecord, wanted: Wanted, found: Json) -> StepExecution:
         """Adopt the object that `found` records; nothing is made."""
-        found = found if isinstance(found, dict) and found.get("resource_id") else {}
+        nested = issubclass(wanted.kind, StackResource)
+        # A nested stack gets a new id; the ids that matter are those of its resources.
+        known = isinstance(found, dict) and (found.get("resource_id") or (nested and "resources" in found))
+        found = found if known and isinstance(found, dict) else {}
         row = replace(row, physical_name=str(found.get("physical_name") or row.physical_name))
-        data, nested = found.get("resource_data"), issubclass(wanted.kind, StackResource)
+        data = found.get("resource_data")
         data = data if isinstance(data, dict) else {}
         row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)
         resource = self._rows.made(row, wanted)
-        execution = self._operations.execution(step, row, resource, Verb.ADOPT, wanted, done=not nested)
+        done = not nested and not (found and wanted.kind.has("adopt"))
+        execution = self._operations.execution(step, row, resource, Verb.ADOPT, wanted, done)
         if nested and row.external_id is not None:
             execution.fail(f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported.")
         elif not found:
@@ -219,14 +229,14 @@ class ConvergeSteps:
         return wait or self._operations.delete_first(step, row, wanted)
 
     def _update(
-        self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, rebuild: bool
+        self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, outcome: Outcome
     ) -> StepExecution:
         interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
         if not interrupted:
             # Until it succeeds the object may use the old ones, the new ones, or both.
             new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
             row = replace(row, uses=tuple(sorted({*row.uses, *new})))
-            if rebuild:
+            if outcome is Outcome.REBUILD:
                 # After an interruption nothing else tells that the object was to be rebuilt.
                 row = replace(row, token={"rebuild": True})
             row = self._rows.with_state(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
@@ -234,10 +244,10 @@ class ConvergeSteps:
             row, wanted.properties, wanted.kind, wanted.update_policy, wanted.definition
         )
         # If only metadata differs, a type that cannot update has nothing to do.
-        done = not rebuild and not wanted.kind.has("update")
+        done = outcome is Outcome.UPDATE and not wanted.kind.has("update")
         execution = self._operations.execution(step, row, resource, Verb.UPDATE, wanted, done)
         if isinstance(execution, HandlerCall):
-            execution.change, execution.rebuild = change, rebuild
+            execution.change, execution.in_place = change, outcome
         if interrupted:
-            self._operations.resume(execution)
+            self._operations.continue_interrupted(execution)
         return execution

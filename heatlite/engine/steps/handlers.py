@@ -7,15 +7,16 @@ attributes, go through `values.type_code`.)
 import logging
 
 from heatlite.clients.cloud import CloudConflict, CloudUnavailable, OverQuota
-from heatlite.core.errors import EntityNotFound, HeatliteError
+from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
 from heatlite.core.status import Verb
+from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.state.observation import live_values
 from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.engine.steps.step_execution import HandlerCall, Phase, StepExecution
-from heatlite.plugin.handlers import ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
+from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 
@@ -59,7 +60,7 @@ def _advance(call: HandlerCall) -> None:
     except ReplaceResource:
         call.phase = Phase.REPLACED
     except Exception as error:
-        if isinstance(error, CloudUnavailable) and _waits_for_service(call):
+        if isinstance(error, CloudUnavailable | DatabaseUnavailable) and _waits(call, error):
             log.warning("resource %s: %s waits: %s", call.row.name, call.verb, error)
             return
         log.info("resource %s: %s failed", call.row.name, call.verb, exc_info=not isinstance(error, HeatliteError))
@@ -83,11 +84,15 @@ def _complete(call: HandlerCall) -> None:
 def fail_with(execution: StepExecution, error: Exception, is_transient: bool = False) -> None:
     """Fail an execution with an error. A check may fail without a verdict."""
     unknown = cause_of(error) if execution.verb is Verb.CHECK else ""
-    execution.fail(failure_text(execution.row.name, error), unknown, is_transient)
+    is_absent = execution.verb is Verb.CHECK and isinstance(error, Absent)
+    execution.fail(failure_text(execution.row.name, error), unknown, is_transient, is_absent)
 
 
-def _waits_for_service(call: HandlerCall) -> bool:
-    """Return True to repeat the call later. The lost request may have taken effect."""
+def _waits(call: HandlerCall, error: CloudUnavailable | DatabaseUnavailable) -> bool:
+    """Return True to repeat the call later. The lost request may have taken effect.
+
+    Without the database no result could be written either, so there is no limit for its outage.
+    """
     now = call.resource.facts.now()
     if call.outage_since is None:
         call.outage_since = now
@@ -95,7 +100,7 @@ def _waits_for_service(call: HandlerCall) -> bool:
         call.phase = Phase.CHECKING
     call.find_first = True
     call.pause = min(MAX_OUTAGE_PAUSE, max(1.0, call.pause * 2))
-    return now - call.outage_since < MAX_OUTAGE
+    return isinstance(error, DatabaseUnavailable) or now - call.outage_since < MAX_OUTAGE
 
 
 def give_up(execution: StepExecution, why: str) -> None:
@@ -145,7 +150,7 @@ def _handle(call: HandlerCall) -> None:
         is_found = verb is Verb.CREATE and resource.physical_id is not None
     if not is_found:
         call.token = _call_handler(call)
-    polls = resource.polls("rebuild" if call.rebuild else verb.lower())
+    polls = resource.polls(call.in_place.value if verb is Verb.UPDATE else verb.lower())
     call.phase = Phase.CHECKING if polls else Phase.DONE
 
 
@@ -154,8 +159,13 @@ def _call_handler(call: HandlerCall) -> Json:
     match call.handler_verb:
         case Verb.CREATE:
             return resource.handle_create()
+        case Verb.ADOPT:
+            resource.handle_adopt()
+            return None
+        case Verb.UPDATE if call.in_place is Outcome.REBOOT:
+            return resource.handle_reboot()
         case Verb.UPDATE if call.change is not None:
-            handle = resource.handle_rebuild if call.rebuild else resource.handle_update
+            handle = resource.handle_rebuild if call.in_place is Outcome.REBUILD else resource.handle_update
             return handle(call.change)
         case Verb.DELETE if call.snapshot_first:
             return resource.handle_snapshot_delete()
@@ -186,7 +196,7 @@ def _compare(call: HandlerCall) -> None:
     stored, live = resource.facts.properties, live_values(resource)
     if live is None:
         gone = EntityNotFound(entity=call.row.type, name=resource.physical_id or resource.physical_name)
-        raise Unhealthy(gone.message) from gone
+        raise Absent(gone.message) from gone
     found = [
         f"{name} is {dump(schema.fields[name].given(live))}, not {dump(schema.fields[name].given(stored))}"
         for name in sorted(schema.diff(stored, live))
@@ -213,8 +223,8 @@ def _call_check(call: HandlerCall) -> bool | float:
         case Verb.CREATE:
             return resource.check_create_complete(token)
         case Verb.UPDATE:
-            check = resource.check_rebuild_complete if call.rebuild else resource.check_update_complete
-            return check(token)
+            checks = {Outcome.REBUILD: resource.check_rebuild_complete, Outcome.REBOOT: resource.check_reboot_complete}
+            return checks.get(call.in_place, resource.check_update_complete)(token)
         case Verb.DELETE:
             return resource.check_delete_complete(token)
         case Verb.CHECK:

@@ -1,4 +1,7 @@
-"""Begin steps on existing objects: delete, check, snapshot, suspend, resume, lock."""
+"""Begin steps on existing objects: delete, check, snapshot, suspend, resume, lock.
+
+Steps that a crash interrupted continue here, too.
+"""
 
 from functools import partial
 
@@ -158,7 +161,7 @@ class OperationSteps:
         resource = self._resources.make(row)
         execution = self.execution(step, row, resource, verb, done=skip or not resource.has(verb.lower()))
         if interrupted:
-            self.resume(execution)
+            self.continue_interrupted(execution)
         return execution
 
     def execution(
@@ -176,8 +179,11 @@ class OperationSteps:
             return NestedOperation(step, row, resource, verb, wanted, phase)
         return HandlerCall(step, row, resource, verb, wanted, phase)
 
-    def resume(self, execution: HandlerCall | NestedOperation) -> None:
-        """Continue from the row's token; without one, look for the object first."""
+    def continue_interrupted(self, execution: HandlerCall | NestedOperation) -> None:
+        """Continue a step of an interrupted attempt from its row's token.
+
+        Without a token look for the object first.
+        """
         self._rows.interrupted.discard(execution.row.id)
         if isinstance(execution, HandlerCall):
             execution.find_first = True

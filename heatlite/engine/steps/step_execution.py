@@ -5,9 +5,10 @@ from enum import Enum, auto
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import Step
+from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.steps.backoff import Retry
 from heatlite.plugin.ports import Accounts, Change
 from heatlite.plugin.resource import Resource
@@ -31,7 +32,7 @@ class Phase(Enum):
 ENDED = frozenset({Phase.DONE, Phase.FAILED, Phase.REPLACED})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Failure:
     """The reason why an execution failed."""
 
@@ -40,6 +41,8 @@ class Failure:
     """The cause of a check without a verdict (`check_verdicts.cause_of`)."""
     is_transient: bool = False
     """Another attempt may succeed."""
+    is_absent: bool = False
+    """A check has not found the object."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,9 +79,9 @@ class StepExecution:
         """True if a later attempt has not called its handler yet."""
         return False
 
-    def fail(self, text: str, unknown: str = "", is_transient: bool = False) -> None:
+    def fail(self, text: str, unknown: str = "", is_transient: bool = False, is_absent: bool = False) -> None:
         """Move to FAILED."""
-        self.failure = Failure(text, unknown, is_transient)
+        self.failure = Failure(text, unknown, is_transient, is_absent)
         self.phase = Phase.FAILED
 
 
@@ -116,8 +119,8 @@ class HandlerCall(StepExecution):
     """Calls a handler of the resource type, then its check until that is complete."""
 
     change: Change | None = None
-    rebuild: bool = False
-    """Rebuild the object in place."""
+    in_place: Outcome = Outcome.UPDATE
+    """Kind of a change in place: UPDATE, REBUILD or REBOOT."""
     snapshot_name: str = ""
     """The name of the snapshot to take."""
     snapshot_first: bool = False
@@ -155,4 +158,12 @@ class HandlerCall(StepExecution):
     @property
     def is_quick(self) -> bool:
         """True if the handler waits for nothing outside this process."""
-        return self.resource.quick and self.accounts is None
+        return self.resource.is_quick and self.accounts is None
+
+    @property
+    def shares_commit(self) -> bool:
+        """True if the handler writes to the store only.
+
+        It can share a transaction with others.
+        """
+        return self.resource.stored_only and self.phase is Phase.READY and self.accounts is None

@@ -13,6 +13,7 @@ from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits
 from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.steps import check_verdicts
+from heatlite.engine.steps.absence import provisional
 from heatlite.engine.steps.backoff import Retry, back_off
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.converge_steps import ConvergeSteps
@@ -33,6 +34,7 @@ CONVERGING = frozenset(
         Outcome.UPDATE,
         Outcome.REPLACE,
         Outcome.REBUILD,
+        Outcome.REBOOT,
         Outcome.REFUSE,
         Outcome.RESTRICT,
     }
@@ -234,7 +236,8 @@ class Transitions:
         if failure is not None and unknown:
             self._write_unknown(row, failure.text)
         elif failure is not None:
-            self.rows.with_state(changed(row, health=None), Verb.CHECK, Status.FAILED, failure.text)
+            row = provisional(row) if failure.is_absent or below is not None else changed(row, health=None)
+            self.rows.with_state(row, Verb.CHECK, Status.FAILED, failure.text)
         else:
             reason = execution.note or STATE_CHANGED
             self.rows.with_state(changed(row, health=None), Verb.CHECK, Status.COMPLETE, reason)
@@ -245,7 +248,7 @@ class Transitions:
         if before is None:
             return False
         self.rows.save(changed(before, moved_in=self._resources.phase))
-        self.rows.record_event(check_verdicts.told(row, reason))
+        self.rows.record_event(check_verdicts.event_row(row, reason))
         return True
 
     # -- hooks -------------------------------------------------------------------------------------

@@ -131,7 +131,10 @@ class Walker:
                     yield from self.rest()
                 continue
             called, self._after_commit = self._after_commit, []
-            for call in called:
+            shared = [call for call in called if call.shares_commit]
+            alone = [call for call in called if not call.shares_commit]
+            self._calls.start_shared(shared)  # from now on their phases change
+            for call in alone:
                 self._call(call)
             if not any(call.is_quick for call in called):  # quick ones may have ended: write that first
                 yield from self._idle()

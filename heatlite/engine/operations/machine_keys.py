@@ -1,0 +1,66 @@
+"""Access keys of machines: they open the resource that they were made for."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Final
+
+from heatlite.core.config import Settings
+from heatlite.core.records import record
+from heatlite.core.status import Verb
+from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.state.type_calls import type_code
+from heatlite.plugin.signing import KeyHolder, machine_of
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+ACCESS_KEY: Final = "AWS::IAM::AccessKey"
+
+CLOSED: Final = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
+"""States of a resource in which its key opens nothing."""
+
+
+@record(frozen=True, slots=True)
+class Machine:
+    """A machine by its access key."""
+
+    stack: StackRecord
+    user: str
+    """Physical name of the resource that has the key."""
+    secret: str = field(repr=False)
+    opens: Callable[[str], bool]
+    """Test whether the key opens the resource of the stack with this name."""
+
+
+class MachineKeys:
+    """Finds machines by their access keys.
+
+    A server has one in the configuration of its agent, an AWS::IAM::AccessKey is one.
+    """
+
+    def __init__(self, store: Store, settings: Settings, reader: StackReader) -> None:
+        self._store = store
+        self._settings = settings
+        self._reader = reader
+
+    def find(self, access_key: str) -> Machine | None:
+        """Return the machine with the key; None for an unknown or expired one."""
+        for row in self._rows(access_key):
+            stack = self._store.stacks.get(row.stack_id)
+            if stack is None or stack.deleted_at is not None:
+                continue
+            holder = self._reader.resources_of(stack).make(row)
+            if not isinstance(holder, KeyHolder):
+                continue
+            with type_code():
+                secret = holder.secret_of(access_key, self._settings.signal_url_lifetime)
+            if secret:
+                return Machine(stack, row.physical_name, secret, holder.opens)
+        return None
+
+    def _rows(self, access_key: str) -> list[ResourceRecord]:
+        place = machine_of(access_key)
+        if place is not None:
+            stack_id, name = place
+            return self._store.resources.by_name(stack_id, [name])
+        rows = self._store.resources.of_type_with_object(ACCESS_KEY, access_key)
+        return [row for row in rows if row.verb not in CLOSED]

@@ -1,0 +1,102 @@
+"""Worker program: an engine without the API, in a Celery worker.
+
+`heatlite worker` and `celery -A heatlite.worker worker` run the same program. `celery -A heatlite.worker inspect` and
+the like talk to workers.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from heatlite import __version__, preflight, wiring
+from heatlite.core.config import Settings, load
+from heatlite.core.garbage import freeze_loaded
+from heatlite.core.meter import Meter
+from heatlite.engine.dispatch import WorkerPort
+
+if TYPE_CHECKING:
+    from heatlite.engine.dispatch.program import CelerySlots, WorkerProgram
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """The engine of a worker program, with its metrics."""
+
+    def __init__(self, settings: Settings, slots: "CelerySlots") -> None:
+        """Start it. Raises NoPort, and errors of opening the database."""
+        self._embedded = embedded = wiring.embedded(settings, slots=slots)
+        assert embedded.worker is not None
+        self.worker: WorkerPort = embedded.worker
+        slots.show_names(embedded.store.stacks.name_of)
+        self._stop_metrics: Callable[[], None] = lambda: None
+        try:
+            self._stop_metrics = serve_metrics(settings, embedded.meter)
+        except preflight.NoPort:
+            embedded.close()
+            raise
+        freeze_loaded()
+        log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
+        if settings.public_url is None:
+            log.warning("public_url is not set: signed URLs of this worker point to this machine")
+
+    def close(self) -> None:
+        """Release running actions and stop."""
+        self._stop_metrics()
+        self._embedded.close()
+
+
+def work(settings: Settings) -> None:
+    """Run a worker in the main thread until SIGTERM or SIGINT.
+
+    Then claims no more actions, releases running ones after the current calls, and returns. A second signal ends the
+    process at once. Raises NotDistributed, MissingLibrary, BadSetting, and errors of opening the database.
+    """
+    program(settings).run()
+
+
+def program(settings: Settings) -> "WorkerProgram":
+    """Return the program for these settings.
+
+    Raises NotDistributed, MissingLibrary, BadSetting.
+    """
+    preflight.check_distributed(settings, "worker")
+    assert settings.broker is not None
+    wiring.distributed().check_broker(settings.broker)
+    from heatlite.engine.dispatch.program import WorkerProgram
+
+    return WorkerProgram(settings, settings.broker, lambda slots: Engine(settings, slots))
+
+
+@cache
+def _configured() -> "WorkerProgram":
+    return program(load())
+
+
+def __getattr__(name: str) -> Any:
+    """Return `app`, the Celery application for the settings of the environment.
+
+    It is made at the first use.
+    """
+    if name == "app":
+        return _configured().app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
+    """Serve the metrics of a worker process at `metrics_port`, if configured.
+
+    Returns a function that stops it.
+    Raises NoPort.
+    """
+    if not settings.metrics or not settings.metrics_port:
+        return lambda: None
+    from heatlite.metrics import Metrics, serve
+
+    assert isinstance(meter, Metrics)
+    try:
+        return serve(meter, settings.host, settings.metrics_port)
+    except OSError as error:
+        port, setting = settings.metrics_port, "the setting metrics_port"
+        raise preflight.NoPort(host=settings.host, port=port, reason=error.strerror, setting=setting) from error
