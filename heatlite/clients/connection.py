@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from keystoneauth1.identity import BaseIdentityPlugin
     from openstack.connection import Connection
     from requests import Response
+    from requests.adapters import HTTPAdapter
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ LOOKED_FOR = (
 
 CONNECTIONS = 64
 """Maximum of connections kept open to each service."""
+SERVICES = 50
+"""Maximum of addresses to which connections are kept open."""
 
 
 class NoSdk(Invalid):
@@ -181,6 +184,8 @@ class Connections:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._own: RealCloud | None = None
+        self._adapter: HTTPAdapter | None = None
+        """Open connections, which all views share: there may be a view for each stack."""
 
     def open(self) -> RealCloud:
         """Return the cloud of the configured user without asking a service.
@@ -242,7 +247,9 @@ class Connections:
             connection = Connection(config=region, strict_proxies=True)
         except (ConfigException, AuthPluginException) as error:
             raise BadSetting(f"cloud {self._cloud!r}: {error} ({LOOKED_FOR})") from error
-        _guard(connection)
+        if self._adapter is None:
+            self._adapter = _adapter()
+        _guard(connection, self._adapter)
         return connection
 
 
@@ -257,8 +264,8 @@ class _NoAnswer(Exception):
     """
 
 
-def _guard(connection: "Connection") -> None:
-    """Check timeouts and answers before the SDK interprets them."""
+def _adapter() -> "HTTPAdapter":
+    """Return a pool of connections that reports timeouts as _NoAnswer."""
     from keystoneauth1.session import TCPKeepAliveAdapter
     from requests import PreparedRequest, Response, Timeout
 
@@ -269,9 +276,17 @@ def _guard(connection: "Connection") -> None:
             except Timeout as error:
                 raise _NoAnswer(f"{request.url} has not answered in time") from error
 
+        def close(self) -> None:
+            """Keep the connections: a session that ends is one of many."""
+
+    return Adapter(pool_connections=SERVICES, pool_maxsize=CONNECTIONS)
+
+
+def _guard(connection: "Connection", adapter: "HTTPAdapter") -> None:
+    """Use the pool, and check answers before the SDK interprets them."""
     session = connection.session.session
     for scheme in ("http://", "https://"):
-        session.mount(scheme, Adapter(pool_maxsize=CONNECTIONS))
+        session.mount(scheme, adapter)
     session.hooks["response"].append(_look_at)
 
 

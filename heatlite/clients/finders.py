@@ -6,17 +6,17 @@ The table of constraints is Heat's: their names, and the kind of object that eac
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, CredentialsRefused, NameNotFound
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 REMEMBERED: Final = 60.0
 """Seconds for which a lookup is cached (Heat's constraint cache)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Finder:
     """Lookup of one kind of object by name or id."""
 
@@ -92,6 +92,9 @@ _IN_DOMAIN: Final = re.compile(r"(.+)\{(.+)\}")
 """As Heat has a name with its domain: ``name{domain}``."""
 
 
+EXTENSIONS: Final = "network.extensions"
+
+
 class Finders:
     """Cached lookups of one project in its cloud. Safe for threads."""
 
@@ -136,6 +139,17 @@ class Finders:
             with self._lock:
                 self._known["", service] = (found, self._now() + REMEMBERED)
         return bool(found)
+
+    def has_network_extension(self, alias: str) -> bool:
+        """True if the network service has an extension. Raises CloudError."""
+        with self._lock:
+            found, until = self._known.get(("", EXTENSIONS), ("", 0.0))
+        if until <= self._now():
+            listed = cast(list[JsonMap], self.cloud.call("network.extensions"))
+            found = " ".join(str(one.get("alias")) for one in listed)
+            with self._lock:
+                self._known["", EXTENSIONS] = (found, self._now() + REMEMBERED)
+        return alias in found.split()
 
     def missing(self, constraint: str, value: object) -> str:
         """Return the violation of a custom constraint by a value, or "".

@@ -8,11 +8,12 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -22,7 +23,7 @@ VERSIONED: Final = re.compile(r"/v\d[\d.]*(/|$)")
 """URL of a catalog that contains the version of the API already."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Service:
     """A service of the catalog."""
 
@@ -48,7 +49,7 @@ SERVICES: Final[Mapping[str, Service]] = {
 """Services by the first part of their verbs, which is an SDK's name of their type."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Kind:
     """A kind of object with the regular verbs."""
 
@@ -123,7 +124,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Call:
     """A single request whose attributes are its body, or its query where it has none."""
 
@@ -149,9 +150,12 @@ CALLS: Final[Mapping[str, Call]] = {
     "database.grant_databases": Call("PUT", "/instances/{}/users/{}/databases"),
     "database.revoke_database": Call("DELETE", "/instances/{}/users/{}/databases/{}"),
     "load_balancer.set_members": Call("PUT", "/lbaas/pools/{}/members"),
+    "messaging.delete_message": Call("DELETE", "/queues/{}/messages/{}"),
+    "messaging.messages": Call("GET", "/queues/{}/messages"),
     "messaging.patch_queue": Call(
         "PATCH", "/queues/{}", "changes", "application/openstack-messaging-v2.0-json-patch"
     ),
+    "messaging.post_messages": Call("POST", "/queues/{}/messages"),
     "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
     "messaging.share_queue": Call("POST", "/queues/{}/share"),
     "network.connect_network_gateway": Call("PUT", "/network-gateways/{}/connect_network"),
@@ -164,7 +168,6 @@ CALLS: Final[Mapping[str, Call]] = {
     "shared_file_system.set_share_metadata": Call("PUT", "/shares/{}/metadata"),
     "shared_file_system.set_share_type_specs": Call("POST", "/types/{}/extra_specs"),
     "workflow.define_workflow": Call("POST", "/workflows", "definition", "text/plain"),
-    "workflow.executions_of": Call("GET", "/executions"),
     "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", "text/plain"),
 }
 

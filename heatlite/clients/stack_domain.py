@@ -5,6 +5,7 @@ Its accounts give no access to the domains of human users.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudError, CloudNotFound
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 ROLE: Final = "heat_stack_user"
 """Role of an agent in the project of its stack."""
+MAX_AGENTS: Final = 1000
+"""Maximum number of agents whose logins are kept."""
 
 
 def administered(connections: Connections, admin: str, password: str, domain: Mapping[str, str]) -> RealCloud:
@@ -40,24 +43,48 @@ def administered(connections: Connections, admin: str, password: str, domain: Ma
     return connections.by(auth)
 
 
+def as_agent(connections: Connections, user_id: str, password: str, project_id: str) -> RealCloud:
+    """Return the cloud as an account of the domain sees it."""
+
+    def auth(own: Mapping[str, str]) -> "Auth":
+        from keystoneauth1.identity import v3
+
+        return v3.Password(own["auth_url"], user_id=user_id, password=password, project_id=project_id)
+
+    return connections.by(auth, project_id)
+
+
 class StackDomain:
     """Creates and removes projects and users in the domain.
 
     All operations are idempotent.
     """
 
-    def __init__(self, connect: Callable[[], Cloud], domain: str, auth_url: str, region: str | None) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Cloud],
+        log_in: Callable[[str, str, str], Cloud],
+        domain: str,
+        auth_url: str,
+        region: str | None,
+    ) -> None:
         """Configure the domain.
 
-        `connect` returns Keystone as the domain's administrator sees it, and is called on first use. `domain` is the
-        domain's id or name. `auth_url` and `region` are where agents find Keystone and this server.
+        `connect` returns Keystone as the domain's administrator sees it, and is called on first use. `log_in` returns
+        the cloud as a user sees it, by the user's id, password and project. `domain` is the domain's id or name.
+        `auth_url` and `region` are where agents find Keystone and this server.
         """
         self._connect = connect
+        self._log_in = lru_cache(MAX_AGENTS)(log_in)
         self.domain = domain
         self.auth_url = auth_url
         self.region = region
         self._cloud: Cloud | None = None
         self._ids: dict[str, str] = {}
+
+    def agent(self, user_id: str, password: str, project_id: str) -> Cloud:
+        """Return the cloud as an agent sees it. Raises CloudError."""
+        return self._log_in(user_id, password, project_id)
 
     def project(self, name: str, description: str) -> str:
         """Create or update the project. Returns its id. Raises CloudError."""

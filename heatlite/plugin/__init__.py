@@ -5,6 +5,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.cloud import CloudResource
 from heatlite.plugin.constraints import custom_constraint
 from heatlite.plugin.handlers import (
+    Absent,
     NoActionNeeded,
     ReplaceResource,
     Resize,
@@ -19,6 +20,7 @@ from heatlite.plugin.schema import Schema, prop
 from heatlite.plugin.signing import Node, Signalled
 
 __all__ = [
+    "Absent",
     "Change",
     "ChildStack",
     "CloudError",

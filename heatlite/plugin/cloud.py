@@ -27,19 +27,23 @@ the same: which they are is noted before the object is made (`survey`). A type w
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 from heatlite.clients.cloud import Cloud, CloudNotFound, NameNotFound
 from heatlite.clients.finders import Finders, identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin.handlers import ResourceInError, Unhealthy
+from heatlite.plugin.handlers import Absent, ResourceInError, Unhealthy
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
-from heatlite.template.types import Fault, Installation
 
+EXTENSIONS: Final = {
+    "fwaas": "fwaas", "l2_gateway": "l2-gateway", "metering": "metering", "network_gateway": "network-gateway",
+    "sfc": "sfc", "tap": "taas", "vpn": "vpnaas",
+}  # fmt: skip
+"""Begin of a kind of the network service → alias of the extension that has it."""
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
@@ -98,7 +102,9 @@ class CloudResource(Resource[P_co]):
         super().__init_subclass__(type=type)
         if kind:
             cls.kind = kind
-        cls.cloud_service = cls.kind.partition(".")[0]
+        cls.cloud_service, _, noun = cls.kind.partition(".")
+        if cls.cloud_service == "network":
+            cls.network_extension = next((one for prefix, one in EXTENSIONS.items() if noun.startswith(prefix)), "")
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)
@@ -237,14 +243,6 @@ class CloudResource(Resource[P_co]):
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    @classmethod
-    def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG003
-        """Without a cloud nothing can be made."""
-        if installation.cloud != "":
-            return []
-        text = f"{cls.type_name} needs a cloud, and none is set"
-        return [Fault((), text, HOW_TO_SET_A_CLOUD)]
-
     @property
     def marked(self) -> bool:
         """True if the mark is unique to this resource: it contains its own name."""
@@ -256,7 +254,7 @@ class CloudResource(Resource[P_co]):
         return self._is_shared(self.facts.former())
 
     @property
-    def bequeaths(self) -> bool:
+    def is_passed_on(self) -> bool:
         """True if the successor has the object now, so this one must not remove it."""
         return self._is_shared(self.facts.latter())
 
@@ -299,7 +297,7 @@ class CloudResource(Resource[P_co]):
         """
         mark = self.identity()
         found = self.service(self.plural or f"{self.noun}s", *self.whole, **self.asked(mark))
-        return [one for one in cast(list[JsonMap], found) if covers(one, mark)]
+        return [one for one in cast(list[JsonMap], found) if is_as_requested(one, mark)]
 
     def asked(self, mark: JsonMap) -> JsonMap:
         """Return the arguments of the list verb.
@@ -319,7 +317,7 @@ class CloudResource(Resource[P_co]):
     def live_properties(self) -> Mapping[str, Json] | None:
         """Those of the given properties that the object tells by the same name."""
         try:
-            with self.looking():
+            with self.absent_if_missing():
                 thing = self.fetch()
         except Unhealthy:
             return None
@@ -329,14 +327,14 @@ class CloudResource(Resource[P_co]):
         for name, field in self.schema.fields.items():
             if given.get(name) is not None and thing.get(field.api) is not None and not field.secret:
                 seen = thing[field.api]
-                live[name] = given[name] if covers(seen, field.wire(resolved[name])) else field.read(seen)
+                live[name] = given[name] if is_as_requested(seen, field.wire(resolved[name])) else field.read(seen)
         return live
 
     def needs_replace_failed(self) -> bool:
         if not self.kept_when_well or self.physical_id is None:
             return True
         try:
-            with self.looking():
+            with self.absent_if_missing():
                 return self.status_of(self.fetch()) in self.broken
         except Unhealthy:
             return True
@@ -380,7 +378,7 @@ class CloudResource(Resource[P_co]):
         """Detach the object from others of the stack before it is replaced."""
         for user in self.facts.users():
             if self.type_name in user.joins:
-                user.let_go(self)
+                user.detach_from(self)
 
     def handle_delete(self) -> Json:
         self.free()
@@ -402,7 +400,7 @@ class CloudResource(Resource[P_co]):
         return False
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             thing = self.fetch()
         status = self.status_of(thing)
         if status in self.broken | self.unwell:
@@ -412,8 +410,8 @@ class CloudResource(Resource[P_co]):
         return None
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
-        """Convert a missing object to Unhealthy.
+    def absent_if_missing(self) -> Iterator[None]:
+        """Convert a missing object to Absent.
 
         A name in the properties that leads nowhere is not converted: it says nothing about the object.
         """
@@ -422,7 +420,7 @@ class CloudResource(Resource[P_co]):
         except NameNotFound:
             raise
         except CloudNotFound as error:
-            raise Unhealthy(str(error)) from error
+            raise Absent(str(error)) from error
 
     # -- how it is ---------------------------------------------------------------------------------
 
@@ -444,13 +442,13 @@ class CloudResource(Resource[P_co]):
         return f"{self.status_of(thing)}: {reason}"
 
 
-def covers(seen: Json, given: Json) -> bool:
+def is_as_requested(seen: Json, given: Json) -> bool:
     """Test whether an object, or a part of it, is as requested.
 
     A service adds keys, may reorder lists, and may give numbers as text.
     """
     if isinstance(seen, dict) and isinstance(given, dict):
-        return all(key in seen and covers(seen[key], value) for key, value in given.items())
+        return all(key in seen and is_as_requested(seen[key], value) for key, value in given.items())
     if isinstance(seen, list) and isinstance(given, list):
-        return len(seen) == len(given) and all(any(covers(one, item) for one in seen) for item in given)
+        return len(seen) == len(given) and all(any(is_as_requested(one, item) for one in seen) for item in given)
     return seen == given or isinstance(seen, str) != isinstance(given, str) and str(seen) == str(given)

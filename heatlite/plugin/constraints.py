@@ -5,10 +5,10 @@ Texts and wire forms are Heat's.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.template.constraints import Check, add_constraint, constraint_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.patterns import TooMuchWork, read_pattern
@@ -73,7 +73,7 @@ def _bounds(low: float | None, high: float | None) -> JsonMap:
     return bounds
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Range(Constraint):
     """A number between two bounds, both included; None is no bound."""
 
@@ -91,7 +91,7 @@ class Range(Constraint):
         return {"range": _bounds(self.low, self.high)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Length(Constraint):
     """Number of characters, items or keys; both bounds inclusive, None: no bound."""
 
@@ -110,7 +110,7 @@ class Length(Constraint):
         return {"length": _bounds(self.low, self.high)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Modulo(Constraint):
     """A multiple of `step`, plus `offset`."""
 
@@ -126,7 +126,7 @@ class Modulo(Constraint):
         return {"modulo": {"step": self.step, "offset": self.offset}}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AllowedValues(Constraint):
     """One of these; of a list, each element."""
 
@@ -165,7 +165,7 @@ class AllowedPattern(Constraint):
         return {"allowed_pattern": self.pattern.text}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Custom(Constraint):
     """A check that is known by name. Of a list, it holds for each element."""
 

@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import P_co
 
@@ -15,7 +15,7 @@ COOLDOWN = "cooldown_until"
 """Key of `data`: end of the cooldown, in seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SizeLimits:
     """Limits of a group's size, and the seconds between two scalings."""
 

@@ -1,9 +1,8 @@
 """Handlers of resource types, the exceptions they raise, and their defaults."""
 
-from dataclasses import dataclass
-
 from heatlite.core.errors import ResourceActionNotSupported
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.plugin.ports import Change
 
 VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "lock", "unlock")
@@ -35,6 +34,13 @@ class Unhealthy(Exception):
     """
 
 
+class Absent(Unhealthy):
+    """Raised by the handlers of check: the object is not there.
+
+    Where most objects of a service are absent, the engine takes their health as unknown.
+    """
+
+
 class ReplaceResource(Exception):
     """The change needs a new object. Raised by `handle_update`."""
 
@@ -51,7 +57,7 @@ class NoActionNeeded(Exception):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Resize:
     """Change of a group in the same stack, requested by a signal."""
 
@@ -72,6 +78,13 @@ class Handlers:
 
     def check_create_complete(self, token: Json) -> bool | float:
         return True
+
+    def handle_adopt(self) -> None:
+        """Complete `data` after the adoption of an existing object.
+
+        `physical_id` and `data` are those of the record, which may come from a Heat. Called again after a crash. Must
+        not change the object.
+        """
 
     def handle_update(self, change: Change) -> Json:
         """Make the change in place.
@@ -94,6 +107,16 @@ class Handlers:
     def check_rebuild_complete(self, token: Json) -> bool | float:
         return True
 
+    def handle_reboot(self) -> Json:
+        """Restart the object, which keeps its `physical_id` and its properties.
+
+        A repair asks for it. A type without this handler is repaired in another way.
+        """
+        return None
+
+    def check_reboot_complete(self, token: Json) -> bool | float:
+        return True
+
     def handle_delete(self) -> Json:
         """Remove the object. Called with whatever a failed create has left, too."""
         return None
@@ -107,8 +130,10 @@ class Handlers:
         return True
 
     def handle_check(self) -> Json:
-        """Raise Unhealthy if the object is missing or broken.
-        Raise anything else if that cannot be determined."""
+        """Return if the object is healthy.
+
+        Raise Absent if it is not there, Unhealthy if it is broken. Anything else that it raises means unknown.
+        """
         return None
 
     def check_check_complete(self, token: Json) -> bool | float:
@@ -164,6 +189,13 @@ class Handlers:
     def handle_cancel(self) -> None:
         """Give up the work of a handler, whose check is not called any more.
         Must not wait for anything."""
+
+    def prepare_signal(self, details: JsonMap | None) -> JsonMap | None:
+        """Make the calls to services that a signal needs, outside its transaction.
+
+        Returns the details for `handle_signal`. Details that make no sense: InvalidValue. Raises CloudError.
+        """
+        return details
 
     def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
         """Take a signal; see the text of `resource`.

@@ -16,17 +16,18 @@ parent always updates the nested stack: that decides, member by member, whether 
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.plugin.handlers import VERBS, NoActionNeeded
 from heatlite.plugin.ports import Member, Nested
 from heatlite.plugin.resource import P_co, Resource
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildStack:
     """Definition that a nested stack is to get.
 

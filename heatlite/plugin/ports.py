@@ -1,14 +1,16 @@
 """Interfaces that the engine gives to a resource."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.plugin.resource import Resource
@@ -50,7 +52,7 @@ SIGNAL_INPUT = "deploy_signal_id"
 Callers who may not signal see it masked."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SoftwareConfig:
     """Software for a server, and the tool that installs it."""
 
@@ -112,9 +114,10 @@ class Software(Protocol):
         action: str,
         config_id: str,
         config: SoftwareConfig,
+        input_values: JsonMap,
         awaited: bool,
     ) -> None:
-        """Replace the configuration that this deployment gave to a server.
+        """Replace the configuration and the values that this deployment gave to a server.
 
         Ends when the server has answered, or at once if no answer is `awaited`.
         """
@@ -129,6 +132,9 @@ class Software(Protocol):
 
     def withdraw(self, project: str, deployment_id: str) -> None:
         """Remove a deployment, if it exists, and its configuration of the server."""
+
+    def deployed(self, project: str, server_id: str) -> list[Json]:
+        """Return the configurations for a server by name, as its agent reads them."""
 
     def has_server(self, project: str, server_id: str) -> bool:
         """Test whether a resource of a live stack has an object with that id."""
@@ -165,7 +171,15 @@ class Regions(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+def refusal(answer: Json) -> str:
+    """Return the reason in the answer of a region that has refused a request."""
+    found = answer if isinstance(answer, dict) else {}
+    error = found.get("error")
+    reason = error.get("message") if isinstance(error, dict) else None
+    return str(reason or found.get("explanation") or "(no reason given)")
+
+
+@record(frozen=True, slots=True)
 class Account:
     """Keystone credentials of an agent, valid for its own resource only."""
 
@@ -185,6 +199,9 @@ class Accounts(Protocol):
     def of(self, stack_id: str, physical_name: str) -> Account | None:
         """Return the account of a resource, None if it has none."""
 
+    def cloud(self, account: Account) -> Cloud:
+        """Return the cloud as an account sees it. Raises CloudError."""
+
     def settle(self, resource: "Resource[Schema]") -> None:
         """Create or remove a resource's account, as the resource wants.
 
@@ -195,7 +212,7 @@ class Accounts(Protocol):
         """Remove a resource's account, if it has one. Raises CloudError."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Services:
     """Services of the installation for resources."""
 
@@ -277,7 +294,7 @@ class Nested(Protocol):
         """Return an output's value; null if it is missing. Raises TemplateOutputError."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Inherited:
     """Settings that a nested stack inherits from its parent."""
 
@@ -322,6 +339,8 @@ class Facts:
     """Return the resource of the stack with this name or physical id, or None."""
     relative: "Callable[[str], Resource[Schema] | None]" = lambda _: None
     """Return the resource of the whole tree with this physical id, or None."""
+    holders: "Callable[[str], Iterable[Resource[Schema]]]" = lambda _: ()
+    """Return the resources of the whole project with this physical id."""
     former: "Callable[[], Resource[Schema] | None]" = lambda: None
     """Return the predecessor that this resource replaces.
     None: there is none, or it is about to be deleted."""
@@ -342,7 +361,7 @@ class Facts:
     """True if the operation changes no number of members: a nested stack that exists keeps the members it has."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Change:
     """Change that an update brings. Values are coerced, without defaults."""
 

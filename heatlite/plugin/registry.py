@@ -14,11 +14,11 @@ import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints, distribution, distributions
 
 from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
@@ -54,7 +54,7 @@ def announced() -> EntryPoints:
     return EntryPoints(one for entries in found.values() for one in entries if one.group in (GROUP, CONSTRAINTS))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UnavailableType:
     """View of a type that cannot be loaded: every use of it is an error."""
 
@@ -146,6 +146,11 @@ class Registry:
         """Return the cloud service that a type needs, "" for none."""
         found = self._find(type_name)
         return "" if found is None or isinstance(found, UnavailableType) else found.cloud_service
+
+    def network_extension_of(self, type_name: str) -> str:
+        """Return the extension of the network service that a type needs, "" for none."""
+        found = self._find(type_name)
+        return "" if found is None or isinstance(found, UnavailableType) else found.network_extension
 
     def _find(self, type_name: str) -> ResourceType | UnavailableType | None:
         found = self._loaded.get(type_name)

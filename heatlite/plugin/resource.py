@@ -31,12 +31,14 @@ stored intent without a result, and the handler is called again. Hence:
   `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
   `check_unlock_complete` forgets the record.
 - *rebuild*: as update; a rebuild that was cut off is begun again, or goes on from its token.
+- *reboot*: may be done twice.
 - *snapshot*: save under the name that `handle_snapshot` is given: after a crash it is the same.
 - everything else: what is done twice must come out as done once.
 
 **Signals.** `handle_signal(details)` is called at once, whatever operation runs on the stack, within the transaction
 that also writes the event; it must not wait for anything. What it raises is the answer to the sender; NoActionNeeded
-means that there is nothing to do, and leaves no event. There are two kinds of signals:
+means that there is nothing to do, and leaves no event. A signal that
+calls a service does so in `prepare_signal`, before the transaction. There are two kinds of signals:
 
 - one that *delivers data* keeps it in ``facts.services.mailbox``, under the address `physical_name`, and returns what
   the event is to say, or None. It passes while a maintenance lock holds. Whatever it leaves in `data` is lost: a
@@ -50,11 +52,11 @@ means that there is nothing to do, and leaves no event. There are two kinds of s
 import builtins
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.handlers import VERBS, Handlers
 from heatlite.plugin.ports import Account, Change, Facts
@@ -64,7 +66,8 @@ from heatlite.template.types import Fault, Installation, NestedTemplate, Propert
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class SupportStatus:
     """Support of a type, in the form of GET /resource_types/{type}."""
 
@@ -82,7 +85,7 @@ class SupportStatus:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Attribute:
     """Something that a resource can be asked for once it exists."""
 
@@ -113,8 +116,12 @@ class Resource(Handlers, Generic[P_co]):
     """Name of the type that has taken this one's place: a change to it is an update, as in Heat."""
     cloud_service: ClassVar[str] = ""
     """Cloud service (``block_storage``) that the type needs."""
+    network_extension: ClassVar[str] = ""
+    """Extension of the network service that the type needs."""
     quick: ClassVar[bool] = False
     """True if no handler waits outside the process: the engine calls it itself."""
+    stored_only: ClassVar[bool] = False
+    """True if handlers change nothing but heatlite's own database: several share a transaction. They may run twice."""
     name_limit: ClassVar[int] = 255
     """The longest physical name, in characters."""
     secret_attributes: ClassVar[frozenset[str]] = frozenset()
@@ -127,8 +134,8 @@ class Resource(Handlers, Generic[P_co]):
     """Types of the same template for which `comes_after` is asked."""
     joins: ClassVar[frozenset[str]] = frozenset()
     """Types that the object is attached to.
-    An attached object that is replaced after deletion is first `let_go`. Once it is made again, this object is updated,
-    though its definition is unchanged."""
+    Before such an object is replaced after deletion, `detach_from` is called. Once it is made again, this object is
+    updated, though its definition is unchanged."""
     blocks: ClassVar[frozenset[str]] = frozenset()
     """Types that cannot be deleted while this object exists.
     A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first."""
@@ -140,6 +147,8 @@ class Resource(Handlers, Generic[P_co]):
     """True if every update of the stack replaces the resource."""
     always_updated: ClassVar[bool] = False
     """True if every update of the stack updates the resource."""
+    always_updated_if: ClassVar[str] = ""
+    """Boolean property: true stands for `always_updated`."""
     any_attribute: ClassVar[bool] = False
     """Allow attributes beyond `attribute_names`."""
 
@@ -218,13 +227,18 @@ class Resource(Handlers, Generic[P_co]):
             return None
         return accounts.of(self.facts.stack_id, self.physical_name)
 
+    @property
+    def is_quick(self) -> bool:
+        """True if no handler of this resource waits outside the process."""
+        return self.quick
+
     # -- what the type can do ----------------------------------------------------------------------
 
     @classmethod
     def has(cls, handler: str) -> bool:
         """Test whether the type defines a verb or an optional method.
-        "signal" (`handle_signal`), "find", "live_properties", "wants_account" or "objection"."""
-        if handler in ("find", "live_properties", "wants_account", "objection"):
+        "signal" (`handle_signal`), "prepare_signal", "find", "live_properties", "wants_account" or "objection"."""
+        if handler in ("prepare_signal", "find", "live_properties", "wants_account", "objection"):
             return handler in cls._defined
         also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
         if also in cls._defined:
@@ -374,7 +388,7 @@ class Resource(Handlers, Generic[P_co]):
         """Test whether the object of `other` is deleted with this one."""
         return False
 
-    def let_go(self, gone: "Resource[Schema]") -> None:
+    def detach_from(self, gone: "Resource[Schema]") -> None:
         """Detach the object from that of `gone` (a type of `joins`).
         That object is about to be replaced after deletion; the update that follows attaches the new one. Also called
         for resources of nested stacks that use `gone`. May be called again. Must not write `data`."""
@@ -409,9 +423,13 @@ _DEFAULTS: Mapping[str, object] = {
         "wants_account",
         "objection",
         "handle_signal",
+        "prepare_signal",
         "handle_delete_snapshot",
         "handle_rebuild",
+        "handle_reboot",
+        "handle_adopt",
         "check_rebuild_complete",
+        "check_reboot_complete",
         *(f"handle_{verb}" for verb in VERBS),
         *(f"check_{verb}_complete" for verb in VERBS),
     )

@@ -17,13 +17,13 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, get_args, get_origin, overload
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
+from heatlite.core.records import record
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
 from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
@@ -79,7 +79,7 @@ class Rules(TypedDict, total=False):
     Without it: the property's name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Prop:
     default: object
     given: bool

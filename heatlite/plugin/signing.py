@@ -1,21 +1,23 @@
 """Signed URLs and tokens with which a machine signals one resource.
 
-A type derives from `Signalled` and calls `draw_key` in its `handle_create`. The key is kept in the resource's `data`
-and is deleted with it. A URL signed with it, or its token, is valid for this resource only.
+A type derives from `Signalled` and calls `draw_key` in its `handle_create`; an adoption draws a key, too. The key is
+kept in the resource's `data` and is deleted with it. A URL signed with it, or its token, is valid for this resource
+only.
 """
 
 import base64
 import hashlib
 import hmac
 import secrets
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from heatlite.core.clock import from_text, to_text
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.plugin.resource import P_co, Resource
 
 AGENT = "heatlite_agent"
@@ -43,7 +45,7 @@ class Key(NamedTuple):
 ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
 """Parameters of a signed URL: physical name, time of the key, signature."""
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Proof:
     """Proof in a request that it may signal a resource."""
 
@@ -68,7 +70,26 @@ _BELOW = {NATIVE: "signal", NODE: "node"}
 """End of a path below the resource."""
 
 
-class Signalled(Resource[P_co]):
+MACHINE = "HLM"
+"""Begin of the access keys of resources that machines signal."""
+
+
+class KeyHolder(Resource[P_co]):
+    """Base of the types with an access key for requests with an AWS signature."""
+
+    def secret_of(self, access_key: str, lifetime: float) -> str | None:
+        """Return the secret of an access key; None if this resource has no such key.
+
+        `lifetime` of a key is in seconds.
+        """
+        return None
+
+    def opens(self, resource_name: str) -> bool:
+        """Test whether the key opens a resource of the same stack."""
+        return resource_name == self.name
+
+
+class Signalled(KeyHolder[P_co]):
     """Base of the types that machines signal."""
 
     def draw_key(self) -> None:
@@ -76,18 +97,22 @@ class Signalled(Resource[P_co]):
         moment = to_text(self.facts.now())
         self.data.setdefault(KEY, {"secret": secrets.token_urlsafe(32), "since": moment})
 
+    def handle_adopt(self) -> None:
+        """Draw a key: the one of another server is unknown here."""
+        self.draw_key()
+
     def renew_key(self) -> None:
         """Replace the key, if there is one. Everything signed with the old one expires."""
         if self.data.pop(KEY, None) is not None:
             self.draw_key()
 
     def secrets(self) -> list[Json]:
-        """The key, the token, and the signature of each URL."""
+        """The key, the token, the secret of the access key, and the signature of each URL."""
         try:
             key = self._key()
         except NotSupported:
             return []
-        return [key.secret, self.token, *(self._signature(form) for form in FORMS)]
+        return [key.secret, self.token, self.secret_access_key, *(self._signature(form) for form in FORMS)]
 
     def signed_url(self, form: str) -> str:
         """Return a URL that signals this resource by POST or PUT, or registers a node.
@@ -109,16 +134,43 @@ class Signalled(Resource[P_co]):
         """Return the token that allows to signal this resource."""
         return _sign(self._key().secret, "token", [])
 
+    @property
+    def access_key(self) -> str:
+        """Return the id of the access key: `machine_of` finds the resource by it."""
+        name = base64.b32encode(self.facts.name.encode()).decode().rstrip("=")
+        return f"{MACHINE}{self.facts.stack_id.replace('-', '')}{name}"
+
+    @property
+    def secret_access_key(self) -> str:
+        """Return the secret of the access key.
+
+        It is derived from the signing key and expires with it.
+        """
+        return _sign(self._key().secret, self.access_key, [])
+
+    def secret_of(self, access_key: str, lifetime: float) -> str | None:
+        valid = access_key == self.access_key and self._valid_key(lifetime) is not None
+        return self.secret_access_key if valid else None
+
+    def simple_signal(self, success: bool, identifier: str) -> JsonMap | None:
+        """Return the details of a signal that has no more than a result and an id."""
+        return None
+
+    def _valid_key(self, lifetime: float) -> Key | None:
+        """Return the key, unless it has expired or there is none."""
+        try:
+            key = self._key()
+            return None if self.facts.now() > from_text(key.since) + lifetime else key
+        except (NotSupported, ValueError, OverflowError):
+            return None
+
     def admits(self, form: str, proof: Proof, lifetime: float) -> bool:
         """Test whether a request may signal this resource.
 
         `lifetime` of a key is in seconds.
         """
-        try:
-            key = self._key()
-            if self.facts.now() > from_text(key.since) + lifetime:
-                return False
-        except (NotSupported, ValueError, OverflowError):
+        key = self._valid_key(lifetime)
+        if key is None:
             return False
         if not proof.signature:
             return proof.token is not None and _equal(proof.token, self.token)
@@ -169,6 +221,26 @@ class Node(Signalled[P_co]):
         A resource that was made before there were agents says nothing, until its next update.
         """
         return {AGENT: {"register": self.signed_url(NODE)}} if KEY in self.data else {}
+
+    def publish(self) -> None:
+        """Write the metadata where the agent reads it, unless it asks the API.
+
+        Raises CloudError.
+        """
+
+
+def machine_of(access_key: str) -> tuple[str, str] | None:
+    """Return stack id and name of the resource that an access key belongs to.
+
+    None for a key of another form.
+    """
+    digits, name = access_key[len(MACHINE) : len(MACHINE) + 32], access_key[len(MACHINE) + 32 :]
+    if not access_key.startswith(MACHINE):
+        return None
+    try:
+        return str(uuid.UUID(hex=digits)), base64.b32decode(name + "=" * (-len(name) % 8)).decode()
+    except ValueError:
+        return None
 
 
 def address_of(reference: str) -> str:

@@ -7,6 +7,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Resource, Schema, prop
+from heatlite.plugin.signing import KeyHolder
 
 
 class AccessPolicyProps(Schema):
@@ -14,10 +15,7 @@ class AccessPolicyProps(Schema):
 
 
 class AccessPolicy(Resource[AccessPolicyProps], type="OS::Heat::AccessPolicy"):
-    """A list of resources, for AWS::IAM::User. It restricts no access here.
-
-    The account of a machine opens its own resource only.
-    """
+    """A list of resources, for AWS::IAM::User: the keys of that user open no others."""
 
     quick = True
 
@@ -34,7 +32,7 @@ class UserProps(Schema):
     groups: list[Json] | None = prop(alias="Groups", doc="Without effect.")
     login: LoginProfile | None = prop(alias="LoginProfile", doc="Its password; default: a random one.")
     policies: list[Json] | None = prop(
-        alias="Policies", doc="Names of resources of the type OS::Heat::AccessPolicy; they have no effect."
+        alias="Policies", doc="Resources of the type OS::Heat::AccessPolicy. All of them must allow a resource."
     )
 
 
@@ -67,8 +65,13 @@ class AccessKeyProps(Schema):
     status: str | None = prop(alias="Status", one_of=("Active", "Inactive"), doc="Without effect.")
 
 
-class AccessKey(CloudResource[AccessKeyProps], type="AWS::IAM::AccessKey", kind="identity.ec2_credential"):
-    """An EC2 credential of a user. The physical id is the access key."""
+class AccessKey(
+    CloudResource[AccessKeyProps], KeyHolder[AccessKeyProps], type="AWS::IAM::AccessKey", kind="identity.ec2_credential"
+):
+    """An EC2 credential of a user. The physical id is the access key.
+
+    With it a machine reads the resources of the stack that the user's policies allow, and signals them.
+    """
 
     within = "UserName"
     blocks = frozenset({"AWS::IAM::User"})
@@ -94,6 +97,15 @@ class AccessKey(CloudResource[AccessKeyProps], type="AWS::IAM::AccessKey", kind=
 
     def secrets(self) -> list[Json]:
         return [self.data.get("secret")]
+
+    def secret_of(self, access_key: str, lifetime: float) -> str | None:
+        return cast(str | None, self.data.get("secret")) if access_key == self.physical_id else None
+
+    def opens(self, resource_name: str) -> bool:
+        user = self.facts.sibling(str(self.facts.properties["UserName"]))
+        names = (user.props.policies or []) if isinstance(user, User) else []
+        policies = [self.facts.sibling(str(name)) for name in names]
+        return all(isinstance(one, AccessPolicy) and resource_name in one.props.allowed for one in policies)
 
     def attr_UserName(self) -> str:  # noqa: N802 - Amazon's
         """The user."""

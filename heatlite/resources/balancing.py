@@ -46,12 +46,15 @@ class LoadBalancerProps(Schema):
     security_groups: list[Json] | None = prop(alias="SecurityGroups", update=True, doc="Without effect.")
     subnets: list[Json] | None = prop(
         alias="Subnets",
-        doc="The first is the subnet of its address; default: that of the first instance, or the only one.",
+        doc="The first is the subnet of its address; default: that of the first instance, or the only one. If the"
+        " template has the subnet, give it: then both are replaced together.",
     )
 
     def fault(self) -> str | None:
         if self.health_check is not None and self.health_check.target.partition(":")[0] not in ("TCP", "HTTP"):
             return "HealthCheck: Target begins with TCP or HTTP."
+        if self.health_check is not None and self.health_check.interval < self.health_check.timeout:
+            return "HealthCheck: Interval must be larger than Timeout"
         return None
 
 
@@ -62,6 +65,7 @@ class LoadBalancer(
 ):
     """A load balancer in front of instances. Its DNSName is an address."""
 
+    blocks = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
     shown = {"DNSName": (str, "Its address."), **{name: (str, text) for name, text in TEXTS.items()}}
 
     def attribute(self, name: str) -> Json:
@@ -70,7 +74,16 @@ class LoadBalancer(
         return self.seen.get("vip_address") if name == "DNSName" else super().attribute(name)
 
     def reference(self) -> Json:
-        return self.physical_name
+        return self.name
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """The names of its pools, and the ports of their members."""
+        return {self._pool(one): one.instance_port for one in self.props.listeners}
+
+    def _pool(self, listener: Listener) -> str:
+        """Return the name of a listener's pool, which no other load balancer has."""
+        return f"{self.physical_name}-port-{listener.balancer_port}"
 
     def live_properties(self) -> Mapping[str, Json] | None:
         return {} if self.seen else None
@@ -83,12 +96,12 @@ class LoadBalancer(
 
         The service makes listeners, pools, members and monitors with it.
         """
-        hosts = self._hosts()
+        hosts = self._hosts(self.props.instances or [])
         subnet = hosts[0]["subnet_id"] if hosts and not self.props.subnets else self._subnet()
         listeners: list[Json] = []
         for one in self.props.listeners:
             pool: JsonMap = {
-                "name": f"port-{one.balancer_port}",
+                "name": self._pool(one),
                 "protocol": one.protocol,
                 "lb_algorithm": "ROUND_ROBIN",
                 "members": self._members(hosts, one.instance_port),
@@ -112,10 +125,10 @@ class LoadBalancer(
             raise CloudNotFound("network.subnets", text)
         return found[0]["id"]
 
-    def _hosts(self) -> list[JsonMap]:
+    def _hosts(self, servers: list[Json]) -> list[JsonMap]:
         """Return the first address of each instance. Raises CloudNotFound."""
         found = []
-        for server in self.props.instances or []:
+        for server in servers:
             port = self.map(self.cloud.call("network.get_port", first_port(self, str(server))))
             found.append(cast(list[JsonMap], port["fixed_ips"])[0])
         return found
@@ -125,6 +138,15 @@ class LoadBalancer(
         return [
             {"address": host["ip_address"], "subnet_id": host["subnet_id"], "protocol_port": port} for host in hosts
         ]
+
+    def needs_replace(self, change: Change) -> bool:
+        """True if the first instance, whose subnet counts, is in another one now."""
+        servers = change.after.get("Instances")
+        if "Instances" not in change.changed or change.after.get("Subnets") or not isinstance(servers, list):
+            return False
+        if not servers or not isinstance(servers[0], str):
+            return False
+        return self.seen != {} and self._hosts(servers[:1])[0]["subnet_id"] != self.seen["vip_subnet_id"]
 
     def handle_update(self, change: Change) -> Json:
         if "Instances" in change.changed:
@@ -138,13 +160,13 @@ class LoadBalancer(
         ports = cast(list[int], self.data.get("ports") or [])
         if not ports:
             return True
-        name = f"port-{ports[0]}"
+        listener = next(one for one in self.props.listeners if one.balancer_port == ports[0])
+        name = f"port-{listener.balancer_port}"
         pools = cast(list[JsonMap], self.service("pools", loadbalancer_id=self.physical_id))
-        pool = next((one for one in pools if one["name"] == name), None)
+        pool = next((one for one in pools if str(one["name"]).endswith(name)), None)
         if pool is None:
             raise WentToError(f"the load balancer has no pool {name}")
-        listener = next(one for one in self.props.listeners if one.balancer_port == ports[0])
-        members = self._members(self._hosts(), listener.instance_port)
+        members = self._members(self._hosts(self.props.instances or []), listener.instance_port)
         if self._heard(lambda: self.service("set_members", pool["id"], members=members)):
             self.data["ports"] = [*ports[1:]]
         return AGAIN

@@ -5,14 +5,14 @@ them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
+from heatlite.core.records import record
 from heatlite.plugin import Resource, SupportStatus
 from heatlite.resources.values import NoneProps
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Left:
     """Reason why a type is gone."""
 

@@ -5,9 +5,10 @@ from typing import ClassVar, Final, cast
 
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Resource, Schema, SupportStatus, prop
+from heatlite.plugin import ChildStack, Member, Resource, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizeLimits
 from heatlite.plugin.resource import P_co
+from heatlite.resources.balancing import LoadBalancer
 from heatlite.resources.members import seconds_of, template_of
 from heatlite.resources.scaling import Rolling, ScalingGroup, size_fault
 from heatlite.template.expression import UNKNOWN
@@ -16,7 +17,7 @@ from heatlite.template.types import Fault, NestedTemplate
 SERVER: Final = "AWS::EC2::Instance"
 """The type of the members."""
 MAX_PAUSE: Final = 3600
-NO_COMPUTE: Final = "InstanceId is not supported: there is no compute service that could be asked for the server"
+NO_INSTANCE: Final = "InstanceId is not supported: write image and flavor of the server into a launch configuration"
 
 
 # -- AWS::AutoScaling::LaunchConfiguration -----------------------------------------------------------
@@ -61,7 +62,7 @@ class LaunchConfigurationProps(Schema):
         if faults or coerced.get("InstanceId") is UNKNOWN:
             return coerced, faults
         if "InstanceId" in given:
-            return coerced, [Fault(("InstanceId",), NO_COMPUTE)]
+            return coerced, [Fault(("InstanceId",), NO_INSTANCE)]
         if not {"ImageId", "InstanceType"} <= given:
             return coerced, [Fault((), "If without InstanceId, ImageId and InstanceType are required.")]
         return coerced, []
@@ -120,6 +121,37 @@ class ServerGroup(ScalingGroup[P_co]):
     policy_name: ClassVar[str]
     """The name of the rolling update in the update_policy section."""
 
+    @property
+    def definitions(self) -> Mapping[str, Json]:
+        """The servers, without the pool members beside them."""
+        every = super().definitions
+        return {name: one for name, one in every.items() if isinstance(one, Mapping) and one.get("type") == SERVER}
+
+    def well(self) -> list[Member]:
+        servers = self.definitions
+        return [member for member in super().well() if member.name in servers]
+
+    def stack_of(self, members: Mapping[str, Json], pause: float = 0.0) -> ChildStack:
+        """Add a pool member for each server and each listener of the load balancers."""
+        pools: JsonMap = {}
+        for balancer in self._balancers():
+            for pool, port in balancer.pools.items():
+                pools |= {f"{name}-{pool}": self._pool_member(name, pool, port) for name in members}
+        return super().stack_of({**members, **pools}, pause)
+
+    def _balancers(self) -> list[LoadBalancer]:
+        """Return the load balancers of the group: those of other types get no members."""
+        names = self.facts.properties.get("LoadBalancerNames")
+        given = names if isinstance(names, list) else []
+        found = [self.facts.sibling(name) for name in given if isinstance(name, str)]
+        return [one for one in found if isinstance(one, LoadBalancer)]
+
+    def _pool_member(self, server: str, pool: str, port: int) -> JsonMap:
+        properties: JsonMap = {"pool": pool, "address": {"get_attr": [server, "PrivateIp"]}, "protocol_port": port}
+        if "SubnetId" in self.more_properties():
+            properties["subnet"] = self.more_properties()["SubnetId"]
+        return {"type": "OS::Octavia::PoolMember", "properties": properties}
+
     def definition(self) -> Json:
         reference = self.facts.properties["LaunchConfigurationName"]
         if not isinstance(reference, str):
@@ -164,7 +196,7 @@ def _one_server(size: object) -> NestedTemplate | None:
     if size == 0:
         return None
     server = cast(Json, {"type": SERVER, "properties": UNKNOWN})
-    return NestedTemplate(template_of({"member": server}), size if isinstance(size, int) else 1)
+    return NestedTemplate(template_of({"member": server}), size if isinstance(size, int) else 1, facades=False)
 
 
 # -- OS::Heat::InstanceGroup -------------------------------------------------------------------------
@@ -174,7 +206,9 @@ class InstanceGroupProps(Schema):
     AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
     LaunchConfigurationName: str = prop(update=True, doc="The launch configuration, by its reference.")
     Size: int = prop(update=True, doc="The number of servers.")
-    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat, without effect.")
+    LoadBalancerNames: list[Json] | None = prop(
+        doc="Load balancers of the type AWS::ElasticLoadBalancing::LoadBalancer that the servers are members of."
+    )
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
 
     @classmethod
@@ -223,7 +257,9 @@ class CfnAutoScalingGroupProps(Schema):
     HealthCheckType: str | None = prop(one_of=("EC2", "ELB"), doc="Accepted as in Heat, without effect.")
     InstanceId: str | None = prop(custom="nova.server", doc="A server to copy the configuration from.")
     LaunchConfigurationName: str | None = prop(update=True, doc="The launch configuration, by its reference.")
-    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat, without effect.")
+    LoadBalancerNames: list[Json] | None = prop(
+        doc="Load balancers of the type AWS::ElasticLoadBalancing::LoadBalancer that the servers are members of."
+    )
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
     VPCZoneIdentifier: list[str] | None = prop(doc="The subnet of the servers; exactly one.")
 
@@ -240,7 +276,7 @@ class CfnAutoScalingGroupProps(Schema):
         if text is None and len(sources) != 1 and UNKNOWN not in sources:
             text = "Either 'InstanceId' or 'LaunchConfigurationName' must be provided."
         if text is None and coerced.get("InstanceId", UNKNOWN) is not UNKNOWN:
-            text = NO_COMPUTE
+            text = NO_INSTANCE
         return coerced, [] if text is None else [Fault((), text)]
 
 

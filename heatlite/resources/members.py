@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
 
@@ -10,6 +9,7 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.group_sizes import within
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
+from heatlite.core.records import record
 from heatlite.plugin import Member
 
 TEMPLATE_VERSION: Final = "2015-04-30"
@@ -134,7 +134,7 @@ def highest_first(names: Iterable[str], kept: Sequence[str], target: int) -> lis
 # -- steps -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Batch:
     """One step of a rolling change."""
 

@@ -1,13 +1,25 @@
 """Types of the workflow service."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import ClassVar, cast
 
 import yaml
 
 from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.errors import InvalidValue, ResourceNotAvailable
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, ResourceInError, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudResource, ResourceInError, Schema, Signalled, SupportStatus, prop
+from heatlite.plugin.signing import KEY
+
+EXECUTIONS = "executions"
+"""Mailbox key of the ids of the executions that signals have begun.
+
+The same key of a recorded workflow's `resource_data` holds them with commas between.
+"""
+MAX_EXECUTIONS = 100
+MAX_ID = 255
 
 
 class TaskDefaults(Schema):
@@ -36,6 +48,20 @@ class Task(TaskDefaults):
     target: str | None = prop(doc="The worker that executes it.")
     join: str | None = prop(doc="The number of tasks before it that must have ended, or all.")
 
+    def faults(self, direction: str) -> Iterator[str]:
+        """Faults of a task in a workflow of this type."""
+        if self.action is not None and self.workflow is not None:
+            yield "has an action and a workflow: give one of them"
+        if self.action is None and self.workflow is None:
+            yield "has no action and no workflow: give one of them"
+        if self.requires is not None and direction == "direct":
+            yield "has requires, which only reverse workflows may have"
+        if self.concurrency is not None and self.with_items is None:
+            yield "has concurrency without with_items"
+        for name in self.policies or {}:
+            if getattr(self, name.replace("-", "_"), None) is not None:
+                yield f"has {name} twice: in policies, too"
+
 
 class WorkflowProps(Schema):
     name: str | None = prop(doc="Its name.")
@@ -50,16 +76,17 @@ class WorkflowProps(Schema):
     use_request_body_as_input: bool | None = prop(update=True, doc="True if the body of a signal is the input.")
 
     def fault(self) -> str | None:
-        for task in self.tasks:
-            if task.action is not None and task.workflow is not None:
-                return f"tasks: {task.name} has an action and a workflow: give one of them"
-        return None
+        if self.type == "reverse" and not (self.params or {}).get("task_name"):
+            return "params: a reverse workflow needs task_name, the task that it leads to"
+        return next((f"tasks: {task.name} {text}" for task in self.tasks for text in task.faults(self.type)), None)
 
 
-class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind="workflow.workflow"):
+class Workflow(
+    CloudResource[WorkflowProps], Signalled[WorkflowProps], type="OS::Mistral::Workflow", kind="workflow.workflow"
+):
     """A workflow.
 
-    The physical id is its name. It is executed by cron triggers and by calls of the service.
+    The physical id is its name. It is executed by signals, by cron triggers and by calls of the service.
     """
 
     support_status = SupportStatus(version="2015.1")
@@ -91,7 +118,10 @@ class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind=
             flow["input"] = [*props.input]
         if given.get("task_defaults") is not None:
             flow["task-defaults"] = fields["task_defaults"].wire(given["task_defaults"])
-        wired = cast(list[Json], fields["tasks"].wire(given["tasks"]))
+        wired = cast(list[JsonMap], fields["tasks"].wire(given["tasks"]))
+        for one in wired:
+            policies = cast(JsonMap, one.pop("policies", {}))
+            one.update({name.replace("_", "-"): value for name, value in policies.items()})
         flow["tasks"] = {task.name: one for task, one in zip(props.tasks, wired, strict=True)}
         return yaml.safe_dump({"version": "2.0", self.key(): flow}, sort_keys=False)
 
@@ -99,11 +129,59 @@ class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind=
         if self.physical_id is None:
             self.service("define_workflow", definition=self.definition())
             self.physical_id = self.key()
+        self.draw_key()
         return None
+
+    def handle_adopt(self) -> None:
+        super().handle_adopt()
+        recorded = self.data.pop(EXECUTIONS, None)
+        if isinstance(recorded, str) and recorded:
+            self._keep(recorded.split(","))
 
     def handle_update(self, change: Change) -> Json:
         self.service("redefine_workflow", definition=self.definition())
+        self.draw_key()
         return None
+
+    def handle_delete(self) -> Json:
+        for execution in self._executions():
+            with suppress(CloudNotFound):
+                self.service("delete_execution", execution)
+        self.facts.services.mailbox.clear(self.physical_name)
+        return super().handle_delete()
+
+    # -- signals -----------------------------------------------------------------------------------
+
+    def prepare_signal(self, details: JsonMap | None) -> JsonMap | None:
+        """Execute the workflow. The signal may have values of its input and parameters."""
+        props, given = self.props, details or {}
+        own = {"input": given} if props.use_request_body_as_input else given
+        values, params = (_signalled(own, key) for key in ("input", "params"))
+        for name in values:
+            if name not in (props.input or {}):
+                raise InvalidValue(f"Signal data error: Unknown input {name}")
+        if self.physical_id is None:
+            raise ResourceNotAvailable(resource_name=self.name)
+        made = self.map(
+            self.service(
+                "create_execution",
+                workflow_name=self.physical_id,
+                input=json.dumps({**(props.input or {}), **values}, sort_keys=True),
+                params=json.dumps({**(props.params or {}), **params}, sort_keys=True),
+            )
+        )
+        return {"id": made["id"]}
+
+    def handle_signal(self, details: JsonMap | None) -> None:
+        """Keep the id of the execution that `prepare_signal` has begun."""
+        self._keep([str((details or {})["id"]), *self._executions()])
+
+    def _executions(self) -> list[str]:
+        """Ids of the executions that signals have begun, the newest first."""
+        return cast(list[str], self.facts.services.mailbox.read(self.physical_name).get(EXECUTIONS, []))
+
+    def _keep(self, executions: list[str]) -> None:
+        self.facts.services.mailbox.put(self.physical_name, EXECUTIONS, [*executions[:MAX_EXECUTIONS]])
 
     def handle_suspend(self) -> Json:
         return None
@@ -120,19 +198,29 @@ class Workflow(CloudResource[WorkflowProps], type="OS::Mistral::Workflow", kind=
         return {"name": self.physical_id, "input": self.props.input}
 
     def attr_executions(self) -> list[Json]:
-        """Its executions."""
-        if self.physical_id is None:
-            return []
-        found = self.map(self.service("executions_of", workflow_name=self.physical_id))["executions"]
+        """The executions that signals have begun, the newest first."""
+        found: list[Json] = []
         names = ("id", "workflow_name", "created_at", "updated_at", "state")
-        return [{name: one.get(name) for name in names} for one in cast(list[JsonMap], found)]
+        for execution in self._executions():
+            with suppress(CloudNotFound):
+                one = self.map(self.service("get_execution", execution))
+                texts = {name: json.loads(str(one.get(name) or "{}")) for name in ("input", "output")}
+                found.append({**{name: one.get(name) for name in names}, **texts})
+        return found
 
     def attr_alarm_url(self) -> str | None:
-        """Null: signals do not execute workflows here.
+        """A pre-signed URL; a POST to it executes the workflow."""
+        return None if self.physical_id is None or KEY not in self.data else self.signed_url("signal")
 
-        Let a queue or an alarm call the service instead.
-        """
-        return None
+
+def _signalled(given: Mapping[str, Json], key: str) -> JsonMap:
+    """Return the values of a signal. Raises InvalidValue."""
+    values = given.get(key)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise InvalidValue(f"Signal data error: {key} must be a map")
+    return values
 
 
 class CronWorkflow(Schema):
@@ -184,7 +272,7 @@ class ExternalResourceProps(Schema):
     input: dict[str, Json] = prop({}, update=True, doc="The input of the workflows.")
     description: str = prop("Heat managed", doc="The description of the executions.")
     replace_on_change_inputs: list[Json] = prop([], doc="Keys of the input whose changes replace it.")
-    always_update: bool = prop(False, doc="Accepted as in Heat: an update is made if the input has changed.")
+    always_update: bool = prop(False, doc="True if each update of the stack executes `update`.")
 
 
 class ExternalResource(
@@ -192,10 +280,12 @@ class ExternalResource(
 ):
     """Something that workflows make, change and delete.
 
-    The physical id is `resource_id` of a workflow's output, else the id of the first execution.
+    The physical id is `resource_id` of the last workflow's output, else the id of its execution. Each workflow gets
+    the outputs of the earlier ones as `heat_extresource_data` in its environment.
     """
 
     support_status = SupportStatus(version="9.0.0")
+    always_updated_if = "always_update"
     ENDED: ClassVar[frozenset[str]] = frozenset({"SUCCESS", "ERROR", "CANCELLED"})
 
     def find(self) -> str | None:
@@ -214,13 +304,15 @@ class ExternalResource(
         given = cast(JsonMap, self.resolved(self.facts.properties)["actions"]).get(action)
         if not isinstance(given, dict):
             return None
-        params = given.get("params")
+        params = {**cast(JsonMap, given.get("params") or {})}
+        if self.physical_id is not None:
+            params["env"] = {**cast(JsonMap, params.get("env") or {}), "heat_extresource_data": self.fetch()}
         made = self.map(
             self.service(
                 "create_execution",
                 workflow_id=given["workflow"],
                 input=json.dumps(self.props.input, sort_keys=True),
-                params=json.dumps(params or {}, sort_keys=True),
+                params=json.dumps(params, sort_keys=True),
                 description=self.props.description,
             )
         )
@@ -236,9 +328,8 @@ class ExternalResource(
         if said["state"] != "SUCCESS":
             raise ResourceInError(f"the execution {execution} ended in {said['state']}: {said.get('state_info')}")
         output = json.loads(str(said.get("output") or "{}"))
-        self.data["output"] = output
-        if output.get("resource_id"):
-            self.physical_id = str(output["resource_id"])
+        self.data["output"] = {**self.fetch(), **output}
+        self.physical_id = str(output.get("resource_id") or execution)[:MAX_ID]
         return True
 
     def handle_create(self) -> Json:
@@ -283,5 +374,5 @@ class ExternalResource(
         return cast(JsonMap, self.data.get("output") or {})
 
     def attr_output(self) -> dict[str, Json]:
-        """The output of the last workflow."""
+        """The outputs of its workflows, later ones over earlier ones."""
         return self.fetch()

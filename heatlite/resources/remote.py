@@ -7,8 +7,9 @@ from urllib.parse import quote, urlencode
 
 from heatlite.core.errors import EntityNotFound, HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin import Change, ReplaceResource, Resource, Schema, Unhealthy, prop
-from heatlite.plugin.ports import RegionUnavailable
+from heatlite.plugin import Absent, Change, ReplaceResource, Resource, Schema, Unhealthy, prop
+from heatlite.plugin.ports import RegionUnavailable, refusal
+from heatlite.template.constraints import RemoteTemplate, remote_fault
 from heatlite.template.types import Fault, Installation
 
 FIRST_PAUSE, MAX_PAUSE = 0.1, 5.0
@@ -84,8 +85,11 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
     @classmethod
     def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:
         region, regions = _region(given), installation.regions
-        if regions is None or not isinstance(region, str) or region in regions:
+        if regions is None or not isinstance(region, str):
             return []
+        if region in regions:
+            text = _refusal(region, given)
+            return [Fault(("template",), f'region "{region}" refuses the template: {text}')] if text else []
         known = ", ".join(sorted(regions)) or "none"
         text = f'there is no region "{region}"; the setting regions of the server lists: {known}'
         return [Fault(("context", "region_name"), text)]
@@ -198,7 +202,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
             token = {"asked": True, "missed": 0, "pause": FIRST_PAUSE, "name": ""}
         try:
             if not token["asked"]:
-                token["asked"] = self._tell(verb, str(token["name"]))
+                token["asked"] = self._request(verb, str(token["name"]))
             elif self._has_saved() if verb == "SNAPSHOT" else self._has_ended(verb):
                 return True
         except RegionUnavailable as error:
@@ -217,7 +221,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         token["pause"] = min(MAX_PAUSE, pause * 2)
         return pause
 
-    def _tell(self, verb: str, name: str) -> bool:
+    def _request(self, verb: str, name: str) -> bool:
         """Request the operation.
 
         False while another operation on the stack is in progress.
@@ -227,10 +231,10 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
                 self._create()
                 return True
             case "DELETE":
-                if self._look() is not None:
+                if self._state() is not None:
                     self._good(*self._ask("DELETE", self._path()), 204, 404)
                 return True
-        state = self._look()
+        state = self._state()
         if state is None:
             if verb == "UPDATE":
                 raise ReplaceResource
@@ -345,8 +349,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         found = body if isinstance(body, dict) else {}
         if status in expected:
             return found
-        reason = _map(found, "error").get("message") or found.get("explanation") or "(no reason given)"
-        raise RegionRefused(region=self._where, status=status, reason=reason)
+        raise RegionRefused(region=self._where, status=status, reason=refusal(body))
 
     def _path(self) -> str:
         """Return ``/stacks/{name}/{id}``. The name of an adopted stack is requested once."""
@@ -370,17 +373,17 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         stack = _map(self._good(status, body, 200), "stack")
         return None if stack.get("stack_status") == "DELETE_COMPLETE" else stack
 
-    def _look(self) -> str | None:
+    def _state(self) -> str | None:
         """Return the stack's state; None if it does not exist."""
         stack = None if self.physical_id is None else self._show()
         return None if stack is None else str(stack["stack_status"])
 
     def _lost(self, verb: str) -> Exception:
-        """Return the error for a stack that no longer exists; for a check it is Unhealthy."""
+        """Return the error for a stack that no longer exists; for a check it is Absent."""
         gone = self._gone()
         if verb != "CHECK":
             return gone
-        unhealthy = Unhealthy(gone.message)
+        unhealthy = Absent(gone.message)
         unhealthy.__cause__ = gone
         return unhealthy
 
@@ -392,6 +395,16 @@ def _region(values: Mapping[str, object]) -> object:
     """Return the region's name; None for this server. It may be UNKNOWN."""
     context = values.get("context")
     return context.get("region_name") if isinstance(context, Mapping) else context
+
+
+def _refusal(region: str, given: Mapping[str, object]) -> str:
+    """Return why the region refuses the template; "" without a known reason."""
+    context = given["context"]
+    assert isinstance(context, Mapping)
+    text, ca_cert, insecure = given.get("template"), context.get("ca_cert"), context.get("insecure", False)
+    if not isinstance(text, str) or not isinstance(ca_cert, str | None) or not isinstance(insecure, bool):
+        return ""
+    return remote_fault(RemoteTemplate(region, text, ca_cert, insecure))
 
 
 def _map(found: Mapping[str, Json], key: str) -> JsonMap:

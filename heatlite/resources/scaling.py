@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import cast
@@ -12,6 +11,7 @@ from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
@@ -21,7 +21,7 @@ from heatlite.resources.members import Batch, batches, changed, oldest_first, te
 from heatlite.template.types import Fault, NestedTemplate
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rolling:
     """Parameters of a rolling update: batch size, members in service, pause (seconds)."""
 
@@ -44,6 +44,10 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     def definition(self) -> Json:
         """Return the definition of a new member; UNKNOWN or null if it is not known yet."""
 
+    def stack_of(self, members: Mapping[str, Json], pause: float = 0.0) -> ChildStack:
+        """Return the nested stack with these members."""
+        return ChildStack(template_of(members), pause=pause)
+
     def wanted(self, present: int) -> int:
         """Return the number of members after a create (`present` 0) or an update.
 
@@ -63,7 +67,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     def goal(self) -> ChildStack:
         definition = self.definition()
         if not isinstance(definition, Mapping):  # in a preview: the definition is not known yet
-            return ChildStack(template_of(self.definitions))
+            return self.stack_of(self.definitions)
         size = self._size()
         rolling = self.rolling(definition) if self.definitions else None
         # Keep previews reproducible: new members get their random names only when they are created.
@@ -114,7 +118,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         order = oldest_first(old, () if nested is None else nested.members)
         after = changed([(name, old[name]) for name in order], step, new_name, lambda _: definition)
         kept: JsonMap = {name: after[name] for name in old if name in after}
-        return ChildStack(template_of(kept | after), pause=pause)
+        return self.stack_of(kept | after, pause)
 
     # -- operations and signals --------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
     def having(self, names: Sequence[str]) -> ChildStack:
         present = self.definitions
-        return ChildStack(template_of({name: present.get(name) or self.new_definition(name) for name in names}))
+        return self.stack_of({name: present.get(name) or self.new_definition(name) for name in names})
 
     def _cool_down(self) -> None:
         """Begin the cooldown after a create or update. It never shortens an earlier one."""

@@ -64,7 +64,7 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
         return None
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        if self.physical_id is None or self.bequeaths:
+        if self.physical_id is None or self.is_passed_on:
             return True
         with suppress(CloudNotFound):
             if self.props.purge_on_delete and self._purge():
@@ -86,7 +86,7 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
         return bool(found)
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             self.fetch()
         return None
 

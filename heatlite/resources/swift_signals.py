@@ -1,24 +1,26 @@
 """Signals by objects in the object store, and conditions that wait for them."""
 
-import hashlib
-import hmac
 import json
 import secrets
-from typing import Final, cast
-from urllib.parse import urlsplit
+from typing import cast
 
-from heatlite.clients.cloud import CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.errors import InvalidValue
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
-from heatlite.resources.wait_conditions import FAILURE, SUCCESS, WaitConditionFailure, WaitConditionTimeout
+from heatlite.resources.temp_urls import (
+    AGAIN,
+    SIGNAL,
+    open_for_signals,
+    place_of,
+    remove_signals,
+    signals_in,
+    signature_of,
+    temp_url,
+)
+from heatlite.resources.wait_conditions import SUCCESS, WaitConditionFailure, WaitConditionTimeout
 
-SIGNAL: Final = "signal"
-"""Name of the object that a signal writes; the store keeps its earlier versions."""
-FOREVER: Final = 2147483647
-"""End of the temporary URL, in seconds since the epoch."""
-AGAIN: Final = 2.0
-"""Seconds between two looks at the signals."""
-KEY: Final = "key"
+KEY, ENDPOINT = "key", "endpoint"
 
 
 class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle", kind="object_store.container"):
@@ -30,10 +32,20 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
 
     support_status = SupportStatus(version="2014.2")
 
+    @property
+    def _place(self) -> tuple[str, str]:
+        """Container and object of the signals.
+
+        A Heat has one container for all handles of a stack; a handle that comes from there keeps its URL.
+        """
+        if ENDPOINT in self.data:
+            return place_of(str(self.data[ENDPOINT]))
+        return str(self.physical_id), SIGNAL
+
     def fetch(self) -> JsonMap:
         if self.physical_id is None:
             raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
-        return self.map(self.service("get_container_metadata", self.physical_id))
+        return self.map(self.service("get_container_metadata", self._place[0]))
 
     def survey(self) -> bool:
         """Draw the key of the URL before the container is made with it."""
@@ -46,14 +58,22 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
         return None  # creating a container is idempotent, and its name is unique
 
     def handle_create(self) -> Json:
-        headers = {
-            "X-Versions-Location": self.physical_name,
-            "X-Container-Meta-Temp-URL-Key": cast(str, self.data.setdefault(KEY, secrets.token_urlsafe(32))),
-        }
-        self.service("create_container", self.physical_name, **headers)
-        self.data["store"] = self.service("get_endpoint")
+        key = str(self.data.setdefault(KEY, secrets.token_urlsafe(32)))
+        self.data["store"] = open_for_signals(self.cloud, self.physical_name, key)
         self.physical_id = self.physical_name
         return None
+
+    def handle_adopt(self) -> None:
+        """Test that the record has the URL for signals, of a Heat or of heatlite.
+
+        Raises InvalidValue.
+        """
+        try:
+            url = self.attr_endpoint() or ""
+            place_of(url)
+            signature_of(url)
+        except (KeyError, ValueError):
+            raise InvalidValue(f"The record of {self.name} does not have the URL for its signals.") from None
 
     def handle_delete(self) -> Json:
         return None
@@ -61,18 +81,10 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
     def check_delete_complete(self, token: Json) -> bool | float:
         if self.physical_id is None:
             return True
-        try:
-            for one in cast(list[JsonMap], self.service("objects", self.physical_id)):
-                self.service("delete_object", one["name"], container=self.physical_id)
-            self.service("delete_container", self.physical_id)
-        except CloudNotFound:
-            return True
-        except CloudConflict:
-            return AGAIN  # an earlier version took the place of a deleted one
-        return True
+        return True if remove_signals(self.cloud, *self._place) else AGAIN
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             self.fetch()
         return None
 
@@ -80,24 +92,16 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
         return self.attr_endpoint() or self.name
 
     def secrets(self) -> list[Json]:
-        return [self.data.get(KEY), self.attr_endpoint(), self._signature()]
-
-    def _path(self) -> str:
-        return f"{urlsplit(str(self.data['store'])).path}/{self.physical_id}/{SIGNAL}"
-
-    def _signature(self) -> str | None:
-        if self.physical_id is None:
-            return None
-        signed = f"PUT\n{FOREVER}\n{self._path()}".encode()
-        return hmac.new(str(self.data[KEY]).encode(), signed, hashlib.sha256).hexdigest()
+        url = self.attr_endpoint()
+        return [self.data.get(KEY), url, None if url is None else signature_of(url)]
 
     def attr_endpoint(self) -> str | None:
         """The temporary URL for signals."""
         if self.physical_id is None:
             return None
-        url = urlsplit(str(self.data["store"]))
-        query = f"temp_url_sig={self._signature()}&temp_url_expires={FOREVER}"
-        return f"{url.scheme}://{url.netloc}{self._path()}?{query}"
+        if ENDPOINT in self.data:
+            return str(self.data[ENDPOINT])
+        return temp_url(str(self.data["store"]), f"{self.physical_id}/{SIGNAL}", str(self.data[KEY]))
 
     def attr_token(self) -> str:
         """An empty text: the URL needs no token."""
@@ -126,30 +130,12 @@ class SwiftSignal(CloudResource[SwiftSignalProps], type="OS::Heat::SwiftSignal",
     def survey(self) -> bool:
         return False
 
-    @property
-    def _container(self) -> str:
-        return urlsplit(self.props.handle).path.split("/")[-2]
-
     def fetch(self) -> JsonMap:
-        return self.map(self.service("get_container_metadata", self._container))
+        return self.map(self.service("get_container_metadata", place_of(self.props.handle)[0]))
 
     def _signals(self) -> dict[str, JsonMap]:
         """Return the signals by their ids; those without one get a number."""
-        found: dict[str, JsonMap] = {}
-        names = [str(one["name"]) for one in cast(list[JsonMap], self.service("objects", self._container))]
-        for number, name in enumerate(sorted(names, key=lambda name: (name == SIGNAL, name)), 1):
-            try:
-                text = str(self.service("download_object", name, container=self._container) or "")
-            except CloudNotFound:
-                continue  # it became an earlier version meanwhile
-            given: Json
-            try:
-                given = json.loads(text) if text.strip() else {}
-            except ValueError:
-                given = {"status": FAILURE, "reason": f"Signal {number} is no JSON"}
-            signal = given if isinstance(given, dict) else {"data": given}
-            found[str(signal.get("id", number))] = signal
-        return found
+        return signals_in(self.cloud, *place_of(self.props.handle))
 
     def handle_create(self) -> Json:
         self.physical_id = self.physical_name
@@ -182,4 +168,4 @@ class SwiftSignal(CloudResource[SwiftSignalProps], type="OS::Heat::SwiftSignal",
 
     def attr_data(self) -> str:
         """The data of the signals by their ids, as a map in JSON text."""
-        return dump({key: one.get("data") for key, one in self._signals().items()})
+        return json.dumps({key: one.get("data") for key, one in self._signals().items()})

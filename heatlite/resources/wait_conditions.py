@@ -2,18 +2,37 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar, cast
 
 from heatlite.core.errors import HeatliteError, InvalidValue, RequestLimitExceeded, Unavailable
+from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
 from heatlite.plugin.signing import NATIVE, address_of
+from heatlite.resources.queues import Queue, agents_cloud
+from heatlite.resources.temp_urls import (
+    AGAIN,
+    SIGNAL,
+    home_cloud,
+    open_for_signals,
+    remove,
+    signals_in,
+    signature_of,
+    temp_url,
+)
 
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
 
 NO_SIGNAL = "NO_SIGNAL"
 """A transport, and the mailbox key of a handle that has it. Its value is null; all others are maps."""
+
+SIGNALS = "signals"
+"""Key of a recorded handle's `resource_data`: its signals by id, as in the mailbox."""
+
+OBJECT, QUEUE = "object", "queue"
+"""Keys of a handle's `data`: temporary URL of the object, and name of the queue, for its signals."""
 
 MAX_ID = 255
 """Maximum characters of a signal's id."""
@@ -21,8 +40,10 @@ MAX_SIGNALS = 4000
 MAX_STORED = 1024 * 1024
 """Limits of the stored signals of one handle: their number, and their total characters."""
 
-ABSENT = {"TEMP_URL_SIGNAL": "an object store", "ZAQAR_SIGNAL": "a message queue"}
-"""Transports that need a service which this installation does not have."""
+TEMP_URL, ZAQAR = "TEMP_URL_SIGNAL", "ZAQAR_SIGNAL"
+"""Transports by services that have to be polled."""
+WITH_ACCOUNT = frozenset({"HEAT_SIGNAL", ZAQAR})
+"""Transports for which a machine has an account."""
 
 
 class WaitConditionFailure(HeatliteError):
@@ -53,19 +74,42 @@ class Handle(Signalled[HandleSchema]):
         self.physical_id = self.physical_name
         return None
 
+    def handle_adopt(self) -> None:
+        """Keep the recorded signals.
+
+        The id in the record may be that of another server, by which no condition here finds the handle.
+        """
+        super().handle_adopt()
+        self.physical_id = self.physical_name
+        signals = self.data.pop(SIGNALS, None)
+        for identifier, content in received(signals if isinstance(signals, dict) else {}).items():
+            self.facts.services.mailbox.put(self.physical_name, identifier, content)
+
     def check_delete_complete(self, token: Json) -> bool | float:
+        return self._cleared()
+
+    def _cleared(self) -> bool:
+        """Delete the signals in the mailbox. False if the call must be repeated."""
         try:
             self.facts.services.mailbox.clear(self.physical_name)
         except Unavailable:
             return False
         return True
 
+    @property
+    def is_polled(self) -> bool:
+        """True if the signals are in another service, from which `collect` brings them."""
+        return False
+
+    def collect(self) -> None:
+        """Put new signals of another service into the mailbox. Raises CloudError."""
+
     def forget_signals(self) -> bool:
         """Delete all signals, for the next condition.
 
         False if the call must be repeated.
         """
-        return self.check_delete_complete(None) is True
+        return self._cleared()
 
     def handle_suspend(self) -> Json:
         return None
@@ -113,14 +157,10 @@ def identified(value: Json) -> str:
 class WaitConditionHandleProps(Schema):
     signal_transport: str = prop(
         "TOKEN_SIGNAL",
-        one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL", "TOKEN_SIGNAL"),
-        doc="The transport of signals: a token, a pre-signed URL in the format of CloudFormation or of heatlite, or "
-        "none: then no signal is awaited.",
+        one_of=("CFN_SIGNAL", TEMP_URL, "HEAT_SIGNAL", NO_SIGNAL, ZAQAR, "TOKEN_SIGNAL"),
+        doc="The transport of signals: a token, a pre-signed URL in the format of CloudFormation or of heatlite, the "
+        "temporary URL of an object in the object store, a queue of Zaqar, or none: then no signal is awaited.",
     )
-
-    def fault(self) -> str | None:
-        absent = ABSENT.get(self.signal_transport)
-        return f"{self.signal_transport} needs {absent}, which this installation does not have" if absent else None
 
 
 class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::WaitConditionHandle"):
@@ -135,10 +175,76 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
     def handle_create(self) -> Json:
         if self.props.signal_transport == NO_SIGNAL:
             self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
-        return super().handle_create()
+        made = super().handle_create()
+        self._open()
+        return made
+
+    def handle_adopt(self) -> None:
+        if self.props.signal_transport == NO_SIGNAL:
+            self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
+        super().handle_adopt()
+        self._open()
 
     def forget_signals(self) -> bool:
-        return self._is(NO_SIGNAL) or super().forget_signals()
+        if self._is(NO_SIGNAL):
+            return True
+        if not self._remove() or not self._cleared():
+            return False
+        self._open()
+        return True
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return self._cleared() if self._remove() else AGAIN
+
+    # -- signals in other services -----------------------------------------------------------------
+
+    @property
+    def is_polled(self) -> bool:
+        return self.props.signal_transport in (TEMP_URL, ZAQAR)
+
+    @property
+    def is_quick(self) -> bool:
+        return not self.is_polled
+
+    def _queue(self) -> Queue:
+        return Queue(agents_cloud(self, ZAQAR), str(self.data[QUEUE]))
+
+    def _open(self) -> None:
+        """Make the container or the queue for signals."""
+        if self._is(TEMP_URL):
+            key = self.secret_access_key
+            store = open_for_signals(home_cloud(self.facts), self.physical_name, key)
+            self.data[OBJECT] = temp_url(store, f"{self.physical_name}/{SIGNAL}", key)
+        elif self._is(ZAQAR):
+            self.data.setdefault(QUEUE, new_id())
+            self._queue().open()
+
+    def _remove(self) -> bool:
+        """Remove the container or the queue. False if the call must be repeated."""
+        if OBJECT in self.data:
+            return remove(home_cloud(self.facts), self.physical_name)
+        if QUEUE in self.data:
+            self._queue().remove()
+        return True
+
+    def collect(self) -> None:
+        if self._is(TEMP_URL):
+            known = self.received()
+            for identifier, signal in signals_in(home_cloud(self.facts), self.physical_name).items():
+                now = known.get(identifier, {})
+                if (now.get("status"), now.get("data")) != (signal.get("status", SUCCESS), signal.get("data")):
+                    self._take({"id": identifier, **signal})
+        elif self._is(ZAQAR):
+            for message_id, body in self._queue().messages():
+                signal = body if isinstance(body, dict) else {"data": body}
+                self._take({"id": message_id, **signal})
+
+    def _take(self, signal: JsonMap) -> None:
+        """Store a signal; a failure in place of one that is not valid."""
+        try:
+            self.handle_signal(signal)
+        except InvalidValue as error:
+            self.keep(str(signal["id"])[:MAX_ID], FAILURE, str(error), None)
 
     def handle_signal(self, details: JsonMap | None) -> str:
         count, _ = self.facts.services.mailbox.size(self.physical_name, besides=NO_SIGNAL)
@@ -150,11 +256,14 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         reason = given.get("reason", f"Signal {identifier} received")
         return self.keep(identifier, given.get("status", SUCCESS), reason, given.get("data"))
 
+    def simple_signal(self, success: bool, identifier: str) -> JsonMap | None:
+        return {"status": SUCCESS if success else FAILURE, "id": identifier}
+
     def live_metadata(self) -> JsonMap:
         return {**self.metadata, **self.received()}
 
     def wants_account(self) -> bool:
-        return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
+        return self.facts.properties.get("signal_transport") in WITH_ACCOUNT
 
     def _credentials(self) -> JsonMap:
         """Return the account with which Keystone issues a token.
@@ -175,7 +284,9 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
 
     def secrets(self) -> list[Json]:
         account = self.account
-        return [*super().secrets(), None if account is None else account.password]
+        url = self.data.get(OBJECT)
+        found = [*super().secrets(), None if account is None else account.password]
+        return [*found, url, signature_of(url)] if isinstance(url, str) else found
 
     def _is(self, transport: str) -> bool:
         return self.props.signal_transport == transport
@@ -204,7 +315,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return f"curl -i -X POST -H 'X-Auth-Token: {self.token}' {kind} {self.url('signal')}"
 
     def attr_signal(self) -> str:
-        """JSON text with the data for a signal: `alarm_url`, and `token` if needed."""
+        """JSON text with the data for a signal: its URL or queue, and credentials."""
         match self.props.signal_transport:
             case "TOKEN_SIGNAL":
                 return dump({"alarm_url": self.url("signal"), "token": self.token})
@@ -212,6 +323,10 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
                 return dump({"alarm_url": self.signed_url("signal")})
             case "HEAT_SIGNAL":
                 return dump({"alarm_url": self.signed_url(NATIVE), **self._credentials()})
+            case "TEMP_URL_SIGNAL":
+                return dump({"alarm_url": self.data.get(OBJECT)})
+            case "ZAQAR_SIGNAL":
+                return dump({**self._credentials(), "queue_id": self.data.get(QUEUE)})
             case _:
                 return dump({})
 
@@ -231,11 +346,19 @@ class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle")
         self.data["url"] = self.signed_url("waitcondition")
         return None
 
+    def handle_adopt(self) -> None:
+        super().handle_adopt()
+        self.data.setdefault("url", self.signed_url("waitcondition"))
+
     def handle_signal(self, details: JsonMap | None) -> str:
         given = details or {}
         if given.keys() != {"Status", "Reason", "Data", "UniqueId"}:
             raise InvalidValue("A signal has Status, Reason, Data and UniqueId, all of them and nothing else.")
         return self.keep(identified(given["UniqueId"]), given["Status"], given["Reason"], given["Data"])
+
+    def simple_signal(self, success: bool, identifier: str) -> JsonMap | None:
+        status = SUCCESS if success else FAILURE
+        return {"Status": status, "Reason": f"Signal {identifier} received", "Data": "", "UniqueId": identifier}
 
     def live_metadata(self) -> JsonMap:
         shown = {
@@ -310,6 +433,8 @@ class Condition(Resource[ConditionSchema]):
     def _ended(self, token: Json) -> bool | float:
         if not isinstance(token, dict):
             return True
+        if self._handle.is_polled:
+            self._handle.collect()
         try:
             mail = self._mail()
         except Unavailable:
@@ -327,7 +452,13 @@ class Condition(Resource[ConditionSchema]):
             reasons = ";".join(str(signal["reason"]) for signal in signals)
             text = f"{len(signals)} of {self.props.count} received"
             raise WaitConditionTimeout(f"{text} - {reasons}" if reasons else text)
-        return left
+        return min(left, AGAIN) if self._handle.is_polled else left
+
+    @property
+    def is_quick(self) -> bool:
+        with suppress(InvalidValue):
+            return not self._handle.is_polled
+        return True
 
     def awaited_address(self) -> str | None:
         return self._handle.physical_name

@@ -55,7 +55,7 @@ class Queue(CloudResource[QueueProps], type="OS::Zaqar::Queue", kind="messaging.
         return None if live is None else {}  # the service answers with settings of its own among the metadata
 
     def handle_delete(self) -> Json:
-        return None if self.bequeaths else super().handle_delete()
+        return None if self.is_passed_on else super().handle_delete()
 
     def attr_queue_id(self) -> Json:
         """Its name."""

@@ -141,15 +141,21 @@ class Collection:
             if ignore_missing:
                 return None
             raise
+        return self._drop(view, thing)
+
+    def _drop(self, view: View, thing: JsonMap) -> Json:
         if self.removed is not None:
             self.removed(view, thing)
+        self._end(view, thing)
+        return None
+
+    def _end(self, view: View, thing: JsonMap) -> None:
         if self.deleting:
             thing["status"] = self.deleting
             view.simulation.later(thing, None)
             view.put(self.kind, thing)
         else:
             view.drop(self.kind, thing)
-        return None
 
     def _refuse_twin(self, view: View, verb: str, name: Json) -> None:
         if any(one.get("name") == name for one in view.things(self.kind)):

@@ -2,7 +2,7 @@
 
 from typing import Final, cast
 
-from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
+from heatlite.clients.cloud import CloudConflict, CloudError
 from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.collection import Collection
 from heatlite.simulated.simulation import Verb, View
@@ -70,19 +70,14 @@ def _records_removed(view: View, thing: JsonMap) -> None:
 class Pending(Collection):
     """Kind of object whose deletion takes time."""
 
-    def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **_: Json) -> Json:
-        try:
-            thing = self._one(view, "delete", key, whole)
-        except CloudNotFound:
-            if ignore_missing:
-                return None
-            raise
+    def _drop(self, view: View, thing: JsonMap) -> Json:
         if thing["action"] != "DELETE":
-            if self.removed is not None:
-                self.removed(view, thing)
-            _pending(view, thing, "DELETE")
-            view.put(self.kind, thing)
+            super()._drop(view, thing)
         return thing
+
+    def _end(self, view: View, thing: JsonMap) -> None:
+        _pending(view, thing, "DELETE")
+        view.put(self.kind, thing)
 
 
 COLLECTIONS: list[Collection] = [

@@ -30,7 +30,7 @@ class Referred(Collection):
         return view.put(self.kind, made)
 
     def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
-        return _told(cast(JsonMap, super().get(view, self._ref(key), *whole)))
+        return _with_payload(cast(JsonMap, super().get(view, self._ref(key), *whole)))
 
     def find(self, view: View, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json) -> Json:
         found = super().find(view, self._ref(name_or_id), *whole)
@@ -40,7 +40,7 @@ class Referred(Collection):
         return super().delete(view, self._ref(key), *whole, ignore_missing=ignore_missing)
 
 
-def _told(thing: JsonMap) -> JsonMap:
+def _with_payload(thing: JsonMap) -> JsonMap:
     """Return a secret with its payload, which only this verb returns."""
     if thing.get("_payload") is None:
         return thing

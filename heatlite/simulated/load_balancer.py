@@ -4,6 +4,7 @@ A load balancer runs one operation at a time, and rejects others meanwhile.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
@@ -88,13 +89,17 @@ class Part(Collection):
         _begin(view, self.kind, thing, verb)
         thing["provisioning_status"] = "PENDING_UPDATE"
         view.simulation.later(thing, {"provisioning_status": "ACTIVE"})
-        return _told(view, self.kind, cast(JsonMap, super().update(view, key, *whole, **attributes)))
+        return _with_related(view, self.kind, cast(JsonMap, super().update(view, key, *whole, **attributes)))
 
     def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
-        return _told(view, self.kind, cast(JsonMap, super().create(view, *whole, **attributes)))
+        return _with_related(view, self.kind, cast(JsonMap, super().create(view, *whole, **attributes)))
 
     def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
-        return _told(view, self.kind, self._one(view, "get", key, whole))
+        return _with_related(view, self.kind, self._one(view, "get", key, whole))
+
+    def list(self, view: View, *whole: Json, **query: Json) -> Json:
+        balancer = query.pop("loadbalancer_id", None)
+        return super().list(view, *whole, _balancer=balancer, **query)
 
     def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **more: Json) -> Json:
         verb = f"{self.service}.delete_{self.noun}"
@@ -131,7 +136,7 @@ def _parts(view: View, kind: str, reference: str, thing: JsonMap) -> list[JsonMa
     return [one for one in view.simulation.all(kind).values() if one.get(reference) == thing["id"]]
 
 
-def _told(view: View, kind: str, thing: JsonMap) -> JsonMap:
+def _with_related(view: View, kind: str, thing: JsonMap) -> JsonMap:
     """Return an object as the API shows it, with its related objects."""
     told = dict(thing)
     for name, (other, reference) in LISTED.get(kind, {}).items():
@@ -180,6 +185,28 @@ def _balancer_made(view: View, thing: JsonMap) -> None:
     taken = cast(JsonMap, port)
     thing["vip_port_id"], thing["vip_network_id"] = taken["id"], subnet["network_id"]
     thing["vip_address"] = cast(list[JsonMap], taken["fixed_ips"])[0]["ip_address"]
+    _parts_made(view, thing)
+
+
+def _parts_made(view: View, thing: JsonMap) -> None:
+    """Create the listeners of a request for a load balancer, with their pools."""
+    for listener in cast(list[JsonMap], thing.pop("listeners", [])):
+        pool = cast(JsonMap, listener["default_pool"])
+        own = {name: value for name, value in pool.items() if name not in ("members", "healthmonitor")}
+        part: JsonMap = {"pool_id": _put_part(view, POOL, {**own, "_balancer": thing["id"]})["id"]}
+        for member in cast(list[JsonMap], pool["members"]):
+            _put_part(view, MEMBER, {**member, **part})
+        if pool.get("healthmonitor"):
+            _put_part(view, MONITOR, {**cast(JsonMap, pool["healthmonitor"]), **part})
+        own = {name: value for name, value in listener.items() if name != "default_pool"}
+        _put_part(view, LISTENER, {**own, "_balancer": thing["id"], "default_pool_id": part["pool_id"]})
+
+
+def _put_part(view: View, kind: str, attributes: JsonMap) -> JsonMap:
+    """Create a part that is ready together with its load balancer."""
+    (regular,) = [one for one in COLLECTIONS if one.kind == kind]
+    ready: JsonMap = {"provisioning_status": "ACTIVE", "operating_status": "ONLINE"}
+    return cast(JsonMap, replace(regular, made=None, required=()).create(view, **attributes, **ready))
 
 
 def _listener_made(view: View, thing: JsonMap) -> None:
@@ -208,6 +235,16 @@ def _pool_made(view: View, thing: JsonMap) -> None:
     _refuse_at_work(view, LISTENER, above, verb)
     above["default_pool_id"] = thing["id"]
     view.put(LISTENER, above)
+
+
+def _set_members(view: View, pool: Json, members: Json) -> Json:
+    """Replace all members of a pool. Raises CloudConflict."""
+    _begin(view, POOL, view.thing(POOL, pool), "load_balancer.set_members")
+    for one in _parts(view, MEMBER, "pool_id", {"id": pool}):
+        view.drop(MEMBER, one)
+    for member in cast(list[JsonMap], members):
+        _put_part(view, MEMBER, {**member, "pool_id": pool})
+    return None
 
 
 def _pool_removed(view: View, thing: JsonMap) -> None:
@@ -317,6 +354,7 @@ def _update_quota(view: View, project: Json, **attributes: Json) -> Json:
 
 
 VERBS: dict[str, Verb] = {
+    "load_balancer.set_members": _set_members,
     "load_balancer.get_quota": QUOTAS.get,
     "load_balancer.update_quota": _update_quota,
     "load_balancer.delete_quota": QUOTAS.delete,

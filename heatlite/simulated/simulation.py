@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -339,6 +340,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)  # attributes of objects may be secret
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._connection.close)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute(

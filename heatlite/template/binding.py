@@ -1,9 +1,9 @@
 """Values of parameters: from the environment, defaults and pseudo parameters."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from heatlite.core.errors import Problem, UnknownUserParameter, UserParameterMissing
+from heatlite.core.records import record
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.loader import Path
@@ -11,7 +11,7 @@ from heatlite.template.parameters import Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Binding:
     """Gives parameters their values and adds the faults to `findings`."""
 

@@ -136,8 +136,18 @@ class _Run:
 
 
 class _Checker:
-    def __init__(self, definition: Definition, types: TypeCatalog, run: _Run, above: tuple[str, ...] = ()) -> None:
-        """`above`: the nested templates that we are within, by template and values."""
+    def __init__(
+        self,
+        definition: Definition,
+        types: TypeCatalog,
+        run: _Run,
+        above: tuple[str, ...] = (),
+        facades: bool = True,
+    ) -> None:
+        """Start a checker.
+
+        `above`: the nested templates that we are within, by template and values. `facades`: see NestedTemplate.
+        """
         self.definition = definition
         self.types = types
         self.findings: Findings = definition.findings.copy()
@@ -148,6 +158,7 @@ class _Checker:
         """The values of secret properties."""
         self.held = 0
         self._run = run
+        self._facades = facades
         self._above = above
 
     def run(self) -> None:
@@ -183,7 +194,9 @@ class _Checker:
             self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
             return
         unavailable = self.types.unavailable(kind)
-        if unavailable is not None:
+        if unavailable is not None and ("unavailable", unavailable.hint) not in self._run.told:
+            if unavailable.hint:
+                self._run.told.add(("unavailable", unavailable.hint))
             place = self.definition.place(resource.name, "type")
             self.findings.add(Phase.TYPES, Problem(place, unavailable.text, unavailable.hint, unavailable.error))
 
@@ -198,11 +211,11 @@ class _Checker:
             for problem in provider:
                 fetched = bool(problem.path or problem.line or file in self.definition.template.files)
                 if fetched:
-                    self._tell(resource, problem, Phase.TYPES)
+                    self._add_nested(resource, problem, Phase.TYPES)
                 else:
                     self.findings.add(Phase.TYPES, replace(problem, path=here))
             return
-        facade = self._facade(resource) if resource.type != file else None
+        facade = self._facade(resource) if self._facades and resource.type != file else None
         if facade is not None:
             for text in provider.check_facade(resource.type, facade):
                 problem = Problem(here, f"{self._where(resource, file)}: {text}")
@@ -222,7 +235,7 @@ class _Checker:
     def _where(self, resource: ResourceDefinition, within: str) -> str:
         return f"{dotted(self.definition.place(resource.name))}<{within}>"
 
-    def _tell(
+    def _add_nested(
         self, resource: ResourceDefinition, problem: Problem, phase: Phase, made: NestedTemplate | None = None
     ) -> None:
         """Add a problem of a nested template, which a type names or generates.
@@ -294,7 +307,7 @@ class _Checker:
                     text = RequestLimitExceeded(message=text).message
                     self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
                 return
-            checker = _Checker(definition, self.types, self._run, (*self._above, key))
+            checker = _Checker(definition, self.types, self._run, (*self._above, key), made is None or made.facades)
             checker.run()
             own = [environment.parameters, environment.parameter_defaults, None if made is None else made.document]
             known = self._run.nested[key] = Nested(
@@ -306,7 +319,7 @@ class _Checker:
                 own=self._run.count(own),
             )
             for problem in checker.findings.ordered():
-                self._tell(resource, problem, Phase.RESOURCES, made)
+                self._add_nested(resource, problem, Phase.RESOURCES, made)
         times = made.times if made is not None else 1
         self.children[resource.name] = replace(known, type=resource.type, times=times)
 

@@ -4,12 +4,11 @@ import functools
 import ipaddress
 import json
 import re
-import zoneinfo
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 _MAC: Final = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}")
 _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
@@ -64,6 +63,8 @@ def _expiration(value: str) -> bool:
 
 @functools.cache
 def _timezones() -> frozenset[str]:
+    import zoneinfo
+
     return frozenset(zoneinfo.available_timezones())
 
 
@@ -151,17 +152,40 @@ Lookup = Callable[[str, object], str]
 _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
-@contextmanager
-def looked_up(lookup: Lookup) -> Iterator[None]:
-    """Ask a cloud whether the objects that templates name exist, in this thread.
+class RemoteTemplate(NamedTuple):
+    """A template for a stack in another region."""
 
-    A context and no argument: the many functions that check a template need not know the cloud.
+    region: str
+    text: str
+    ca_cert: str | None
+    """The certificates to trust there, as text (PEM)."""
+    insecure: bool
+
+
+Judge = Callable[[RemoteTemplate], str]
+"""Function from a template to the reason why its region refuses it, or ""."""
+
+_judge: ContextVar[Judge | None] = ContextVar("judge", default=None)
+
+
+@contextmanager
+def looked_up(lookup: Lookup, judge: Judge | None = None) -> Iterator[None]:
+    """Ask a cloud for the objects that templates name, and regions about templates.
+
+    A context of this thread and no argument: the many functions that check a template need not know the services.
     """
-    token = _lookup.set(lookup)
+    tokens = _lookup.set(lookup), _judge.set(judge)
     try:
         yield
     finally:
-        _lookup.reset(token)
+        _lookup.reset(tokens[0])
+        _judge.reset(tokens[1])
+
+
+def remote_fault(template: RemoteTemplate) -> str:
+    """Return why the region refuses the template, "" if it does not or is not asked."""
+    judge = _judge.get()
+    return "" if judge is None else judge(template)
 
 
 def add_constraint(name: str, check: Check) -> None:

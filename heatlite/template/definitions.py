@@ -1,13 +1,14 @@
 """Resources and outputs of a template after binding."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from heatlite.template.expression import UNKNOWN, Expression, sift
+from heatlite.core.records import record
+from heatlite.template.expression import UNKNOWN, Expression, fields, sift
 from heatlite.template.types import Referred
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ResourceDefinition:
     """One resource that shall be there.
 
@@ -33,8 +34,15 @@ class ResourceDefinition:
     refill: Callable[[], None] = field(repr=False, compare=False)
     """Restore the work limit before the resource is evaluated, as `Definition.refill`."""
 
+    def named_types(self) -> list[str]:
+        """Return its type, and the types of group members that its properties name."""
+        given = fields(self.properties) or {}
+        member, chain = fields(given.get("resource_def")) or {}, given.get("resources")
+        named = [self.type, member.get("type"), *(chain if isinstance(chain, list) else [])]
+        return [name for name in named if isinstance(name, str)]
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class OutputDefinition:
     """One output, with its description for people.
 

@@ -5,11 +5,11 @@ A dialect defines names and functions; the rest is common to both.
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from heatlite.core.errors import InvalidTemplateVersion, Problem
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN, Function
 from heatlite.template.functions.cfn import (
     Base64,
@@ -175,7 +175,7 @@ Words = Mapping[str, str]
 """HOT's word → the dialect's word. Missing features have no entry."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Dialect:
     """One version of one of the languages."""
 

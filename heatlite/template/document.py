@@ -221,7 +221,7 @@ class Definition:
         As in Heat, templates that resources name as their type are in the registry. `hidden` as in `describe`.
         """
         shown = self.environment.to_dict({*self.template.hidden, *hidden})
-        types = [resource.type for resource in self.resources.values()]
+        types = [name for resource in self.resources.values() for name in resource.named_types()]
         named: JsonMap = {name: name for name in types if name.endswith(TEMPLATE_SUFFIXES)}
         registry = shown["resource_registry"]
         return {**shown, "resource_registry": {**named, **(registry if isinstance(registry, dict) else {})}}

@@ -1,7 +1,7 @@
 """Environments: parameters and type mappings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
+from heatlite.core.records import record
 from heatlite.template.expression import raise_together
 from heatlite.template.loader import Source, load_mapping
 from heatlite.template.parameters import ParameterSchema
@@ -42,7 +43,7 @@ def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") 
     return Problem(path, f"Environment not in valid format: {text}", hint, "HTTPBadRequest", source)
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class Environment:
     """Input of a stack besides its template."""
 
@@ -241,7 +242,7 @@ class Environment:
         return blocks
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Target:
     """Result of mapping a type."""
 

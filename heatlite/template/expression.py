@@ -5,11 +5,11 @@ Parsing returns data in which nothing is a function untouched, so that resolving
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from heatlite.core.errors import Invalid, Problem, StackValidationFailed
 from heatlite.core.json import size as json_size
+from heatlite.core.records import record
 from heatlite.template.loader import Path
 from heatlite.template.problems import stated
 
@@ -270,7 +270,7 @@ class Bindings(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Call:
     """A function as the template writes it."""
 

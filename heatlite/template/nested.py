@@ -1,14 +1,14 @@
 """Templates of nested stacks, as a check finds them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Nested:
     """Templates of nested stacks by resource, at every depth."""
 

@@ -5,12 +5,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
+from heatlite.core.records import record
 from heatlite.template.constraints import constraint_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Path, load_json_value, verify_json_value
@@ -103,7 +103,7 @@ def coerce(kind: str, value: Json) -> Json:
 # -- constraints -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class Constraint(ABC):
     """One rule that a parameter's value has to keep."""
 
@@ -128,7 +128,7 @@ def _limits(low: str, high: str, minimum: Json, maximum: Json) -> JsonMap:
     return {key: value for key, value in given.items() if value is not None}
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class Length(Constraint):
     minimum: int | None
     maximum: int | None
@@ -143,7 +143,7 @@ class Length(Constraint):
         return _limits("MinLength", "MaxLength", self.minimum, self.maximum)
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class Range(Constraint):
     minimum: int | float | None
     maximum: int | float | None
@@ -158,7 +158,7 @@ class Range(Constraint):
         return _limits("MinValue", "MaxValue", self.minimum, self.maximum)
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class Modulo(Constraint):
     step: int
     offset: int
@@ -175,7 +175,7 @@ class Modulo(Constraint):
         return {"Step": self.step, "Offset": self.offset}
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class AllowedValues(Constraint):
     allowed: tuple[Json, ...]
     typed: tuple[Json, ...]
@@ -191,7 +191,7 @@ class AllowedValues(Constraint):
         return {"AllowedValues": list(self.allowed)}
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class AllowedPattern(Constraint):
     pattern: Pattern
 
@@ -207,7 +207,7 @@ class AllowedPattern(Constraint):
         return {"AllowedPattern": self.pattern.text}
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class CustomConstraint(Constraint):
     name: str
 
@@ -261,7 +261,7 @@ def noted(problems: list[Problem]) -> Iterator[None]:
 # -- definitions -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class ParameterSchema:
     """A parameter as the template defines it."""
 
@@ -410,7 +410,7 @@ def _faults(value: Json, rules: Iterable[Constraint]) -> list[str]:
     return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=True)
 class ConstraintParser:
     parameter: str
     type: str

@@ -8,11 +8,12 @@ the usual rules for passwords. Decision: docs/decisions/0004-regular-expressions
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Final, Protocol, TypeAlias
 
 import re2
+
+from heatlite.core.records import record
 
 MAX_MEMORY: Final = 2 << 20
 """Bytes that one program may use, including the states cached while matching."""
@@ -219,7 +220,7 @@ def _group_end(tokens: Sequence[str], start: int) -> int:
     raise ValueError("missing )")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Branch:
     """Alternative of a pattern: tests from its beginning on, and of the rest."""
 

@@ -4,16 +4,17 @@ Reports all problems at once, with their places.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, cast
-
-from jsonschema import Draft202012Validator, ValidationError
+from typing import TYPE_CHECKING, Final, cast
 
 from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import explain
+from heatlite.core.records import record
+from heatlite.core.shapes import Shape, explain
 from heatlite.template.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
 from heatlite.template.problems import locate
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 KEY: Final = "node_playbook"
 VERSION: Final = "2026-11-21"
@@ -59,7 +60,7 @@ _STAGE: JsonMap = {
     "required": ["name", "nodes", "action"],
     "additionalProperties": False,
 }
-SCHEMA: Final = Draft202012Validator(
+SCHEMA: Final = Shape(
     {
         "type": "object",
         "properties": {
@@ -73,7 +74,7 @@ SCHEMA: Final = Draft202012Validator(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Attribute:
     """Chooses the nodes of which an attribute has a value."""
 
@@ -82,7 +83,7 @@ class Attribute:
     equals: Json
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stage:
     """One action on some nodes."""
 
@@ -96,7 +97,7 @@ class Stage:
     args: JsonMap
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Playbook:
     """Stages, of which each begins when the one before is done on all its nodes."""
 
@@ -156,7 +157,7 @@ def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
                 yield ("stages", at, "name"), f"there is a stage {name} before."
 
 
-def _unknown(error: ValidationError) -> tuple[str, ...]:
+def _unknown(error: "ValidationError") -> tuple[str, ...]:
     """Return the place of an unknown key, rather than that of its map."""
     if error.validator != "additionalProperties":
         return ()

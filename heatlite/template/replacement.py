@@ -6,9 +6,10 @@ Heat's only order, create first, unless the type's two objects cannot coexist (`
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from heatlite.core.records import record
 from heatlite.template.types import Fault
 
 CREATE_FIRST: Final = "create_first"
@@ -24,7 +25,7 @@ KEEP: Final = "keep"
 ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {"order": (CREATE_FIRST, DELETE_FIRST, REBUILD), "name": (NEW, KEEP)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Replacement:
     """Replacement settings of one resource."""
 

@@ -4,13 +4,14 @@ The registry of types gives it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fault:
     """One fault in a resource's properties. `path` starts below ``properties``."""
 
@@ -19,14 +20,14 @@ class Fault:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Referred:
     """Reference to a resource in properties for `ResourceTypeView.comes_after`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PropertyType:
     """One property, as far as a template that stands for its type has to know it."""
 
@@ -38,7 +39,7 @@ class PropertyType:
     """True if the value must not be shown again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NestedTemplate:
     """Template of the stack that a resource makes, as far as it is known."""
 
@@ -48,6 +49,8 @@ class NestedTemplate:
     """Number of copies in the stack: of equal members, one is checked."""
     origin: tuple[str | int, ...] = ()
     """Place in the resource's properties where the definitions come from."""
+    facades: bool = True
+    """False: a template in place of a member's type need not offer the attributes and properties of the type."""
 
 
 class ResourceTypeView(Protocol):
@@ -97,7 +100,7 @@ class ResourceTypeView(Protocol):
         """Return the template of a type that makes a stack; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Installation:
     """Environment files of the operator, below the environment of every stack."""
 
@@ -123,6 +126,7 @@ class Unavailable(NamedTuple):
     """Name of the error."""
     text: str
     hint: str = ""
+    """A way out for all types. A check reports it once."""
 
 
 Availability: TypeAlias = Callable[[str], Unavailable | None]

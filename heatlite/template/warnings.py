@@ -4,10 +4,10 @@ Examples are text that YAML 1.1 reads as something else, unused parameters, and 
 none of them. Warnings depend on the document only, so they need no environment.
 """
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import yaml
@@ -15,6 +15,7 @@ from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json
+from heatlite.core.records import record
 from heatlite.template.constant_conditions import ConstantConditions
 from heatlite.template.document import Template
 from heatlite.template.loader import Path, Source
@@ -29,7 +30,9 @@ def template_warnings(source: Source, template: Template, types: TypeCatalog) ->
 
     `check` reports those.
     """
-    return [*_damage(source, _Wanted(template, types)), *_unused(template), *_never(template)]
+    return [
+        *_damage(source, _Wanted(template, types)), *_unused(template), *_never(template), *_misspelt(template)
+    ]  # fmt: skip
 
 
 def child_warnings(source: Source, template: Template, types: TypeCatalog) -> list[Problem]:
@@ -73,7 +76,7 @@ _CONSTRUCT: Final[Mapping[str, Callable[[yaml.ScalarNode], object]]] = {
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Plain:
     """Text without quotes that YAML reads as no text."""
 
@@ -284,6 +287,34 @@ def _unused(template: Template) -> list[Problem]:
         for name in template.declared
         if name not in used
     ]  # fmt: skip
+
+
+# -- maps that look like a misspelt function -------------------------------------------------------
+
+
+def _misspelt(template: Template) -> list[Problem]:
+    """Return warnings of maps with one key that is nearly the name of a function."""
+    functions = [*template.dialect.functions, *template.dialect.conditions]
+    found: list[Problem] = []
+    section = "Resources" if "Resources" in template.document else "resources"
+    sections = (section, "outputs", "Outputs")
+    level: list[tuple[Path, Json]] = [((name,), template.document.get(name)) for name in sections]
+    while level:
+        path, value = level.pop()
+        if isinstance(value, list):
+            level += [((*path, index), item) for index, item in enumerate(value)]
+        if not isinstance(value, Mapping):
+            continue
+        level += [((*path, name), item) for name, item in value.items()]
+        ((name, _), *more) = value.items() or (("", None),)
+        if more or name in functions or not re.match(r"[a-z]+_[a-z_]+$|Fn::", name):
+            continue
+        close = difflib.get_close_matches(name, functions, n=1, cutoff=0.85)
+        if close:
+            text = f'"{name}" is no function, so the map is taken as data.'
+            hint = f"if a function is meant: {close[0]}"
+            found.append(Problem((*path, name), text, hint, "MisspeltFunction", severity="warning"))
+    return found
 
 
 # -- conditions that can never hold ----------------------------------------------------------------

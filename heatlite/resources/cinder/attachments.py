@@ -105,7 +105,7 @@ class Attachment(CloudResource[P_co]):
         return not isinstance(token, list) or attaching.is_detached(self.cloud, str(token[0]), str(token[1]))
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             self.fetch()
         return None
 

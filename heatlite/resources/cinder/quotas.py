@@ -64,7 +64,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Cinder::Quota", kind="block_sto
         self.service("update_quota_set", self.props.project, **limits)
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             with suppress(CloudNotFound):
                 self.service("revert_quota_set", self.props.project)
         return None

@@ -6,7 +6,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
-from heatlite.plugin.cloud import covers
+from heatlite.plugin.cloud import is_as_requested
 from heatlite.resources.cinder.volumes import texts
 
 PUBLIC = "os-volume-type-access:is_public"
@@ -67,7 +67,7 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
     def alike(self) -> list[JsonMap]:
         # The service lists public types only. Names are unique.
         found = self.service("find_type", self.props.name)
-        return [found] if isinstance(found, dict) and covers(found, self.identity()) else []
+        return [found] if isinstance(found, dict) and is_as_requested(found, self.identity()) else []
 
     def create_args(self) -> JsonMap:
         args = self.sent()
@@ -177,7 +177,7 @@ class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cin
         return None
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             with suppress(CloudNotFound):
                 self.fetch()
                 self.service("delete_type_encryption", volume_type=self.physical_id)
@@ -256,7 +256,7 @@ class QoSAssociation(
 
     def handle_delete(self) -> Json:
         latter, theirs = self.facts.latter(), list[str]()
-        if isinstance(latter, QoSAssociation) and self.bequeaths:
+        if isinstance(latter, QoSAssociation) and self.is_passed_on:
             theirs = latter.props.volume_types
         for name in cast(list[str], self.facts.properties["volume_types"]) if self.physical_id is not None else []:
             with suppress(CloudNotFound):
@@ -266,7 +266,7 @@ class QoSAssociation(
         return None
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             found = cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))
         there = {one["id"] for one in found}
         missing = [kind for kind in self.props.volume_types if kind not in there]

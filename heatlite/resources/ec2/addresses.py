@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, prop
 from heatlite.resources.ec2.base import first_port
 from heatlite.resources.ec2.networks import external_network
-from heatlite.resources.neutron.floating_ips import leads_by
+from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, leads_by
 
-WAYS_OUT = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTableAssociation"})
+AMAZONS = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTableAssociation"})
+BEFORE = AMAZONS | JOINED | WAYS_OUT
 """Types that have to exist before an address can be associated with a machine."""
 
 
@@ -25,13 +26,13 @@ class EIPProps(Schema):
 class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
     """A floating IP. Its id is the address."""
 
-    after = WAYS_OUT
-    joins = WAYS_OUT
+    after = BEFORE
+    joins = AMAZONS | JOINED
     alone = frozenset({"InstanceId"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Return True: an address comes after all gateways and route tables, as in Heat."""
+        """Return True: an address comes after all ports, gateways and route tables."""
         return True
 
     def identity(self) -> JsonMap:
@@ -61,6 +62,11 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
             self._lead()
         return True
 
+    def handle_adopt(self) -> None:
+        """Find the floating IP, whose address the recorded id is."""
+        if "allocation_id" not in self.data and self.physical_id is not None:
+            self._take(ip_at(self, self.physical_id))
+
     def handle_update(self, change: Change) -> Json:
         self._lead()
         return None
@@ -68,7 +74,7 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
     def check_update_complete(self, token: Json) -> bool | float:
         return True
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if leads_by(self.seen, gone):
             with suppress(CloudNotFound):
                 self.service("update_ip", self.data["allocation_id"], port_id=None)
@@ -89,6 +95,14 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
     def attr_AllocationId(self) -> str | None:  # noqa: N802 - Amazon's
         """The id of the floating IP."""
         return cast(str | None, self.data.get("allocation_id"))
+
+
+def ip_at(resource: CloudResource[Any], address: str) -> JsonMap:
+    """Return the floating IP with an address. Raises CloudNotFound, CloudError."""
+    found = cast(list[JsonMap], resource.service("ips", floating_ip_address=address))
+    if not found:
+        raise CloudNotFound("network.ips", f"there is no floating IP {address}")
+    return found[0]
 
 
 class EIPAssociationProps(Schema):
@@ -112,8 +126,8 @@ class EIPAssociationProps(Schema):
 class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAssociation", kind="network.ip"):
     """Associates a floating IP with a machine."""
 
-    after = WAYS_OUT
-    joins = WAYS_OUT
+    after = BEFORE
+    joins = AMAZONS | JOINED
     comes_after = EIP.comes_after
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
@@ -143,17 +157,20 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
     def _ip(self) -> str:
         if self.props.allocation_id is not None:
             return self.props.allocation_id
-        found = cast(list[JsonMap], self.service("ips", floating_ip_address=self.props.eip))
-        if not found:
-            raise CloudNotFound("network.ips", f"there is no floating IP {self.props.eip}")
-        return str(found[0]["id"])
+        return str(ip_at(self, str(self.props.eip))["id"])
+
+    def handle_adopt(self) -> None:
+        """Record what is associated."""
+        if "ip" not in self.data:
+            thing = self.map(self.service("get_ip", self._ip()))
+            self.data.update(ip=thing["id"], port=thing.get("port_id"))
 
     def handle_update(self, change: Change) -> Json:
         if {"EIP", "AllocationId"} & change.changed:
             self._part()
         return self.handle_create()
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if leads_by(self.seen, gone):
             self._part()
 
@@ -163,7 +180,7 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
             self.service("update_ip", self.data["ip"], port_id=None)
 
     def handle_delete(self) -> Json:
-        if self.data.get("ip") is not None and not self.bequeaths:
+        if self.data.get("ip") is not None and not self.is_passed_on:
             self._part()
         return None
 

@@ -75,7 +75,7 @@ class Bucket(CloudResource[BucketProps], type="AWS::S3::Bucket", kind="object_st
         return None
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             self.fetch()
         return None
 

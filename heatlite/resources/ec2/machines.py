@@ -119,8 +119,8 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         own, new = ({str(one.get("VolumeId")) for one in _maps(given, "Volumes")} for given in both)
         return bool(own & new)
 
-    def let_go(self, gone: Resource[Schema]) -> None:
-        self.other.let_go(gone)
+    def detach_from(self, gone: Resource[Schema]) -> None:
+        self.other.detach_from(gone)
 
     def live_metadata(self) -> JsonMap:
         return {**super().live_metadata(), **self.agent_metadata()}

@@ -6,7 +6,7 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
+from heatlite.plugin import Absent, Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.ec2.base import Tag
 from heatlite.resources.neutron.base import overlap
 from heatlite.template.expression import UNKNOWN
@@ -75,10 +75,10 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
         return None
 
     def handle_check(self) -> Json:
-        with self.looking():
+        with self.absent_if_missing():
             network = self.fetch()
         if router_of(self, network["id"]) is None:
-            raise Unhealthy(f"network.routers: the router {self.physical_name} is gone")
+            raise Absent(f"network.routers: the router {self.physical_name} is gone")
         return None
 
 
@@ -181,7 +181,7 @@ class VPCGatewayAttachment(
         return self.handle_create()
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             for table in self._tables():
                 with suppress(CloudNotFound):
                     self.service("update_router", table["id"], external_gateway_info=None)

@@ -37,10 +37,10 @@ class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", k
     joins = frozenset({"OS::Keystone::Region"})
 
     def update_args(self, change: Change) -> JsonMap:
-        """Return the changes together with the region, which `let_go` may have unset."""
+        """Return the changes together with the region, which `detach_from` may have unset."""
         return {**super().update_args(change), **self.sent(frozenset({"region"}))}
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if self.seen.get("region_id") == gone.physical_id:
             self.service("update_endpoint", self.physical_id, region_id=None)
 
@@ -63,10 +63,10 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
     lasting_reference = True
 
     def update_args(self, change: Change) -> JsonMap:
-        """Return the changes with the parent region, which `let_go` may have unset."""
+        """Return the changes with the parent region, which `detach_from` may have unset."""
         return {**super().update_args(change), **self.sent(frozenset({"parent_region"}))}
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Unset the parent region: otherwise the service would delete this region with it."""
         if self.seen.get("parent_region_id") == gone.physical_id:
             self.service("update_region", self.physical_id, parent_region_id=None)

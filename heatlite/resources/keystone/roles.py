@@ -65,7 +65,7 @@ class RoleAssignment(RoleGiver[P_co]):
         """Remove the role assignments, except those of the replacing resource."""
         if self.physical_id is not None:
             latter, theirs = self.facts.latter(), set[Grant]()
-            if isinstance(latter, RoleAssignment) and self.bequeaths:
+            if isinstance(latter, RoleAssignment) and self.is_passed_on:
                 theirs = latter.grants(latter.facts.properties)
             self.take(self.physical_id, self.grants(self.facts.properties) - theirs)
         return None

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar, cast
 from heatlite.clients.cloud import Cloud
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
-from heatlite.plugin.cloud import covers
+from heatlite.plugin.cloud import is_as_requested
 from heatlite.template.expression import UNKNOWN
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
@@ -103,7 +103,7 @@ class Unnamed(NeutronResource[P_co]):
     def alike(self) -> list[JsonMap]:
         mark = self.create_args()
         found = cast(list[JsonMap], self.service(self.plural or f"{self.noun}s", *self.whole))
-        return [one for one in found if covers(one, mark)]
+        return [one for one in found if is_as_requested(one, mark)]
 
 
 class Link(Unnamed[P_co]):
@@ -113,13 +113,13 @@ class Link(Unnamed[P_co]):
     """
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             self.free()
             with suppress(CloudNotFound):
                 self.undo(self.physical_id)
         return None
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         self.handle_delete()
 
     def undo(self, physical_id: str) -> None:

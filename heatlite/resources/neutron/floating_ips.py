@@ -76,7 +76,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
                 args.pop("fixed_ip_address", None)
         return {name: "" if value is None and name.startswith("dns_") else value for name, value in args.items()}
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if self.facts.properties.get("port_id") is not None and leads_by(self.seen, gone):
             with suppress(CloudNotFound):
                 self.service("update_ip", self.physical_id, port_id=None)
@@ -142,9 +142,9 @@ class FloatingIPAssociation(
     def find(self) -> str | None:
         return None  # associating is idempotent
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if leads_by(self.seen, gone):
-            super().let_go(gone)
+            super().detach_from(gone)
 
     def handle_update(self, change: Change) -> Json:
         if "floatingip_id" in change.changed and self.physical_id is not None:
@@ -189,13 +189,19 @@ class FloatingIPPortForward(
         """True for interfaces and gateways between machine and outside, as in Heat."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """True, too, for a forwarding of any floating IP to the same internal port."""
+        inside = ("internal_port", "internal_ip_address", "internal_port_number", "protocol")
+        pairs = [(self.facts.properties.get(name), properties.get(name)) for name in inside]
+        return super().excludes(properties) or all(own is not None and own == new for own, new in pairs)
+
     def handle_create(self) -> Json:
         made = self.map(self.service("create_port_forwarding", floatingip_id=self.whole[0], **self.sent()))
         self.physical_id = str(made["id"])
         self.keep_whole()
         return None
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         with suppress(CloudNotFound):
             if leads_by(self.map(self.service("get_ip", self.whole[0])), gone):
                 self.handle_delete()

@@ -4,7 +4,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import covers
+from heatlite.plugin.cloud import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource, Unnamed
 
 
@@ -91,7 +91,7 @@ class NetworkGateway(
         super().finish()
         ports = cast(list[JsonMap], self.fetch().get("ports") or [])
         for one in self._connections(self.facts.properties):
-            if not any(covers(port, one) for port in ports):
+            if not any(is_as_requested(port, one) for port in ports):
                 self.service("connect_network_gateway", self.physical_id, **one)
 
     def handle_update(self, change: Change) -> Json:

@@ -12,7 +12,15 @@ DEFAULT_GROUP = "default"
 """The security group that every project has by default."""
 
 
-LEAD_HERE = frozenset({"OS::Neutron::FloatingIP", "OS::Neutron::FloatingIPAssociation"})
+LEAD_HERE = frozenset(
+    {
+        "OS::Neutron::FloatingIP",
+        "OS::Neutron::FloatingIPAssociation",
+        "OS::Nova::FloatingIPAssociation",
+        "AWS::EC2::EIP",
+        "AWS::EC2::EIPAssociation",
+    }
+)
 """Types that associate an address with a port."""
 
 
@@ -113,7 +121,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
         if not change.changed and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
-            # `let_go` has removed its addresses.
+            # `detach_from` has removed its addresses.
             given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
             args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given
         return {name: value for name, value in args.items() if value is not None or name not in KEPT}
@@ -121,14 +129,14 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
     def _addresses(self) -> JsonMap:
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Remove the port's addresses in a subnet."""
         held = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
         left: list[Json] = [one for one in held if one["subnet_id"] != gone.physical_id]
         if len(left) < len(held):
             for user in self.facts.users():
                 if user.type_name in LEAD_HERE:
-                    user.let_go(self)
+                    user.detach_from(self)
             self.service("update_port", self.physical_id, fixed_ips=left)
 
     def attr_network(self) -> Mapping[str, Json] | None:

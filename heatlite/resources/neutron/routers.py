@@ -107,9 +107,9 @@ class RouterInterface(
     joins = frozenset({"OS::Neutron::Router", "OS::Neutron::Subnet"})
     blocks = frozenset({"OS::Neutron::Port"})
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if str(gone.physical_id) in str(self.physical_id):
-            super().let_go(gone)
+            super().detach_from(gone)
 
     def takes(self, other: Resource[Schema]) -> bool:
         """True for the router's port, which is deleted with the interface."""
@@ -290,10 +290,10 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
         """True for its router's interfaces and gateways, the next hops, as in Heat."""
         return same(own, "router", other, "router")
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Remove the routes if an interface of the router is about to be deleted."""
         if str(gone.physical_id).partition(":")[0] == str(self.physical_id).partition(":")[0]:
-            super().let_go(gone)
+            super().detach_from(gone)
 
     def handle_create(self) -> Json:
         known, routes = self._known(), self._routes(self.facts.properties)

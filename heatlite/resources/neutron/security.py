@@ -5,7 +5,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import covers
+from heatlite.plugin.cloud import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource
 
 # fmt: off
@@ -119,7 +119,7 @@ WHAT = ("direction", "ethertype", "protocol", "port_range_min", "port_range_max"
 
 def _is(rule: JsonMap, other: JsonMap) -> bool:
     described = "description" not in other or rule.get("description") == other["description"]
-    return described and all(covers(_value(rule, name), _value(other, name)) for name in WHAT)
+    return described and all(is_as_requested(_value(rule, name), _value(other, name)) for name in WHAT)
 
 
 def _value(rule: JsonMap, name: str) -> Json:

@@ -34,7 +34,7 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
         """True if the other trunk is to have one of the same ports."""
         return bool(_ports(self.facts.properties) & _ports(properties))
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Remove a subport from the trunk."""
         now = cast(list[JsonMap], self.seen.get("sub_ports") or [])
         left: list[Json] = [{"port_id": one["port_id"]} for one in now if one["port_id"] == gone.physical_id]

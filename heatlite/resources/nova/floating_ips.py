@@ -64,12 +64,12 @@ class FloatingIPAssociation(
     """
 
     support_status = HIDDEN
-    after = WAYS_OUT
+    after = JOINED | WAYS_OUT
     joins = JOINED
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Return True: the port is reached through a router's interface and gateway."""
+        """True for all ports, as the server may have one, and for ways out."""
         return kind != "OS::Neutron::Router"
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
@@ -98,12 +98,12 @@ class FloatingIPAssociation(
             self._part()
         return self.handle_create()
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         if gone.type_name == "OS::Nova::Server" or leads_by(self.seen, gone):
             self._part()
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             self._part()
         return None
 

@@ -71,6 +71,11 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         self.data["key"] = _key(self.fetch())
         return None
 
+    def handle_adopt(self) -> None:
+        """Record the key, without which a deletion takes the key pair for a foreign one."""
+        if "key" not in self.data:
+            self.data["key"] = _key(self.fetch())
+
     @property
     def _kept(self) -> JsonMap:
         """The stored ``public_key`` and ``type`` of the created key."""

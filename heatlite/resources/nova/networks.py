@@ -186,11 +186,18 @@ class Ports:
         self._taken[port] = former.physical_id
         try:
             self._call("compute.delete_server_interface", port, former.physical_id)
+        except CloudNotFound:
+            # The server is gone, or has lost the port.
+            if self._port(port).get("device_id") == former.physical_id:
+                self._free(port)
         except CloudConflict:
             if former.status_of(former.seen) not in former.broken:
                 raise
             # The service detaches no port from a server in such a state.
-            self._call("network.update_port", port, device_id="", device_owner="")
+            self._free(port)
+
+    def _free(self, port: str) -> None:
+        self._call("network.update_port", port, device_id="", device_owner="")
 
     def ready(self) -> bool:
         """True if the ports of the replaced server are free.
@@ -235,6 +242,26 @@ class Ports:
             if spec.get("port") is not None or own:
                 port = str(spec.get("port") or own[0])
                 self.nics.append({"port": port, "made": spec.get("port") is None, "spec": spec})
+
+    def adopt(self, specs: Sequence[JsonMap], server_id: str) -> None:
+        """Find the ports of a server that heatlite has not created.
+
+        Ports that a Heat created have the server's name; those of the compute service leave with the server. Leaves
+        `nics` empty if the server has other networks than the template says.
+        """
+        self.remember(specs, server_id)
+        known, found = self.nics, list[JsonMap]()
+        free = [one for one in self.interfaces() if all(one["port_id"] != nic["port"] for nic in known)]
+        for spec in specs:
+            nic = next((nic for nic in known if nic["spec"] is spec), None)
+            if nic is None:
+                fits = [one for one in free if spec.get("network") in (None, one["net_id"])]
+                if not fits:
+                    break
+                free.remove(fits[0])
+                nic = {"port": fits[0]["port_id"], "made": False, "spec": spec}
+            found.append(nic)
+        self._data["nics"] = cast(Json, found if len(found) == len(specs) else [])
 
     # -- after the server's deletion -----------------------------------------------------------------
 
@@ -330,7 +357,7 @@ class Ports:
         placed = not wanted or any(wanted.items() <= one.items() for one in held)
         return placed and spec.get("network") in (None, port["network_id"])
 
-    def let_go(self, subnet: Json) -> None:
+    def remove_addresses(self, subnet: Json) -> None:
         """Remove the addresses in a subnet to be deleted from the server's own ports."""
         for nic in self.nics:
             held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []

@@ -7,19 +7,18 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource
-from heatlite.plugin.signing import Node
 from heatlite.resources.nova import addresses
 from heatlite.resources.nova.addresses import Addresses
 from heatlite.resources.nova.changes import TASK, flavor_name
 from heatlite.resources.nova.networks import Ports
 from heatlite.resources.nova.server_properties import ServerProps, texts
-from heatlite.resources.software.targets import collect_config, target_metadata
+from heatlite.resources.software.targets import Target
 
 CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
 GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})
 
 
-class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute.server"):
+class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compute.server"):
     """Base of the servers. `data` holds the state before a lock in `was_locked`."""
 
     ready = frozenset({"ACTIVE"})
@@ -86,7 +85,11 @@ class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute
     # -- attributes and live state -------------------------------------------------------------------
 
     def live_metadata(self) -> JsonMap:
-        return {**target_metadata(self), **self.agent_metadata()}
+        return {**self.target_metadata(), **self.agent_metadata()}
+
+    @property
+    def has_agent(self) -> bool:
+        return self.facts.properties.get("user_data_format") == "SOFTWARE_CONFIG"
 
     def live_properties(self) -> Mapping[str, Json] | None:
         try:
@@ -179,4 +182,4 @@ class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute
 
     def attr_os_collect_config(self) -> dict[str, Json]:
         """Configuration of os-collect-config, with credentials given a stack domain."""
-        return collect_config(self) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}
+        return self.collect_config() if self.has_agent else {}

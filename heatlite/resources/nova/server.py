@@ -7,6 +7,7 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, ReplaceResource, Resource, Schema, ServiceConflict
+from heatlite.plugin.signing import KEY
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, user_data
 from heatlite.resources.nova.changes import IDLE, TASK, Changes
@@ -14,7 +15,6 @@ from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.running_server import GONE, RunningServer
 from heatlite.resources.nova.server_properties import texts
 from heatlite.resources.software.configs import text_of
-from heatlite.resources.software.targets import polls_heat
 
 VOLUMES: Final = "os-extended-volumes:volumes_attached"
 GOES_WITH_IT: Final = "delete_on_termination"
@@ -91,8 +91,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
 
     def _first_metadata(self) -> JsonMap:
         """Return the initial metadata for an agent on the server."""
-        software = self.props.user_data_format == "SOFTWARE_CONFIG"
-        return self.live_metadata() if software else self.metadata
+        return self.live_metadata() if self.has_agent else self.metadata
 
     def _specs(self, properties: Mapping[str, object]) -> list[JsonMap]:
         """Return the networks in coerced properties, with ids instead of names."""
@@ -104,10 +103,22 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         names = self.props.security_groups
         return [self._finders.id_of("neutron.security_group", str(name)) for name in names] or None
 
-    def wants_account(self) -> bool:
-        return polls_heat(self.facts) and self.facts.properties.get("user_data_format") == "SOFTWARE_CONFIG"
-
     # -- create --------------------------------------------------------------------------------------
+
+    def handle_adopt(self) -> None:
+        super().handle_adopt()
+        specs = self._specs(self.facts.properties)
+        if "nics" not in self.data and specs and self.physical_id is not None:
+            self._ports.adopt(specs, self.physical_id)
+
+    def survey(self) -> bool:
+        """Draw the key before the server is made: the agent gets it with the user data."""
+        has_changed = super().survey()
+        has_changed |= self.open_metadata()
+        if KEY not in self.data and self.has_agent:
+            self.draw_key()
+            has_changed = True
+        return has_changed
 
     def find(self) -> str | None:
         found = super().find()
@@ -129,6 +140,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         return None
 
     def _make(self) -> None:
+        self.publish()
         made = self.map(self.service("create_server", **{**self.create_args(), **self.identity()}))
         self.physical_id = str(made["id"])
 
@@ -158,6 +170,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
 
     def handle_update(self, change: Change) -> Json:
         self.draw_key()
+        self.open_metadata()
+        self.publish()
         changed, props = change.changed, self.props
         todo: list[Json] = []
         if "user_data" in changed and props.user_data_update_policy == "REBUILD" or "image" in changed:
@@ -171,7 +185,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         else:
             self._ports.readdress()
             if not changed and not change.metadata_changed:
-                todo.append("networks")  # `let_go` may have detached a port
+                todo.append("networks")  # `detach_from` may have detached a port
         self.data["todo"] = todo
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
@@ -191,15 +205,15 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         """True for a volume that is deleted with the server."""
         return other.physical_id in disks.volumes_of(self.facts.properties, deleted=True)
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Release a trunk's parent port, or the addresses of own ports in a subnet."""
         if gone.type_name == "OS::Neutron::Trunk":
             self._ports.leave(gone.facts.properties["port"])
         else:
             for user in self.facts.users():
                 if user.type_name == "OS::Nova::FloatingIPAssociation":
-                    user.let_go(self)
-            self._ports.let_go(gone.physical_id)
+                    user.detach_from(self)
+            self._ports.remove_addresses(gone.physical_id)
 
     def _set_metadata(self, change: Change) -> None:
         before = cast(JsonMap, change.before.get("metadata") or {})
@@ -278,6 +292,18 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             self.data.pop("anew", None)
         return done
 
+    def handle_reboot(self) -> Json:
+        """Reboot the server hard: one that does not answer takes no other request."""
+        self.service("reboot_server", self.physical_id, "HARD")
+        return None
+
+    def check_reboot_complete(self, token: Json) -> bool | float:
+        thing = self._seen = self.fetch()
+        status = self.status_of(thing)
+        if status == "ERROR" or status in GONE:
+            raise CloudError("compute.reboot_server", f"its status is {self.why(thing, 'reboot')}")
+        return thing.get(TASK) is None and status == "ACTIVE"
+
     # -- delete --------------------------------------------------------------------------------------
 
     def handle_delete(self) -> Json:
@@ -312,6 +338,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if self.physical_id is not None and not self._is_gone():
             return False
         self._ports.release()
+        self.close_metadata()
         return True
 
     def _is_gone(self) -> bool:

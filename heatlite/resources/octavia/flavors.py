@@ -126,7 +126,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Octavia::Quota", kind="load_bal
         return None
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.bequeaths:
+        if self.physical_id is not None and not self.is_passed_on:
             with suppress(CloudNotFound):
                 self.service("delete_quota", self.physical_id)
         return None

@@ -37,11 +37,11 @@ class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kin
     shown = {"rules": (list, "Its rules.")}
 
     def update_args(self, change: Change) -> JsonMap:
-        """Return the changes with the action, which `let_go` may have changed."""
+        """Return the changes with the action, which `detach_from` may have changed."""
         args = super().update_args(change)
         return {**self.sent(frozenset({"action"})), **args} if args or not change.changed else args
 
-    def let_go(self, gone: Resource[Schema]) -> None:
+    def detach_from(self, gone: Resource[Schema]) -> None:
         """Reject requests until there is a pool again."""
         if self.seen.get("redirect_pool_id") == gone.physical_id:
             self.service("update_l7_policy", self.physical_id, action="REJECT", redirect_pool_id=None)

@@ -59,7 +59,8 @@ class Input(Item):
 
     def described(self) -> JsonMap:
         default: JsonMap = {} if self.default is None else {"default": self.default}
-        return {**super().described(), "replace_on_change": self.replace_on_change, **default}
+        replacing: JsonMap = {"replace_on_change": True} if self.replace_on_change else {}
+        return {**super().described(), **replacing, **default}
 
 
 class Output(Item):
@@ -86,6 +87,8 @@ class Config(Resource[ConfigSchema]):
     A stored config is immutable, so a change creates another one.
     """
 
+    stored_only = True
+
     def content(self) -> SoftwareConfig:
         """Return the config to be stored."""
         raise NotImplementedError
@@ -94,6 +97,14 @@ class Config(Resource[ConfigSchema]):
         config_id = own_id(self.facts)
         self.facts.services.software.put_config(self.facts.project, config_id, self.content())
         self.physical_id = config_id
+
+    def handle_adopt(self) -> None:
+        """Store the config with its recorded id, unless it is there.
+
+        Deployments refer to it by that id.
+        """
+        assert self.physical_id is not None
+        self.facts.services.software.put_config(self.facts.project, self.physical_id, self.content())
 
     def handle_delete(self) -> None:
         if self.physical_id is not None:

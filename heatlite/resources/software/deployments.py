@@ -1,8 +1,10 @@
 """Deployments of software configs to a server."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar, cast
 
+from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.errors import (
     HeatliteError,
     InvalidTemplateAttribute,
@@ -22,18 +24,27 @@ from heatlite.plugin import (
     prop,
 )
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT, UNGROUPED, SoftwareConfig, SoftwareDeployment
-from heatlite.plugin.signing import NATIVE
+from heatlite.plugin.signing import NATIVE, Node
+from heatlite.resources.queues import AnswerQueue
 from heatlite.resources.software.configs import COMPONENT, own_id
-from heatlite.resources.wait_conditions import ABSENT, NO_SIGNAL
+from heatlite.resources.temp_urls import AGAIN, AnswerBox
+from heatlite.resources.wait_conditions import NO_SIGNAL, TEMP_URL, WITH_ACCOUNT, ZAQAR
 from heatlite.template.expression import UNKNOWN
 
 ACTIONS = ("CREATE", "UPDATE", "DELETE", "SUSPEND", "RESUME")
+
+ANSWER_PLACE = "answer_url"
+"""Key of the data for the place of the server's answer: temporary URL of an object, or name of a queue."""
+PUBLISHED = "published"
+"""Key of the data for the config that was written into the metadata of the server."""
+LOOK_AGAIN = 30.0
+"""Seconds until a deployment is read again if no message about its end arrives."""
 
 
 class DeploymentFailed(HeatliteError):
     """The server, or a client in its place, has signalled a failure."""
 
-    text = "The deployment to the server failed: {reason}"
+    text = "Deployment to server failed: {reason}"
 
 
 class CommonProps(Schema):
@@ -53,19 +64,11 @@ class CommonProps(Schema):
     )
     signal_transport: str = prop(
         "CFN_SIGNAL",
-        one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL"),
-        doc="Transport of the server's answer: a pre-signed URL in the format of CloudFormation or heatlite, or none. "
-        "HEAT_SIGNAL: with an account in the stack domain, if the installation has one.",
+        one_of=("CFN_SIGNAL", TEMP_URL, "HEAT_SIGNAL", NO_SIGNAL, ZAQAR),
+        doc="Transport of the server's answer: a pre-signed URL in the format of CloudFormation or heatlite, the "
+        "temporary URL of an object in the object store, a queue of Zaqar, or none. "
+        "HEAT_SIGNAL: with an account in the stack domain, if the installation has one. ZAQAR_SIGNAL needs one.",
     )
-
-    def fault(self) -> str | None:
-        return absent(self.signal_transport)
-
-
-def absent(transport: str) -> str | None:
-    """Return the reason why a transport cannot be used, or None."""
-    missing = ABSENT.get(transport)
-    return f"{transport} needs {missing}, which this installation does not have" if missing else None
 
 
 class StructuredProps(CommonProps):
@@ -88,6 +91,8 @@ DeploymentSchema = TypeVar(
 )
 OUTPUTS = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 """Outputs that every server sends."""
+DEPLOYMENT = "deployment"
+"""Key of a recorded deployment's `resource_data`: the deployment as GET /software_deployments shows it."""
 MAX_REPORTED = 1000
 """Maximum characters of an output in the reason of a failure; the outputs have all of it."""
 
@@ -126,7 +131,7 @@ class Deployment(Signalled[DeploymentSchema]):
         for name, description, value in self._about(action):
             inputs.append({"name": name, "type": "String", "description": description, "value": value})
         return SoftwareConfig(
-            name=self.props.name or self.physical_name,
+            name=self.props.name or source.name or self.physical_name,
             group=source.group,
             config=self.filled(source.config, {str(one["name"]): one["value"] for one in inputs}),
             inputs=inputs,
@@ -156,6 +161,11 @@ class Deployment(Signalled[DeploymentSchema]):
             about.append(("deploy_project_id", "The project that the user is in", account.project_id))
             about.append(("deploy_domain_name", "The domain that the user is in", account.domain))
             about.append(("deploy_region_name", "The region of the API", account.region))
+            if transport == ZAQAR:
+                about.append(("deploy_queue_id", "The queue for the answer", self.data.get(ANSWER_PLACE)))
+        elif transport == TEMP_URL:
+            about.append((SIGNAL_INPUT, "Where the server answers", self.data.get(ANSWER_PLACE)))
+            about.append(("deploy_signal_verb", "The HTTP method of the answer", "PUT"))
         elif transport != NO_SIGNAL:
             url = self.signed_url("signal" if transport == "CFN_SIGNAL" else NATIVE)
             about.append((SIGNAL_INPUT, "Where the server answers", url))
@@ -163,7 +173,10 @@ class Deployment(Signalled[DeploymentSchema]):
         return about
 
     def wants_account(self) -> bool:
-        return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
+        return self.facts.properties.get("signal_transport") in WITH_ACCOUNT
+
+    def secrets(self) -> list[Json]:
+        return [*super().secrets(), self.data.get(ANSWER_PLACE)]
 
     # -- handlers ----------------------------------------------------------------------------------
 
@@ -175,7 +188,7 @@ class Deployment(Signalled[DeploymentSchema]):
         if not self._is_for(action, self._source(self.props.config)):
             return None
         self.draw_key()
-        self.physical_id = own_id(self.facts)
+        self.physical_id = self.physical_id or own_id(self.facts)  # an adopted one has an id of its own
         return new_id()
 
     def _deployment(self) -> SoftwareDeployment | None:
@@ -186,7 +199,7 @@ class Deployment(Signalled[DeploymentSchema]):
         except NotFound:
             return None
 
-    def _ended(self, action: str, token: Json) -> bool:
+    def _ended(self, action: str, token: Json) -> bool | float:
         """True if the server has answered the deployment, or none is needed."""
         if not isinstance(token, str) or self.physical_id is None:
             return True
@@ -195,16 +208,57 @@ class Deployment(Signalled[DeploymentSchema]):
         except Unavailable:
             return False
 
-    def _answered(self, action: str, deployment_id: str, token: str) -> bool:
-        found = self._deployment()
+    def _place(self) -> AnswerBox | AnswerQueue | None:
+        """Return the place that has to be polled for answers; None: the server signals."""
+        match self.props.signal_transport:
+            case "TEMP_URL_SIGNAL":
+                return AnswerBox(self.facts, self.secret_access_key)
+            case "ZAQAR_SIGNAL":
+                return AnswerQueue(self, ZAQAR, self.data.get(ANSWER_PLACE))
+        return None
+
+    def _publish(self) -> None:
+        """Write the new metadata of the server, unless its agent asks the API."""
+        for server in self.facts.holders(self.props.server):
+            if isinstance(server, Node):
+                server.publish()
+
+    def _answered(self, action: str, deployment_id: str, token: str) -> bool | float:
+        found, place = self._deployment(), self._place()
         if found is None or found.config_id != token:
+            if place is not None:
+                self.data[ANSWER_PLACE] = place.open(token)
             awaited = self.props.signal_transport != NO_SIGNAL
-            software, project = self.facts.services.software, self.facts.project
-            software.deploy(project, deployment_id, self.props.server, action, token, self.derived(action), awaited)
+            self.facts.services.software.deploy(
+                self.facts.project,
+                deployment_id,
+                self.props.server,
+                action,
+                token,
+                self.derived(action),
+                self.props.input_values or {},
+                awaited,
+            )
+            self._publish()
+            self.data[PUBLISHED] = token
             return not awaited
+        if self.data.get(PUBLISHED) != token:  # an earlier check was interrupted
+            self._publish()
+            self.data[PUBLISHED] = token
+        if place is not None and found.status == "IN_PROGRESS":
+            answer = place.answer(token)
+            if answer is None:
+                return AGAIN
+            with suppress(NoActionNeeded):  # an answer by another way was first
+                self.handle_signal(answer)
+            found = self._deployment() or found
         if found.status == "FAILED":
             raise DeploymentFailed(reason=found.status_reason)
-        return found.status == "COMPLETE"
+        return found.status == "COMPLETE" or LOOK_AGAIN
+
+    def awaited_address(self) -> str | None:
+        """Return the address of the message that the end of the deployment stores."""
+        return None if self._place() is not None else self.physical_id
 
     def handle_create(self) -> Json:
         if self._server_wants() not in (None, "SOFTWARE_CONFIG"):
@@ -225,25 +279,40 @@ class Deployment(Signalled[DeploymentSchema]):
         field = server.schema.fields.get("user_data_format")
         return server.facts.properties.get("user_data_format", field.default if field else None)
 
-    def check_create_complete(self, token: Json) -> bool:
+    def handle_adopt(self) -> None:
+        """Store the recorded deployment with its id, unless it is there.
+
+        It has the answer of the server.
+        """
+        super().handle_adopt()
+        recorded, found = self.data.pop(DEPLOYMENT, None), self._deployment()
+        if not isinstance(recorded, dict) or self.physical_id is None or found and found.status != "IN_PROGRESS":
+            return
+        software, project, action = self.facts.services.software, self.facts.project, str(recorded.get("action"))
+        config_id, derived, values = str(recorded.get("config_id")), self.derived(action), self.props.input_values or {}
+        software.deploy(project, self.physical_id, self.props.server, action, config_id, derived, values, awaited=True)
+        outputs, reason = recorded.get("output_values"), str(recorded.get("status_reason") or "")
+        self._finish(recorded.get("status") == "FAILED", reason, outputs if isinstance(outputs, dict) else {})
+
+    def check_create_complete(self, token: Json) -> bool | float:
         return self._ended("CREATE", token)
 
     def handle_update(self, change: Change) -> Json:
         return self._begin("UPDATE") if change.changed else None
 
-    def check_update_complete(self, token: Json) -> bool:
+    def check_update_complete(self, token: Json) -> bool | float:
         return self._ended("UPDATE", token)
 
     def handle_suspend(self) -> Json:
         return self._begin("SUSPEND")
 
-    def check_suspend_complete(self, token: Json) -> bool:
+    def check_suspend_complete(self, token: Json) -> bool | float:
         return self._ended("SUSPEND", token)
 
     def handle_resume(self) -> Json:
         return self._begin("RESUME")
 
-    def check_resume_complete(self, token: Json) -> bool:
+    def check_resume_complete(self, token: Json) -> bool | float:
         return self._ended("RESUME", token)
 
     def handle_delete(self) -> Json:
@@ -258,10 +327,17 @@ class Deployment(Signalled[DeploymentSchema]):
                 pass  # without the config, nothing can be deployed for this action
         return None
 
-    def check_delete_complete(self, token: Json) -> bool:
-        if self._deployment() is not None and self._has_server() and not self._ended("DELETE", token):
-            return False
-        self.facts.services.software.withdraw(self.facts.project, own_id(self.facts))
+    def check_delete_complete(self, token: Json) -> bool | float:
+        if self._deployment() is not None and self._has_server():
+            ended = self._ended("DELETE", token)
+            if ended is not True:
+                return ended
+        place = self._place() if ANSWER_PLACE in self.data else None
+        if place is not None and not place.remove():
+            return AGAIN
+        self.facts.services.software.withdraw(self.facts.project, self.physical_id or own_id(self.facts))
+        with suppress(CloudNotFound):  # the server may be on its way out
+            self._publish()
         return True
 
     def _has_server(self) -> bool:
@@ -273,8 +349,11 @@ class Deployment(Signalled[DeploymentSchema]):
 
     def _finish(self, failed: bool, reason: str, outputs: Mapping[str, Json]) -> bool:
         return self.facts.services.software.finish(
-            self.facts.project, own_id(self.facts), failed=failed, reason=reason, outputs=outputs
+            self.facts.project, self.physical_id or own_id(self.facts), failed=failed, reason=reason, outputs=outputs
         )
+
+    def simple_signal(self, success: bool, identifier: str) -> JsonMap | None:
+        return {"deploy_status_code": 0 if success else 1}
 
     def handle_signal(self, details: JsonMap | None) -> str:
         found = self._deployment()
@@ -283,7 +362,7 @@ class Deployment(Signalled[DeploymentSchema]):
         given = details or {}
         declared = self.facts.services.software.config(self.facts.project, found.config_id).outputs
         outputs, problems = answered(declared, given)
-        reason = ", ".join(problems) if problems else "The server has answered"
+        reason = ", ".join(problems) if problems else "Outputs received"
         if not self._finish(bool(problems), reason, outputs):
             raise NoActionNeeded
         return f"deployment {self.physical_id} {'failed' if problems else 'succeeded'}"
@@ -360,7 +439,7 @@ def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, li
     problems = []
     code = details.get("deploy_status_code")
     if code not in (None, "", 0, "0"):
-        problems.append(f"deploy_status_code : The exit status was {code}"[:MAX_REPORTED])
+        problems.append(f"deploy_status_code : Deployment exited with non-zero status code: {code}"[:MAX_REPORTED])
     outputs: JsonMap = {name: details.get(name) for name in OUTPUTS}
     for one in declared:
         name = str(one["name"])

@@ -252,8 +252,10 @@ def _start(view: View, key: Json) -> Json:
 
 
 def _reboot(view: View, key: Json, reboot_type: Json) -> Json:
-    thing = within(view, "compute.reboot_server", key, "reboot", "ACTIVE", "SHUTOFF")
-    start(view, thing, "rebooting", {"status": "ACTIVE"}, "HARD_REBOOT" if reboot_type == "HARD" else "REBOOT")
+    is_hard = reboot_type == "HARD"
+    statuses = ("ACTIVE", "SHUTOFF", "SUSPENDED", "ERROR") if is_hard else ("ACTIVE",)
+    thing = within(view, "compute.reboot_server", key, "reboot", *statuses)
+    start(view, thing, "rebooting", {"status": "ACTIVE", "fault": None}, "HARD_REBOOT" if is_hard else "REBOOT")
     return None
 
 

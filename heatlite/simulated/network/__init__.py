@@ -1,6 +1,6 @@
 """Simulated network service (Neutron)."""
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.collection import Collection
 from heatlite.simulated.network import addresses, agents, policies, ports, qos, routers, security, trunks
 from heatlite.simulated.network.common import tagging
@@ -13,7 +13,15 @@ MODULES = (addresses, ports, routers, security, qos, trunks, policies, agents)
 
 COLLECTIONS: list[Collection] = [collection for module in MODULES for collection in module.COLLECTIONS]
 
+EXTENSIONS = ("router", "qos", "trunk", "security-group", "address-scope", "rbac-policies", "segment", "quotas")
+
+
+def _extensions(view: View) -> Json:  # noqa: ARG001 - a verb has it
+    return [{"alias": alias} for alias in EXTENSIONS]
+
+
 VERBS: dict[str, Verb] = {
+    "network.extensions": _extensions,
     "network.set_tags": tagging,
     **{name: verb for module in MODULES for name, verb in module.VERBS.items()},
 }

@@ -294,6 +294,11 @@ def _check_forwarding(view: View, thing: JsonMap, verb: str) -> None:
         if same and one["id"] != thing["id"]:
             conflict(verb, "A duplicate port forwarding entry with same attributes already exists, conflicting values "
                            f"are {thing['external_port']}/{thing['protocol']}.")  # fmt: skip
+        inside = ("internal_port_id", "internal_ip_address", "internal_port", "protocol")
+        same = thing.get("internal_port") is not None and all(one.get(name) == thing.get(name) for name in inside)
+        if same and one["id"] != thing["id"]:
+            refuse(verb, "Bad port_forwarding request: There is a port forwarding entry with the same internal port: "
+                         f"the following ranges collides: {thing['internal_port']}")  # fmt: skip
     outside |= {"router_id": router, "status": "ACTIVE"}
     view.put("network.ip", outside)
 

@@ -1,10 +1,10 @@
 """Declared shapes of arguments, and helpers that all functions use."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from heatlite.core.errors import StackValidationFailed
+from heatlite.core.records import record
 from heatlite.template.expression import Call, deferred, entries, fields
 
 MAX_TEXT: Final = 8 * 1024 * 1024
@@ -13,7 +13,7 @@ MAX_ITEMS: Final = 100_000
 """Items that one function may produce."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Items:
     """A list of `low` to `high` arguments."""
 
@@ -32,7 +32,7 @@ class Items:
             raise call.fault(self.text % call.name)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fields:
     """A map with the keys `needed`, and no others than these and `optional`."""
 
