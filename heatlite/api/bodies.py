@@ -5,9 +5,8 @@ Every fault is a 400 that names its place.
 
 import dataclasses
 import json
-from typing import Literal, NamedTuple, NoReturn
-
-from jsonschema import Draft202012Validator
+from collections.abc import Set
+from typing import Literal, NamedTuple, NoReturn, cast
 
 from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
@@ -15,8 +14,9 @@ from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import explain, kind_of
+from heatlite.core.shapes import Shape, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
+from heatlite.engine.operations.health_marks import Mark
 from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state import requests
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
@@ -45,8 +45,8 @@ _DEFINITION: JsonMap = {
         "adopt_cloud": {"type": ["boolean", "null"]},
     },
 }
-DEFINITION = Draft202012Validator(_DEFINITION)
-LOCK = Draft202012Validator(
+DEFINITION = Shape(_DEFINITION)
+LOCK = Shape(
     {
         "type": ["object", "null"],
         "properties": {
@@ -57,7 +57,7 @@ LOCK = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-PROTECTION = Draft202012Validator(
+PROTECTION = Shape(
     {
         "type": ["object", "null"],
         "properties": {
@@ -67,7 +67,7 @@ PROTECTION = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-LIFECYCLE = Draft202012Validator(
+LIFECYCLE = Shape(
     {
         "type": "object",
         "properties": {"lifecycle_action_token": {"type": "string"}},
@@ -75,7 +75,7 @@ LIFECYCLE = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-ACTION_SIGNAL = Draft202012Validator(
+ACTION_SIGNAL = Shape(
     {
         "properties": {"signal": {"enum": [str(signal) for signal in Signal]}, "force": {"type": "boolean"}},
         "required": ["signal"],
@@ -91,13 +91,40 @@ _TIMING: JsonMap = {
     "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES},
     "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_SPAN},
 }
-_INTERVAL: JsonMap = {"type": ["number", "null"], "minimum": MIN_INTERVAL, "maximum": MAX_SPAN}
-TIMING = Draft202012Validator({"type": ["object", "null"], "properties": _TIMING, "additionalProperties": False})
-REPEATED_TIMING = Draft202012Validator(
-    {"type": ["object", "null"], "properties": {"interval": _INTERVAL, **_TIMING}, "additionalProperties": False}
+_INTERVAL: JsonMap = {
+    "type": ["number", "null"],
+    "if": {"not": {"const": 0}},
+    "then": {"minimum": MIN_INTERVAL},
+    "maximum": MAX_SPAN,
+    "minimum": 0,
+}
+"""0: once, as without it."""
+_CHECK: JsonMap = {"interval": _INTERVAL, "believe_absent": {"type": "boolean"}}
+TIMING = Shape({"type": ["object", "null"], "properties": _TIMING, "additionalProperties": False})
+REPEATED_TIMING = Shape(
+    {"type": ["object", "null"], "properties": {**_CHECK, **_TIMING}, "additionalProperties": False}
 )
-NAME = Draft202012Validator({"type": ["string", "null"], "maxLength": 255})
-REASON = Draft202012Validator({"type": ["string", "null"]})
+NAME = Shape({"type": ["string", "null"], "maxLength": 255})
+REASON = Shape({"type": ["string", "null"]})
+MARK_KEYS = frozenset({"mark_unhealthy", "resource_status_reason"})
+MARKS = Shape(
+    {
+        "properties": {
+            "marks": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"resource": {"type": "string", "minLength": 1}},
+                    "required": ["resource"],
+                },
+                "minItems": 1,
+                "maxItems": 200,
+            }
+        },
+        "required": ["marks"],
+        "additionalProperties": False,
+    }
+)
 
 _TEXT: JsonMap = {"type": ["string", "null"]}
 _SHORT_TEXT: JsonMap = {"type": ["string", "null"], "maxLength": 255}
@@ -113,7 +140,7 @@ def _items(**more: Json) -> JsonMap:
     return {"type": ["array", "null"], "items": item}
 
 
-SOFTWARE_CONFIG = Draft202012Validator(
+SOFTWARE_CONFIG = Shape(
     {
         "properties": {
             "name": _TEXT,
@@ -133,8 +160,8 @@ _CHANGES: JsonMap = {
     "status": _SHORT_TEXT,
     "status_reason": _TEXT,
 }
-DEPLOYMENT_CHANGES = Draft202012Validator({"properties": _CHANGES})
-DEPLOYMENT = Draft202012Validator(
+DEPLOYMENT_CHANGES = Shape({"properties": _CHANGES})
+DEPLOYMENT = Shape(
     {
         "properties": {
             **_CHANGES,
@@ -145,13 +172,6 @@ DEPLOYMENT = Draft202012Validator(
         "required": ["config_id", "server_id"],
     }
 )
-
-
-class Mark(NamedTuple):
-    """A health mark."""
-
-    unhealthy: bool
-    reason: str | None
 
 
 class Deployment(NamedTuple):
@@ -190,14 +210,14 @@ def read(req: Request, *also: str) -> Json:
 
     Never reads more than the limit. Raises HTTPBadRequest, RequestLimitExceeded.
     """
-    raw = _bytes(req)
-    if not raw.strip():
+    content = raw(req)
+    if not content.strip():
         return None
     content_type = (req.content_type or "").partition(";")[0].strip().lower()
     if content_type not in CONTENT_TYPES and content_type not in also:
         raise HTTPBadRequest(f"The body must be application/json, not {content_type}.")
     try:
-        value: Json = json.loads(raw.decode(), parse_constant=_refuse_constant)
+        value: Json = json.loads(content.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise HTTPBadRequest(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except RecursionError:
@@ -206,12 +226,18 @@ def read(req: Request, *also: str) -> Json:
         raise HTTPBadRequest(str(error)) from None
     if _too_deep(value):
         raise HTTPBadRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
-    if b"\\u" in raw:
+    if b"\\u" in content:
         _check_escapes(value)
+    if isinstance(value, dict) and isinstance(value.get("plan_digest"), str):
+        req.plan_digest = str(value["plan_digest"])
     return value
 
 
-def _bytes(req: Request) -> bytes:
+def raw(req: Request) -> bytes:
+    """Return the bytes of the body; none without one.
+
+    Raises HTTPBadRequest, RequestLimitExceeded.
+    """
     try:
         return _received(req)
     except OSError:
@@ -240,16 +266,15 @@ def _refuse_constant(name: str) -> NoReturn:
 def _too_deep(value: Json) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in _children(node)]
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
         if not level:
             return False
     return True
-
-
-def _children(node: Json) -> list[Json]:
-    if isinstance(node, dict):
-        return list(node.values())
-    return node if isinstance(node, list) else []
 
 
 def _check_escapes(value: Json) -> None:
@@ -274,14 +299,14 @@ def _object(value: Json) -> JsonMap:
     return value
 
 
-def checked(req: Request, schema: Draft202012Validator) -> JsonMap:
+def checked(req: Request, schema: Shape) -> JsonMap:
     """Return the body, an object that matches the schema. The schema needs no "type"."""
     body = _object(read(req))
     check(schema, body)
     return body
 
 
-def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
+def checked_or_empty(req: Request, schema: Shape) -> JsonMap:
     """Return the body, or an empty object without a body."""
     body = read(req)
     body = {} if body is None else _object(body)
@@ -289,7 +314,7 @@ def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
     return body
 
 
-def check(schema: Draft202012Validator, value: object, start: str = "") -> None:
+def check(schema: Shape, value: object, start: str = "") -> None:
     for error in schema.iter_errors(value):
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {explain(error)}")
@@ -308,13 +333,13 @@ def create(req: Request) -> requests.Request:
     if record is None and body.get("adopt_cloud") is not None:
         raise HTTPBadRequest("adopt_cloud is valid for an update, or with adopt_stack_data, only.")
     if record is None:
-        return _definition(body, "required")
-    return dataclasses.replace(_definition(body, "optional"), adopted=read_record(record))
+        return definition(body, "required")
+    return dataclasses.replace(definition(body, "optional"), adopted=read_record(record))
 
 
 def replace(req: Request) -> requests.Request:
     """Parse the body of a PUT of a stack or its preview."""
-    return _definition(_object(read(req)), "required")
+    return definition(_object(read(req)), "required")
 
 
 def change(body: Json) -> requests.Request:
@@ -322,15 +347,16 @@ def change(body: Json) -> requests.Request:
 
     Without a body, nothing changes.
     """
-    return _definition({} if body is None else _object(body), "optional")
+    return definition({} if body is None else _object(body), "optional")
 
 
 def validate(req: Request) -> requests.Request:
     """Parse the body of a validation."""
-    return _definition(_object(read(req)), "required")
+    return definition(_object(read(req)), "required")
 
 
-def _definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
+def definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
+    """Parse the definition of a stack. Raises HTTPBadRequest."""
     check(DEFINITION, body)
     sent = body.get("template") is not None or body.get("template_url") is not None
     if not sent and template == "required":
@@ -390,19 +416,33 @@ def _tags(value: Json) -> tuple[str, ...] | None:
     return tags
 
 
-def mark(req: Request) -> Mark:
-    """Parse the body of a health mark."""
-    body = read(req)
+def mark(req: Request, resource: str) -> Mark:
+    """Parse the body of a health mark of a resource."""
+    return _mark(read(req), resource, MARK_KEYS)
+
+
+def marks(req: Request) -> list[Mark]:
+    """Parse the body of several health marks: a path, name or physical id for each."""
+    found = []
+    for number, one in enumerate(cast(list[JsonMap], checked(req, MARKS)["marks"])):
+        try:
+            found.append(_mark(one, str(one["resource"]), {*MARK_KEYS, "resource"}))
+        except HTTPBadRequest as error:
+            raise HTTPBadRequest(f"marks.{number}: {error.message}") from error
+    return found
+
+
+def _mark(body: Json, resource: str, known: Set[str]) -> Mark:
     if not isinstance(body, dict):
         raise HTTPBadRequest(BAD_REQUEST)
     if "mark_unhealthy" not in body:
         raise HTTPBadRequest("Missing mandatory (mark_unhealthy) key from mark unhealthy request")
-    unknown = sorted(body.keys() - {"mark_unhealthy", "resource_status_reason"})
+    unknown = sorted(body.keys() - known)
     if unknown:
         raise HTTPBadRequest(f"Invalid keys in resource mark unhealthy {{{', '.join(map(repr, unknown))}}}")
     reason = body.get("resource_status_reason")
     check(REASON, reason, "resource_status_reason")
-    return Mark(query.truth("mark_unhealthy", body["mark_unhealthy"]), _as_text(reason) or None)
+    return Mark(resource, query.truth("mark_unhealthy", body["mark_unhealthy"]), _as_text(reason) or None)
 
 
 def action(req: Request) -> tuple[str, Json]:
@@ -436,7 +476,6 @@ def _as_moment(where: str, value: Json) -> float | None:
     text = _as_text(value)
     try:
         moment = None if text is None else clock.from_text(text)
-        clock.to_text(moment)  # also rejects a time out of range in UTC
     except (ValueError, OverflowError):
         raise HTTPBadRequest(f'{where}: "{text}" is not a time in ISO 8601.') from None
     return moment
@@ -451,11 +490,14 @@ def timing(name: str, value: Json) -> requests.Timing:
     check(REPEATED_TIMING if name == "check" else TIMING, value, name)
     given = _as_map(value)
     interval, timeout = given.get("interval"), given.get("timeout")
+    if interval and given.get("believe_absent"):
+        raise HTTPBadRequest(f"{name}.believe_absent: holds for one check, so it cannot repeat.")
     return requests.Timing(
         not_before=_as_moment(f"{name}.not_before", given.get("not_before")),
         interval=interval if isinstance(interval, int | float) else 0.0,
         depends_on=_as_texts(given.get("depends_on")),
         timeout=int(timeout) if isinstance(timeout, int | float) else 0,
+        believes_absence=bool(given.get("believe_absent")),
         body=given or None,
     )
 
@@ -499,18 +541,19 @@ def software_config(req: Request) -> SoftwareConfig:
         name=_as_text(body.get("name")) or "",
         group=_as_text(body.get("group")) or UNGROUPED,
         config=body.get("config"),
-        inputs=_as_items(body.get("inputs"), "replace_on_change"),
-        outputs=_as_items(body.get("outputs"), "error_output"),
+        inputs=[_without_false(item, "replace_on_change") for item in _as_items(body.get("inputs"))],
+        outputs=[{"error_output": False, **item} for item in _as_items(body.get("outputs"))],
         options=_as_map(body.get("options")),
     )
 
 
-def _as_items(value: Json, flag: str) -> list[JsonMap]:
+def _as_items(value: Json) -> list[JsonMap]:
     items = [_as_map(item) for item in value] if isinstance(value, list) else []
-    return [
-        {"type": "String", flag: False, **{key: part for key, part in item.items() if part is not None}}
-        for item in items
-    ]
+    return [{"type": "String", **{key: part for key, part in item.items() if part is not None}} for item in items]
+
+
+def _without_false(item: JsonMap, flag: str) -> JsonMap:
+    return {key: part for key, part in item.items() if key != flag or part}
 
 
 def deployment(req: Request) -> Deployment:
@@ -520,8 +563,8 @@ def deployment(req: Request) -> Deployment:
         server_id=str(body["server_id"]),
         config_id=str(body["config_id"]),
         input_values=_as_map(body.get("input_values")),
-        action=_as_text(body.get("action")) or "INIT",
-        status=_as_text(body.get("status")) or "COMPLETE",
+        action=_as_text(body.get("action")) or "",
+        status=_as_text(body.get("status")) or "",
         status_reason=_as_text(body.get("status_reason")) or "",
     )
 

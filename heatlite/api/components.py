@@ -1,20 +1,20 @@
 """The objects that the route table gives to handlers."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.meter import Meter
+from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
-from heatlite.engine.operations.action_signals import ActionSignals
-from heatlite.engine.operations.export import Export
-from heatlite.engine.operations.groups import Groups
+from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
-from heatlite.engine.operations.protection import Protection
-from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.operations.schedule import Schedule
-from heatlite.engine.operations.signals import Signals
-from heatlite.engine.operations.snapshots import Snapshots
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.self_auth import SelfAuth
@@ -22,51 +22,184 @@ from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
-from heatlite.healing.by_hand import HealByHand
-from heatlite.healing.intake import Intake
-from heatlite.healing.operations import HealingOperations
-from heatlite.healing.sweep import HealingLoop
-from heatlite.nodes.agents import Agents
-from heatlite.nodes.playbooks import Playbooks
-from heatlite.nodes.registration import Nodes
-from heatlite.nodes.requests import NodeRequests
-from heatlite.nodes.transitions import Ledger
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
 
+if TYPE_CHECKING:
+    from heatlite.engine.operations.action_signals import ActionSignals
+    from heatlite.engine.operations.export import Export
+    from heatlite.engine.operations.groups import Groups
+    from heatlite.engine.operations.machine_keys import MachineKeys
+    from heatlite.engine.operations.protection import Protection
+    from heatlite.engine.operations.repairs import Repairs
+    from heatlite.engine.operations.signals import Signals
+    from heatlite.engine.operations.snapshots import Snapshots
+    from heatlite.healing.by_hand import HealByHand
+    from heatlite.healing.intake import Intake
+    from heatlite.healing.operations import HealingOperations
+    from heatlite.healing.sweep import HealingLoop
+    from heatlite.nodes.agents import Agents
+    from heatlite.nodes.playbooks import Playbooks
+    from heatlite.nodes.registration import Nodes
+    from heatlite.nodes.requests import NodeRequests
+    from heatlite.nodes.transitions import Ledger
 
-@dataclass(frozen=True, slots=True)
+T = TypeVar("T")
+
+_FIRST_USE = RLock()
+"""Lock of the creation of parts. A part may create others."""
+
+
+class Part(cached_property[T]):
+    """A cached property that threads create once.
+
+    `cached_property` has no lock since Python 3.12.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[object] | None = None) -> "Part[T]": ...
+    @overload
+    def __get__(self, instance: object, owner: type[object] | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type[object] | None = None) -> "Part[T] | T":
+        if instance is None:
+            return self
+        with _FIRST_USE:
+            return super().__get__(instance, owner)
+
+
+@dataclass(frozen=True)
 class Components:
-    """The operations of the engine, the store, and the objects that both share."""
+    """The operations of the engine, the store, and the objects that both share.
 
-    stacks: Stacks
-    exports: Export
-    maintenance: MaintenanceLock
-    protection: Protection
-    schedule: Schedule
-    snapshots: Snapshots
-    health: HealthMarks
-    repairs: Repairs
-    healing: HealingLoop
-    healing_operations: HealingOperations
-    heal_by_hand: HealByHand
-    groups: Groups
-    intake: Intake
-    offer: OfferedTypes
-    signals: Signals
-    controls: ActionSignals
-    ledger: Ledger
-    playbooks: Playbooks
-    software: Software
-    node_requests: NodeRequests
-    nodes: Nodes
-    agents: Agents
-    reader: StackReader
-    definitions: Definitions
+    A part is created at its first use. Its import is local, since a single command uses few of them.
+    """
+
     store: Store
+    clock: Clock
+    settings: Settings
+    meter: Meter
     types: Registry
+    definitions: Definitions
+    admission: Admission
+    preparation: Preparation
+    offer: OfferedTypes
     engine_services: EngineServices
+    reader: StackReader
+    schedule: Schedule
+    stacks: Stacks
+    software: Software
     streams: Streams
     self_auth: SelfAuth | None
     accounts: Accounts | None
-    clock: Clock
+
+    @Part
+    def maintenance(self) -> MaintenanceLock:
+        return MaintenanceLock(self.store, self.clock, self.admission)
+
+    @Part
+    def health(self) -> HealthMarks:
+        return HealthMarks(self.store, self.clock, self.definitions, self.admission, self.reader)
+
+    @Part
+    def exports(self) -> "Export":
+        from heatlite.engine.operations.export import Export
+
+        return Export(self.store, self.clock, self.settings, self.admission)
+
+    @Part
+    def snapshots(self) -> "Snapshots":
+        from heatlite.engine.operations.snapshots import Snapshots
+
+        parts = (self.admission, self.preparation, self.definitions, self.engine_services)
+        return Snapshots(self.store, self.clock, self.settings, *parts)
+
+    @Part
+    def protection(self) -> "Protection":
+        from heatlite.engine.operations.protection import Protection
+
+        return Protection(self.store, self.clock, self.admission)
+
+    @Part
+    def repairs(self) -> "Repairs":
+        from heatlite.engine.operations.repairs import Repairs
+
+        return Repairs(self.store, self.clock, self.definitions, self.admission, self.reader)
+
+    @Part
+    def healing(self) -> "HealingLoop":
+        from heatlite.healing.sweep import HealingLoop
+
+        return HealingLoop(self.store, self.clock, self.settings, self.repairs, self.meter)
+
+    @Part
+    def healing_operations(self) -> "HealingOperations":
+        from heatlite.healing.operations import HealingOperations
+
+        return HealingOperations(self.store, self.clock, self.healing)
+
+    @Part
+    def heal_by_hand(self) -> "HealByHand":
+        from heatlite.healing.by_hand import HealByHand
+
+        return HealByHand(self.store, self.clock, self.healing, self.repairs)
+
+    @Part
+    def groups(self) -> "Groups":
+        from heatlite.engine.operations.groups import Groups
+
+        parts = (self.definitions, self.admission, self.reader, self.repairs)
+        return Groups(self.store, self.clock, self.settings, *parts)
+
+    @Part
+    def intake(self) -> "Intake":
+        from heatlite.healing.intake import Intake
+
+        return Intake(self.store, self.clock, self.settings.threads, self.meter)
+
+    @Part
+    def signals(self) -> "Signals":
+        from heatlite.engine.operations.signals import Signals
+
+        return Signals(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
+
+    @Part
+    def machines(self) -> "MachineKeys":
+        from heatlite.engine.operations.machine_keys import MachineKeys
+
+        return MachineKeys(self.store, self.settings, self.reader)
+
+    @Part
+    def controls(self) -> "ActionSignals":
+        from heatlite.engine.operations.action_signals import ActionSignals
+
+        return ActionSignals(self.store, self.clock)
+
+    @Part
+    def ledger(self) -> "Ledger":
+        from heatlite.nodes.transitions import Ledger
+
+        return Ledger(self.store, self.clock)
+
+    @Part
+    def playbooks(self) -> "Playbooks":
+        from heatlite.nodes.playbooks import Playbooks
+
+        return Playbooks(self.store, self.clock, self.settings, self.admission, self.reader, self.ledger)
+
+    @Part
+    def node_requests(self) -> "NodeRequests":
+        from heatlite.nodes.requests import NodeRequests
+
+        return NodeRequests(self.store, self.clock, self.settings, self.ledger)
+
+    @Part
+    def agents(self) -> "Agents":
+        from heatlite.nodes.agents import Agents
+
+        return Agents(self.settings)
+
+    @Part
+    def nodes(self) -> "Nodes":
+        from heatlite.nodes.registration import Nodes
+
+        return Nodes(self.store, self.clock, self.agents)

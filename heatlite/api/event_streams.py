@@ -9,9 +9,10 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
+from heatlite.core.reading import require_engine
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery, event_number
 from heatlite.store.store import Store
@@ -37,6 +39,8 @@ MAX_DURATION = 600.0
 """Seconds after which a stream ends if callers are authenticated: a new one needs new credentials."""
 PAGE = 100
 """Events of one stack in a batch."""
+SETTLED_SECONDS = 10.0
+"""Age of events after which none with a lower id is committed any more."""
 MAX_PER_CALLER = 10
 """Streams of one caller, if callers are authenticated."""
 RECHECK_INTERVAL = 30.0
@@ -55,27 +59,18 @@ class Connection(Protocol):
         """Give the connection up. Returns its non-blocking socket and the unsent bytes."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Stream:
-    """One client. `seen` has the id of the last sent event for each stack of the tree.
-
-    One id for the whole tree is not enough: events of two stacks may be committed in another order than that of their
-    ids. Events of one stack never are, because each writer locks the stack.
-    """
+    """One client."""
 
     sock: socket.socket
     chunked: bool
     base: str
-    stack: StackRecord
-    depth: int
-    query: EventQuery
-    start: int
     caller: str
     """The user; empty without authentication."""
     admit: Callable[[], None]
     """Repeats the access check. Raises the error that would reject the stream now."""
     is_refused: bool = False
-    seen: dict[str, int] = field(default_factory=dict)
     unsent: bytes = b""
     started: float = field(default_factory=time.monotonic)
     last_sent: float = field(default_factory=time.monotonic)
@@ -106,6 +101,37 @@ class _Stream:
         except OSError as error:
             log.debug("the client of an event stream has disconnected: %s", error)
         self.sock.close()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _TreeStream(_Stream):
+    """A client of a stack.
+
+    `seen` has the id of the last sent event for each stack of the tree. One id for the whole tree is not enough: events
+    of two stacks may be committed in another order than that of their ids. Events of one stack never are, because each
+    writer locks the stack.
+    """
+
+    stack: StackRecord
+    depth: int
+    query: EventQuery
+    start: int
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _ProjectStream(_Stream):
+    """A client of a project.
+
+    Events with higher ids than `floor` are read again until they are old, as one with a lower id may be committed
+    later. `sent` has the ids of those that were sent.
+    """
+
+    project: str
+    floor: int
+    head: int = -1
+    """Newest event of the database at the last read."""
+    sent: set[int] = field(default_factory=set)
 
 
 class Streams:
@@ -142,6 +168,21 @@ class Streams:
         Ends after the deletion of the stack, a disconnect or `close`. Raises TooManyStreams, and NotSupported if the
         server cannot hand connections over (the command line without a server).
         """
+        start = event_number(query.marker) or 0
+        return self._follow(req, partial(_TreeStream, stack=stack, depth=depth, query=query, start=start))
+
+    def follow_project(self, req: Request, project: str, marker: str | None) -> Iterator[bytes]:
+        """Return the body of an answer: events of all stacks of a project after `marker`.
+
+        None: those from now on. Ends and raises as `follow`.
+        """
+        floor = event_number(marker)
+        if floor is None:
+            floor = self._store.events.head()
+        return self._follow(req, partial(_ProjectStream, project=project, floor=floor))
+
+    def _follow(self, req: Request, make: Callable[..., _Stream]) -> Iterator[bytes]:
+        require_engine()
         connection = req.env.get("gunicorn.socket")
         if not isinstance(connection, Connection):
             raise NotSupported("Streaming of events is not supported without a server.")
@@ -154,11 +195,8 @@ class Streams:
         if caller and callers.count(caller) >= MAX_PER_CALLER:
             raise TooManyStreams(most=MAX_PER_CALLER, whom="one caller")
         chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
-        start = event_number(query.marker) or 0
-        return self._hand_over(
-            connection,
-            lambda sock: _Stream(sock, chunked, req.base, stack, depth, query, start, caller, req.admit),
-        )
+        begin = partial(make, chunked=chunked, base=req.base, caller=caller, admit=req.admit)
+        return self._hand_over(connection, lambda sock: begin(sock=sock))
 
     def _hand_over(self, connection: Connection, begin: Callable[[socket.socket], _Stream]) -> Iterator[bytes]:
         yield b":\n\n"  # sends the head
@@ -287,11 +325,12 @@ class Streams:
 
     def _send_page(self, snapshot: "_Snapshot", stream: _Stream, now: float) -> bool:
         """Send a page. Returns True if it was full."""
-        records, whole = snapshot.page(stream)
-        if records:
-            urls = snapshot.urls(stream)
-            root = urls[stream.stack.id] if stream.depth else None
-            stream.put("".join(_message(urls[record.stack_id], record, root) for record in records))
+        if isinstance(stream, _TreeStream):
+            messages, whole = snapshot.tree_messages(stream)
+        elif isinstance(stream, _ProjectStream):
+            messages, whole = snapshot.project_messages(stream)
+        if messages:
+            stream.put("".join(messages))
         elif now - stream.last_sent >= self._heartbeat:
             stream.put(":\n\n")
         return whole
@@ -306,24 +345,55 @@ class _Snapshot:
 
     def __init__(self, store: Store, streams: set[_Stream]) -> None:
         self._store = store
+        trees = {(stream.stack.id, stream.depth) for stream in streams if isinstance(stream, _TreeStream)}
         # The order matters: a stack deleted by now has all of its events, and a nested one all since its creation.
-        self._live = store.stacks.live([*{stream.stack.id for stream in streams}])
-        trees = {(stream.stack.id, stream.depth) for stream in streams}
+        self._live = store.stacks.live([*{stack_id for stack_id, _ in trees}]) if trees else set()
         self._nested = {tree: store.stacks.nested(*tree) if tree[1] else {} for tree in trees}
         stacks = {stack_id for tree, nested in self._nested.items() for stack_id in (tree[0], *nested)}
-        self._heads = store.events.heads([*stacks])
+        self._heads = store.events.heads([*stacks]) if stacks else {}
+        self._head = store.events.head() if any(isinstance(stream, _ProjectStream) for stream in streams) else 0
+        self._of_project: dict[tuple[str, int, int], Sequence[tuple[EventRecord, str]]] = {}
         self._found: dict[tuple[str, int, EventQuery], list[EventRecord]] = {}
 
-    def _stacks(self, stream: _Stream) -> list[str]:
+    def tree_messages(self, stream: _TreeStream) -> tuple[list[str], bool]:
+        """Return the next messages of a stream, and True if there may be more."""
+        records, whole = self.page(stream)
+        urls = self.urls(stream) if records else {}
+        root = urls[stream.stack.id] if records and stream.depth else None
+        return [_message(urls[record.stack_id], record, root) for record in records], whole
+
+    def project_messages(self, stream: _ProjectStream) -> tuple[list[str], bool]:
+        """Return the next messages of a stream, and True if there may be more."""
+        if self._head == stream.head and not stream.sent:
+            return [], False
+        key = (stream.project, stream.floor, PAGE + len(stream.sent))
+        found = self._of_project.get(key)
+        if found is None:
+            found = self._of_project[key] = self._store.events.of_project(*key)
+        new = [(record, name) for record, name in found if record.id not in stream.sent]
+        stream.sent |= {record.id for record, _ in new}
+        settled = time.time() - SETTLED_SECONDS
+        for record, _ in found:
+            if record.created_at > settled:
+                break
+            stream.floor = record.id
+            stream.sent.discard(record.id)
+        whole = len(new) == PAGE
+        if not whole:
+            stream.head = self._head
+        base, project = stream.base, stream.project
+        return [_message(views.url_of(base, project, name, one.stack_id), one, None) for one, name in new], whole
+
+    def _stacks(self, stream: _TreeStream) -> list[str]:
         return [stream.stack.id, *self._nested[stream.stack.id, stream.depth]]
 
-    def urls(self, stream: _Stream) -> dict[str, str]:
+    def urls(self, stream: _TreeStream) -> dict[str, str]:
         """Return stack ids → URLs for the client of the stream."""
         project, base = stream.stack.project, stream.base
         names = {**self._nested[stream.stack.id, stream.depth], stream.stack.id: stream.stack.name}
         return {stack_id: views.url_of(base, project, name, stack_id) for stack_id, name in names.items()}
 
-    def page(self, stream: _Stream) -> tuple[list[EventRecord], bool]:
+    def page(self, stream: _TreeStream) -> tuple[list[EventRecord], bool]:
         """Return the next events of a stream, oldest first, and True if there may be more."""
         pages: dict[str, list[EventRecord]] = {}
         for stack_id in self._stacks(stream):
@@ -332,8 +402,10 @@ class _Snapshot:
                 pages[stack_id] = self._after(stack_id, seen, stream.query)
         # Later events of other stacks wait while one stack has more than its page.
         last = min((page[-1].id for page in pages.values() if len(page) == PAGE), default=None)
-        for stack_id in pages:
-            stream.seen[stack_id] = self._heads[stack_id] if last is None else min(last, self._heads[stack_id])
+        for stack_id, page in pages.items():
+            # A page may have events from after the reading of the heads.
+            read = max([self._heads[stack_id], *(event.id for event in page[-1:])])
+            stream.seen[stack_id] = read if last is None else min(last, read)
         found = [event for page in pages.values() for event in page if last is None or event.id <= last]
         return sorted(found, key=lambda event: event.id), last is not None
 
@@ -347,7 +419,7 @@ class _Snapshot:
 
     def is_over(self, stream: _Stream) -> bool:
         """Return True if no more events can come."""
-        if stream.unsent or stream.stack.id in self._live:
+        if not isinstance(stream, _TreeStream) or stream.unsent or stream.stack.id in self._live:
             return False
         seen = stream.seen
         return all(self._heads.get(key, 0) <= seen.get(key, stream.start) for key in self._stacks(stream))

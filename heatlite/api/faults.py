@@ -95,6 +95,7 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("%s %r: %s", req.method, req.path, error)
+    req.refusal = error.message
     fault(resp, status, wire_name(error), error.message)
     if isinstance(error, Conflict | TooManyFailures | Unavailable) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
@@ -111,6 +112,7 @@ def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params:
         message = _unknown_url(req)
     else:
         message = error.description or error.title or status.phrase
+    req.refusal = message
     fault(resp, status, "HTTP" + status.phrase.replace(" ", ""), message)
     if error.headers is not None:
         resp.set_headers(error.headers)
@@ -124,7 +126,7 @@ def on_malformed(req: Request, resp: Response, error: Exception, params: dict[st
 def on_unexpected(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
     """Answer an unexpected error: log it, and tell the client the request id only."""
     log.error("%s %r failed", req.method, req.path, exc_info=error)
-    message = f"An unexpected error occurred. It is in the server's log under {req.request_id}."
+    req.refusal = message = f"An unexpected error occurred. It is in the server's log under {req.request_id}."
     fault(resp, HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPInternalServerError", message)
 
 

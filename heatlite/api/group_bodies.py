@@ -3,15 +3,16 @@
 Every fault is a 400 that names its place.
 """
 
-from jsonschema import Draft202012Validator
-
 from heatlite.api.bodies import check
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.repairs import RepairStep
+from heatlite.core.shapes import Shape
 from heatlite.engine.state import group_requests
 
 MOST_MEMBERS = 10_000
+OPERATIONS = {"REBOOT": RepairStep.REBOOT, "REBUILD": RepairStep.REBUILD, "RECREATE": RepairStep.REPLACE}
+"""Operations of `recover`, by Senlin's names."""
 _COUNT: JsonMap = {"type": "integer", "minimum": 1, "maximum": MOST_MEMBERS}
 _GRACE: JsonMap = {"type": "integer", "minimum": 0, "maximum": 86_400}
 _MEMBERS: JsonMap = {
@@ -23,10 +24,10 @@ _MEMBERS: JsonMap = {
 _FLAG: JsonMap = {"type": "boolean"}
 
 
-def _options(required: tuple[str, ...] = (), **properties: Json) -> Draft202012Validator:
+def _options(required: tuple[str, ...] = (), **properties: Json) -> Shape:
     """Return the validator of an object with these properties only."""
     schema: JsonMap = {"type": "object", "properties": properties, "additionalProperties": False}
-    return Draft202012Validator({**schema, "required": [*required]})
+    return Shape({**schema, "required": [*required]})
 
 
 RESIZE = _options(
@@ -47,7 +48,7 @@ SCALE_IN = _options(
 )
 DELETE_MEMBERS = _options(("members",), members=_MEMBERS, reduce=_FLAG, grace_period=_GRACE)
 REPLACE_MEMBERS = _options(("members",), members=_MEMBERS)
-RECOVER = _options(("operation",), operation={"enum": ["REBUILD", "RECREATE"]})
+RECOVER = _options(("operation",), operation={"enum": [*OPERATIONS]})
 CHECK_MEMBERS = _options(believe_absent=_FLAG)
 
 
@@ -112,18 +113,20 @@ def replace_members(value: Json) -> tuple[str, ...]:
 
 
 def recover(value: Json) -> RepairStep:
-    """Parse the value of `recover`. REBOOT and NODE are not offered."""
+    """Parse the value of `recover`."""
     check(RECOVER, value, "recover")
-    return RepairStep.REBUILD if _as_map(value)["operation"] == "REBUILD" else RepairStep.REPLACE
+    return OPERATIONS[str(_as_map(value)["operation"])]
 
 
-def check_members(value: Json) -> None:
-    """Check the value of `check` of a resource; null and {} mean the same."""
-    if _optional(CHECK_MEMBERS, value, "check").get("believe_absent"):
-        raise HTTPBadRequest("check.believe_absent: is not offered for a single resource or group.")
+def check_members(value: Json) -> bool:
+    """Parse the value of `check` of a resource. Returns `believe_absent`.
+
+    null and {} mean the same.
+    """
+    return bool(_optional(CHECK_MEMBERS, value, "check").get("believe_absent"))
 
 
-def _optional(validator: Draft202012Validator, value: Json, where: str) -> JsonMap:
+def _optional(validator: Shape, value: Json, where: str) -> JsonMap:
     """Return the options of an action that needs none.
 
     null, "" and {} mean the defaults.

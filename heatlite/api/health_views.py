@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from heatlite.core.clock import to_text
-from heatlite.core.healing import UNCONFIRMED
+from heatlite.core.healing import UNCONFIRMED, UNHEALTHY
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.store.healing.records import IncidentRecord, StackHealth
@@ -19,10 +19,10 @@ def of_stack(stack: StackRecord | StackSummary, counts: StackHealth) -> JsonMap:
 def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool = False) -> JsonMap:
     """Return the key of a resource; empty if there is nothing to say.
 
-    `incidents` are its open ones, oldest first. `nested`: its object is a nested stack, whose failed check is that of
-    its members.
+    `incidents` are its open ones, oldest first. One that settles has been repaired: it says nothing of the health.
+    `nested`: its object is a nested stack, whose failed check is that of its members.
     """
-    worst = next((one for one in incidents if one.state not in UNCONFIRMED), None)
+    worst = next((one for one in incidents if one.state in UNHEALTHY), None)
     if worst is not None:
         return _of_incident("unhealthy", worst)
     now, known = row.state_without_lock, row.health
@@ -31,7 +31,8 @@ def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested
         return _key("unhealthy", now.updated_at, now.status_reason)
     if is_unknown:
         return of_record(known)
-    return _of_incident("suspected", incidents[0]) if incidents else {}
+    suspicion = next((one for one in incidents if one.state in UNCONFIRMED), None)
+    return {} if suspicion is None else _of_incident("suspected", suspicion)
 
 
 def of_record(record: HealthRecord | None) -> JsonMap:

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 import falcon
 from falcon import Response
 from falcon.constants import COMBINED_METHODS
+from falcon.routing import CompiledRouter
 
 from heatlite.api import views
 from heatlite.api.access.authentication import AccessControl
+from heatlite.api.audit import AuditTrail
 from heatlite.api.request import Request
 from heatlite.core import logs
-from heatlite.core.errors import Forbidden, HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.errors import Forbidden, HeatliteError, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.meter import Meter
 
 log = logging.getLogger(__name__)
@@ -40,11 +42,26 @@ class RequestMiddleware:
     """Handles every request before and after its handler.
 
     CSRF guard: a browser sends cached passwords with the requests of any web page. So `Origin` (RFC 6454) must be
-    that of `public_url`. Without authentication, `Host` must be a loopback address or that of `public_url`.
+    that of `public_url`, or that of the request's own URL. Without authentication, `Host` must be a loopback address or
+    that of `public_url`.
     """
 
-    def __init__(self, public_url: str | None, max_body: int, meter: Meter, access: AccessControl) -> None:
+    def __init__(
+        self,
+        public_url: str | None,
+        max_body: int,
+        meter: Meter,
+        access: AccessControl,
+        trail: AuditTrail,
+        router: CompiledRouter,
+    ) -> None:
+        """`router` has the routes.
+
+        It names the operations of requests that are refused before routing.
+        """
+        self._router = router
         self._meter = meter
+        self._trail = trail
         self._access = access
         self._rules: dict[str, Mapping[str, str]] = {}
         self._public_url = public_url.rstrip("/") if public_url else None
@@ -60,8 +77,22 @@ class RequestMiddleware:
         req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
         req.base = self._public_url or req.forwarded_prefix
         req.max_body = self._max_body
+        self._trail.begin(req)
+        if req.path.startswith("/v1.0/"):
+            req.path = "/v1/" + req.path[6:]
+        try:
+            self._check(req)
+        except HeatliteError:
+            found = self._router.find(req.path, req)
+            if found is not None:
+                req.parts = dict(found[2])
+                req.operation = self._rules.get(found[3] or "", {}).get(req.method, "")
+            raise
+
+    def _check(self, req: Request) -> None:
+        """Raise the error of a request that no route may get."""
         origin = req.env.get("HTTP_ORIGIN")
-        if origin is not None and origin != self._origin:
+        if origin is not None and origin not in (self._origin, _own_origin(req)):
             # Any web page in a browser on this machine could otherwise send text/plain and delete stacks.
             raise Forbidden("Web pages of other sites may not use this API.")
         if not self._access.is_guarded and not self._is_ours(req.env.get("HTTP_HOST")):
@@ -78,8 +109,6 @@ class RequestMiddleware:
             raise RequestLimitExceeded(
                 f"Request limit exceeded: the body has {length} bytes, {self._max_body} are allowed."
             )
-        if req.path.startswith("/v1.0/"):
-            req.path = "/v1/" + req.path[6:]
 
     def _is_ours(self, host: str | None) -> bool:
         """Return True if the Host is a name of this server (None: HTTP/1.0)."""
@@ -90,19 +119,32 @@ class RequestMiddleware:
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
         """Authenticate the caller, and check the rule of the route."""
         rule = self._rules[req.uri_template or ""].get(req.method)
+        req.operation, req.parts = rule or "", dict(params)
         req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
         req.admit()
+        self._trail.admitted(req)
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
         """Set the rules of a route by method. A route without rules answers no request."""
         self._rules[template] = rules
+
+    def recorded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
+        """Wrap a sink that admits its callers itself, for the audit log."""
+
+        def record(req: Request, resp: Response, **parts: str) -> None:
+            req.operation, req.parts = rule, parts
+            sink(req, resp, **parts)
+
+        return record
 
     def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
         """Wrap a sink with the check of a rule, for the project and stack of the URL."""
 
         def admit(req: Request, resp: Response, **parts: str) -> None:
             named = {name: parts[name] for name in ("stack_name", "stack_id")}
+            req.operation, req.parts = rule, parts
             self._access.admit(req, parts["project"], rule, named)
+            self._trail.admitted(req)
             sink(req, resp, **parts)
 
         return admit
@@ -120,7 +162,16 @@ class RequestMiddleware:
                 resp.location = url
         if req.method == "OPTIONS" and req_succeeded:
             resp.status = HTTPStatus.NO_CONTENT
+        self._trail.end(req, resp.status_code)
         seconds = time.perf_counter() - req.started
         log.info("%s %r %d %.1f ms", req.method, req.path, resp.status_code, seconds * 1000)
         self._meter.request_answered(req.method, req.uri_template or "", resp.status_code, seconds)
         logs.end(req.logged)
+
+
+def _own_origin(req: Request) -> str:
+    """Return the origin of the request's URL.
+
+    A page of another site can set neither Host nor the headers of a proxy.
+    """
+    return f"{req.forwarded_scheme}://{req.forwarded_host}"

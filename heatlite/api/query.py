@@ -6,6 +6,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from heatlite.api.request import Request
+from heatlite.core.clock import from_text
 from heatlite.core.errors import HTTPBadRequest, Invalid, InvalidValue
 from heatlite.plugin.signing import Proof
 
@@ -74,6 +75,17 @@ def number(req: Request, name: str, blank: bool = False) -> int | None:
     """Return a non-negative integer (`non_negative`). `blank` as in `text`."""
     found = text(req, name, blank)
     return None if found is None else non_negative(name, found)
+
+
+def moment(req: Request, name: str) -> float | None:
+    """Return a time in ISO 8601 as seconds since the epoch. Raises HTTPBadRequest."""
+    found = text(req, name)
+    if found is None:
+        return None
+    try:
+        return from_text(found)
+    except (ValueError, OverflowError):
+        raise HTTPBadRequest(f"{name} is not a time in ISO 8601, such as 2026-11-22T12:00:00Z.") from None
 
 
 def direction(req: Request) -> str | None:

@@ -1,10 +1,12 @@
 """The request object of the handlers."""
 
+import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Token
-from random import getrandbits
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import falcon
@@ -12,15 +14,24 @@ from falcon import RequestOptions
 
 from heatlite.core.context import Context, Replay
 from heatlite.core.logs import Ids
+from heatlite.store.audit import Entry
 
 REPLAY = "heatlite.replay"
 """Key in the WSGI environment of a replayed request for its `Replay`."""
 
 
+_RANDOM = Random()
+"""Source of the ids. It is separate from the module's, which a program may seed with the same number twice."""
+os.register_at_fork(after_in_child=_RANDOM.seed)
+
+
 class Request(falcon.Request):
     """A Falcon request with its id, its caller and the URL that the client uses."""
 
-    __slots__ = ("admit", "base", "caller", "logged", "max_body", "queued", "replay", "request_id", "started")
+    __slots__ = (
+        "admit", "answered", "base", "caller", "entry", "is_proven", "logged", "max_body", "operation", "parts",
+        "plan_digest", "queued", "refusal", "replay", "request_id", "started",
+    )  # fmt: skip
 
     admit: Callable[[], None]
     """Repeats the access check; set with `caller`. Raises Unauthorized, Forbidden, Unavailable."""
@@ -39,13 +50,33 @@ class Request(falcon.Request):
         super().__init__(env, options)
         self.replay: Replay | None = env.get(REPLAY)
         # uuid4() calls the kernel and so yields the interpreter to another thread.
-        self.request_id = f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
+        self.request_id = f"req-{uuid.UUID(int=_RANDOM.getrandbits(128), version=4)}"
         if self.replay is not None:
             self.request_id = self.replay.request_id
         self.started = time.perf_counter()
         self.base = ""
         self.queued = []
+        self.is_proven = True
+        """False until the signature of the URL is verified, which names the caller."""
+        self.entry: Entry | None = None
+        """The row in the audit log; None for a request that only reads."""
+        self.operation = ""
+        """The last rule of the access policy that was checked."""
+        self.parts: Mapping[str, str] = {}
+        """Project, stack and resource of the path."""
+        self.plan_digest: str | None = None
+        """The plan that the request approves."""
+        self.refusal = ""
+        """Message of the error that is answered."""
+        self.answered: int | None = None
+        """Code of the answer, once there is one."""
+
+    def prove(self, user: str) -> None:
+        """Set the user that the signature of the URL has proven."""
+        self.caller = replace(self.caller, user=user)
+        self.is_proven = True
 
     def require(self, rule: str) -> None:
         """Raise Forbidden unless the caller has the right that the rule names."""
+        self.operation = rule
         self.caller.require(rule)

@@ -17,6 +17,7 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import ActionStatus, Verb, state
+from heatlite.engine.operations.software_configs import shown
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.healing.records import IncidentRecord, StackHealth
@@ -382,15 +383,8 @@ def config(record: SoftwareConfigRecord, masked: frozenset[str]) -> JsonMap:
 
     Masks the values of inputs in `masked` wherever they occur.
     """
-    shown: JsonMap = {
-        **config_summary(record),
-        "config": record.config,
-        "inputs": record.inputs,
-        "outputs": record.outputs,
-        "options": record.options,
-    }
     mask = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in masked])
-    return cast(JsonMap, mask.json(shown))
+    return cast(JsonMap, mask.json(shown(record)))
 
 
 def deployment(record: SoftwareDeploymentRecord, masked: frozenset[str]) -> JsonMap:
@@ -405,13 +399,23 @@ def deployment(record: SoftwareDeploymentRecord, masked: frozenset[str]) -> Json
         "input_values": {
             name: MASK if name in masked else value for name, value in record.input_values.items()
         },
-        "output_values": record.output_values,
-        "action": record.action,
-        "status": record.status,
+        "output_values": record.output_values or None,
+        "action": record.action or None,
+        "status": record.status or None,
         "status_reason": record.status_reason,
         "creation_time": to_text(record.created_at),
         **({} if record.updated_at is None else {"updated_time": to_text(record.updated_at)}),
     }
+
+
+def deployment_outline(record: SoftwareDeploymentRecord, most: int) -> JsonMap:
+    """Return a software deployment for a list that has no room for its values.
+
+    The values of a list have at most `most` characters of JSON.
+    """
+    reason = f"The values of the list come to more than {most} characters of JSON (max_resource_data)."
+    left_out = dict.fromkeys(("input_values", "output_values", "status_reason"))
+    return {**deployment(record, frozenset()), **left_out, "values_error": f"{reason} Show the deployment."}
 
 
 # -- actions ----------------------------------------------------------------------------------------

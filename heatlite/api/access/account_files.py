@@ -9,9 +9,7 @@ import logging
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -20,6 +18,7 @@ from typing import Generic, TypeVar
 from heatlite.core.clock import to_text
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
+from heatlite.core.records import record
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TokenRecord:
     """A token as stored, without its value."""
 
@@ -138,6 +137,8 @@ def _projects(table: object, place: str) -> Projects:
 
 
 def _toml(text: str, path: Path) -> dict[str, object]:
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

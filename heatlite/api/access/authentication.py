@@ -1,8 +1,8 @@
 """Access control: authenticates a caller, and checks the project and the rule."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import field, replace
+from typing import Protocol, runtime_checkable
 
 from heatlite.api import query
 from heatlite.api.access.intake_tokens import IntakeTokens
@@ -10,6 +10,8 @@ from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context, Replay
 from heatlite.core.errors import HTTPForbidden, Unauthorized
+from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.state.agent_accounts import Accounts
 
@@ -17,7 +19,7 @@ SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "passwo
 """Headers with credentials. python-heatclient sends user and key if it has a password."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Identity:
     """An authenticated user."""
 
@@ -39,6 +41,51 @@ class Authenticator(Protocol):
 
     def identify(self, req: Request) -> Identity | None:
         """Return the user, or None without valid credentials. Raises Unavailable."""
+
+    def roles(self, user: str, project: str) -> frozenset[str]:
+        """Return the present roles of a user, as far as the accounts are kept here."""
+
+
+@record(frozen=True, slots=True)
+class Login:
+    """A user who has logged in elsewhere."""
+
+    user: str
+    token: str = field(repr=False)
+    """Opens no project."""
+    projects: Mapping[str, str]
+    """Projects → names."""
+
+
+class PasswordLogin(Protocol):
+    """Logs users in whose accounts are kept elsewhere."""
+
+    def log_in(self, req: Request, user: str, password: str, domain: str) -> Login | None:
+        """Return the login; None for a wrong password.
+
+        Raises TooManyFailures, Unavailable.
+        """
+
+    def token_of(self, token: str, project: str) -> str | None:
+        """Return a token that opens a project; None if refused. Raises Unavailable."""
+
+
+@runtime_checkable
+class HasPasswordLogin(Protocol):
+    """An authenticator of tokens that also knows passwords."""
+
+    login: PasswordLogin
+
+
+@runtime_checkable
+class SignatureAuthority(Authenticator, Protocol):
+    """An authenticator that keeps the access keys of its users."""
+
+    def exchange(self, credentials: JsonMap) -> tuple[str, str] | None:
+        """Return token and project for a signed request; None for a wrong signature.
+
+        Raises Unavailable.
+        """
 
 
 class AccessControl:
@@ -66,6 +113,24 @@ class AccessControl:
         """True if callers are authenticated."""
         return self._authenticator is not None
 
+    @property
+    def password_login(self) -> PasswordLogin | None:
+        """The login by name and password, if callers bring tokens from elsewhere."""
+        return self._authenticator.login if isinstance(self._authenticator, HasPasswordLogin) else None
+
+    def identify(self, req: Request) -> Identity | None:
+        """Return the user of a request, or None without valid credentials.
+
+        Raises Unavailable, TooManyFailures. Needs `is_guarded`.
+        """
+        assert self._authenticator is not None
+        return self._authenticator.identify(req)
+
+    @property
+    def has_own_keys(self) -> bool:
+        """True if access keys of users are kept here, and not by Keystone."""
+        return not isinstance(self._authenticator, SignatureAuthority)
+
     def admit(self, req: Request, project: str | None, rule: str | None, named: Mapping[str, str]) -> None:
         """Set the caller of a request, and check that it has the right.
 
@@ -78,13 +143,43 @@ class AccessControl:
         if rule == PROVEN or rule == SIGNAL and query.proof(req).signature:
             # A machine with a signed URL has no account; the handler checks the signature.
             caller, rule = self._internal(req, project or "", STACK_USER, STACK_USER), None
-            req.caller = self._ruled(caller)
+            req.caller, req.is_proven = self._ruled(caller), False
         else:
             req.caller = self._caller(req, project or "", named)
         if req.replay is not None:
             req.caller = self._replaying(req.caller, req.replay)
         if rule is not None:
             req.require(rule)
+
+    def admit_user(self, req: Request, user: str, project: str, roles: frozenset[str]) -> None:
+        """Set the caller of a request that an access key of a user has proven.
+
+        The caller has those of the key's roles that the user still has. Raises HTTPForbidden if there are none left.
+        """
+        if self._authenticator is None:
+            req.caller = self._ruled(Context(project, request_id=req.request_id, queued=req.queued))
+            return
+        left = roles & self._authenticator.roles(user, project)
+        if not left:
+            raise HTTPForbidden(project=project)
+        req.caller = self._user(self._context(req, Identity(user, {project: left}), project))
+
+    def admit_machine(self, req: Request, user: str, project: str) -> None:
+        """Set the caller of a request that the access key of a machine has proven."""
+        req.caller = self._ruled(self._internal(req, project, user, STACK_USER))
+
+    def admit_signed(self, req: Request, credentials: JsonMap) -> bool:
+        """Set the caller of a request that is signed with a key of Keystone.
+
+        False if there is no Keystone, or it does not accept the signature. Raises Unavailable, Forbidden.
+        """
+        authority = self._authenticator
+        found = authority.exchange(credentials) if isinstance(authority, SignatureAuthority) else None
+        if found is None:
+            return False
+        req.env[SECRETS["token"]], project = found
+        self.admit(req, project, None, {})
+        return True
 
     @staticmethod
     def _take_bearer(req: Request) -> None:

@@ -47,14 +47,14 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
             try:
                 from heatlite.api.access.passwords import Basic
             except ImportError as error:
-                raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
+                raise MissingLibrary(setting="auth = basic", library=error.name, extra="server") from error
             return Basic(Path(settings.users_file), clock.now, proxies(settings.trusted_proxies))
         case Auth.KEYSTONE:
             try:
                 from heatlite.api.access.keystone import Keystone
             except ImportError as error:
                 raise MissingLibrary(setting="auth = keystone", library=error.name, extra="keystone") from error
-            return Keystone(settings.keystone)
+            return Keystone(settings.keystone, clock.now, proxies(settings.trusted_proxies))
 
 
 def _policy(settings: Settings) -> Policy:
@@ -75,7 +75,7 @@ def add_user(settings: Settings, user: str, password: str, projects: Projects) -
     try:
         from heatlite.api.access.passwords import hash_password
     except ImportError as error:
-        raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
+        raise MissingLibrary(setting="auth = basic", library=error.name, extra="server") from error
     path = Path(settings.users_file)
     hashed = hash_password(password)
     write_roles(roles_file(path), user, projects)  # before the password, so that a user who can log in has roles

@@ -2,22 +2,30 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 from keystoneauth1 import loading
 from keystoneauth1.exceptions import ClientException, NoMatchingPlugin
+from keystoneauth1.session import Session
 from keystonemiddleware.auth_token import AuthProtocol, list_opts
 from oslo_config import cfg
 
 from heatlite.api.access.account_files import digest
 from heatlite.api.access.authentication import Identity, secrets_of
+from heatlite.api.access.keystone_login import KeystoneLogin
+from heatlite.api.access.login_throttle import Network
 from heatlite.api.request import Request
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN
 from heatlite.core.errors import Unavailable
+from heatlite.core.json import JsonMap
+
+if TYPE_CHECKING:
+    import requests
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +48,26 @@ IN_LINE_SECONDS: Final = 1.0
 MAX_KNOWN: Final = 10_000
 """Maximum number of tokens remembered as valid."""
 
+REFUSED: Final = (
+    HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND
+)  # fmt: skip
+"""Keystone's answers about a signature that is wrong, or that of an unknown key."""
+RENEW_SECONDS: Final = 60.0
+"""Seconds between two renewals of the server's own token after a 401."""
+
 DOMAINS: Final = {"user_domain_name": "Default", "project_domain_name": "Default"}
 
 
 class Keystone:
     """Identifies callers by a Keystone token."""
 
-    def __init__(self, table: Mapping[str, str]) -> None:
-        """`table` has the options of ``[keystone_authtoken]``. Raises BadSetting."""
+    def __init__(
+        self, table: Mapping[str, str], now: Callable[[], float] = time.time, trusted: Sequence[Network] = ()
+    ) -> None:
+        """`table` has the options of ``[keystone_authtoken]``. Raises BadSetting.
+
+        `trusted` are the proxies whose X-Forwarded-For is believed.
+        """
         if "auth_url" not in table:
             raise BadSetting(
                 "auth = keystone needs the table [keystone]: auth_url, username, password, project_name, and domains"
@@ -65,6 +85,16 @@ class Keystone:
         self._remembered = conf[GROUP].token_cache_time * 0.9
         self._known: dict[str, float] = {}
         """Digest of a token → time until which the middleware has it in its cache."""
+        own = conf[GROUP]
+        self._session = Session(
+            auth=loading.load_auth_from_conf_options(conf, GROUP),
+            verify=False if own.insecure else own.cafile or True,
+            timeout=own.http_connect_timeout,
+        )
+        self._renewed = -RENEW_SECONDS
+        url = table["auth_url"].rstrip("/").removesuffix("/v3") + "/v3"
+        self._signatures = f"{url}/ec2tokens"
+        self.login = KeystoneLogin(self._session, url, self._asking, now, trusted)
 
     def identify(self, req: Request) -> Identity | None:
         """Return the owner of a token.
@@ -99,6 +129,47 @@ class Keystone:
         if status[0].startswith("401"):
             return None
         raise _away()
+
+
+    def roles(self, user: str, project: str) -> frozenset[str]:
+        """Return nothing: Keystone keeps the accounts, and the keys with them."""
+        return frozenset()
+
+    def exchange(self, credentials: JsonMap) -> tuple[str, str] | None:
+        """Return a token and the project of the user who signed a request.
+
+        The key is an EC2 credential. `credentials` describe the request as Keystone's API takes it. Returns None for a
+        wrong signature or an unknown key. Raises Unavailable.
+        """
+        try:
+            with self._asking.turn():
+                answer = self._asked(credentials)
+            if answer.status_code == HTTPStatus.OK:
+                return answer.headers["X-Subject-Token"], answer.json()["token"]["project"]["id"]
+        except UNREADABLE as error:
+            log.error("Keystone cannot check a signature", exc_info=error)
+            raise _away() from error
+        if answer.status_code in REFUSED:
+            return None
+        raise _away()
+
+    def _asked(self, credentials: JsonMap) -> "requests.Response":
+        """Return Keystone's answer about a signature.
+
+        401 may mean the signature or our own token. A new token is got once in a while only, as it costs a password.
+        """
+        now = time.monotonic()
+        renews = now > self._renewed + RENEW_SECONDS
+        answer = self._session.post(
+            self._signatures,
+            json={"credentials": credentials},
+            authenticated=True,
+            allow_reauth=renews,
+            raise_exc=False,
+        )
+        if renews and answer.status_code == HTTPStatus.UNAUTHORIZED:
+            self._renewed = now
+        return answer
 
 
 UNREADABLE: Final = (ClientException, AttributeError, LookupError, RuntimeError, TypeError, ValueError)

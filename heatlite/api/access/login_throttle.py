@@ -1,7 +1,8 @@
 """Throttle for failed logins: increasing delays, and a bound on concurrent checks."""
 
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
@@ -12,6 +13,7 @@ from heatlite.api.request import Request
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import TooManyFailures, Unavailable
+from heatlite.core.reading import require_engine
 
 FREE: Final = 5
 """Wrong passwords for a name from an address without a delay."""
@@ -53,39 +55,43 @@ class _Failures:
     """Time until which passwords are not checked."""
 
 
-class _FailureCounter:
-    """Counts failures by key, and delays the key. Safe for threads."""
+class FailureCounter:
+    """Counts failures by key, and delays the key. Safe for threads.
+
+    A key is one text or several. The counter keeps its digest: a client chooses its length.
+    """
 
     def __init__(self, now: Callable[[], float], free: int, longest: float) -> None:
         self._now = now
         self._free = free
         self._longest = longest
-        self._failures: OrderedDict[Hashable, _Failures] = OrderedDict()
+        self._failures: OrderedDict[bytes, _Failures] = OrderedDict()
         self._lock = Lock()
 
-    def ask(self, key: Hashable) -> None:
-        """Raise TooManyFailures if the key is delayed."""
+    def ask(self, *key: str) -> None:
+        """Raise TooManyFailures if the key is delayed, NeedsEngine in a reader."""
+        require_engine()
         with self._lock:
-            found, now = self._failures.get(key), self._now()
+            found, now = self._failures.get(_digest(key)), self._now()
             if found is not None and now < found.until:
                 raise TooManyFailures(retry_after=ceil(found.until - now))
 
-    def failed(self, key: Hashable) -> None:
+    def failed(self, *key: str) -> None:
         with self._lock:
-            now = self._now()
-            found = self._failures.pop(key, None)
+            now, digest = self._now(), _digest(key)
+            found = self._failures.pop(digest, None)
             if found is None or now - found.last > FORGOTTEN:
                 found = _Failures(0, now)
             found.count, found.last = found.count + 1, now
             if found.count > self._free:
                 found.until = now + min(self._longest, MIN_DELAY * 2.0 ** min(found.count - self._free - 1, 30))
-            self._failures[key] = found
+            self._failures[digest] = found
             while len(self._failures) > MAX_FAILURES:
                 self._failures.popitem(last=False)
 
-    def forget(self, key: Hashable) -> None:
+    def forget(self, *key: str) -> None:
         with self._lock:
-            self._failures.pop(key, None)
+            self._failures.pop(_digest(key), None)
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -99,19 +105,19 @@ class LoginThrottle:
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.by_name = _FailureCounter(now, FREE, MAX_DELAY)
-        self.by_address = _FailureCounter(now, FREE_FROM_ADDRESS, MAX_FROM_ADDRESS)
+        self.by_name = FailureCounter(now, FREE, MAX_DELAY)
+        self.by_address = FailureCounter(now, FREE_FROM_ADDRESS, MAX_FROM_ADDRESS)
         self.checks = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, TooManyLogins)
         """Bounds the concurrent checks of passwords."""
 
     def ask(self, name: str, address: str) -> None:
         """Raise TooManyFailures if the name or the address is delayed."""
-        self.by_name.ask((name, address))
+        self.by_name.ask(name, address)
         self.by_address.ask(address)
 
     def failed(self, name: str, address: str) -> None:
         """Count a wrong password."""
-        self.by_name.failed((name, address))
+        self.by_name.failed(name, address)
         self.by_address.failed(address)
 
     def passed(self, name: str, address: str) -> None:
@@ -119,7 +125,11 @@ class LoginThrottle:
 
         The address keeps its count: an attacker may have an account, too.
         """
-        self.by_name.forget((name, address))
+        self.by_name.forget(name, address)
+
+
+def _digest(key: Sequence[str]) -> bytes:
+    return hashlib.sha256("\n".join(key).encode(errors="replace")).digest()
 
 
 def proxies(entries: Sequence[str]) -> tuple[Network, ...]:

@@ -1,10 +1,11 @@
 """`auth` = ``basic``: a name and a password (RFC 7617)."""
 
 import hashlib
+import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
+from struct import Struct
 
 import bcrypt
 
@@ -17,10 +18,46 @@ from heatlite.core.config import BadSetting
 
 REMEMBERED_SECONDS = 60.0
 """Seconds after its last use in which a correct password skips bcrypt, which takes 0.25 s."""
-MAX_REMEMBERED = 1000
 ROUNDS = 10
 MAX_BYTES = 72
 """Bytes of a password that bcrypt uses."""
+
+
+class Remembered:
+    """Digests of correct passwords, in memory that forked processes share.
+
+    Each has a time until which it counts. A reader never checks a password: the throttle is the engine's. So it has to
+    know the correct ones. Writers take no lock: a digest that two of them have mixed equals none, and its password is
+    checked again.
+    """
+
+    ENTRY = Struct("32sd")
+    WAYS = 8
+    """Entries of a bucket; a new digest takes the place of the one that ends first."""
+    BUCKETS = 4096
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, self.BUCKETS * self.WAYS * self.ENTRY.size)
+
+    def end(self, digest: bytes) -> float:
+        """Return the time until which a password counts as correct; 0 for an unknown one."""
+        return next((end for _, found, end in self._bucket(digest) if found == digest), 0.0)
+
+    def put(self, digest: bytes, end: float) -> None:
+        """Remember a correct password."""
+        at = min(self._bucket(digest), key=lambda entry: (entry[1] != digest, entry[2]))[0]
+        self.ENTRY.pack_into(self._memory, at, digest, end)
+
+    def _bucket(self, digest: bytes) -> list[tuple[int, bytes, float]]:
+        size = self.ENTRY.size
+        first = int.from_bytes(digest[:4]) % self.BUCKETS * self.WAYS
+        places = range(first * size, (first + self.WAYS) * size, size)
+        return [(at, *self.ENTRY.unpack_from(self._memory, at)) for at in places]
+
+
+REMEMBERED = Remembered()
+"""Those of this process and its forks. Imported before the fork by `preflight`."""
+SALT = os.urandom(32)
 
 
 class Basic:
@@ -33,15 +70,15 @@ class Basic:
         self._passwords = WatchedFile(users_file, "The list of users", parse_passwords)
         self._roles = WatchedFile(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
-        self._salt = os.urandom(32)
+        self._file = str(users_file).encode()
         self._throttle = LoginThrottle(now)
         self._trusted = trusted
-        self._right: dict[bytes, float] = {}
-        """Digest of name, password and hash → time until which the password counts as correct."""
-        self._lock = Lock()
 
     def identify(self, req: Request) -> Identity | None:
-        """Return the caller of a correct password. Raises TooManyFailures, TooManyLogins."""
+        """Return the caller of a correct password.
+
+        Raises TooManyFailures, TooManyLogins, and NeedsEngine in a reader that does not know the password.
+        """
         user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
         if not user:
             return None
@@ -59,6 +96,11 @@ class Basic:
         self._remember(key)
         return Identity(user, self._roles.get().get(user, {}))
 
+    def roles(self, user: str, project: str) -> frozenset[str]:
+        """Return the roles of a user who has a password."""
+        own = self._roles.get().get(user, {}) if user in self._passwords.get() else {}
+        return own.get(project, frozenset())
+
     def _is_right(self, user: str, password: bytes, known: Mapping[str, str]) -> bool:
         if user in known:
             return self._check(password, known[user])
@@ -67,17 +109,14 @@ class Basic:
         return False
 
     def _key(self, user: str, password: bytes, hashed: str) -> bytes:
-        parts = (self._salt, user.encode(), hashed.encode(), password)
+        parts = (SALT, self._file, user.encode(), hashed.encode(), password)
         return hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
 
     def _is_remembered(self, key: bytes) -> bool:
-        return self._right.get(key, 0.0) > self._now()
+        return REMEMBERED.end(key) > self._now()
 
     def _remember(self, key: bytes) -> None:
-        with self._lock:
-            if len(self._right) >= MAX_REMEMBERED and key not in self._right:
-                self._right.clear()
-            self._right[key] = self._now() + REMEMBERED_SECONDS
+        REMEMBERED.put(key, self._now() + REMEMBERED_SECONDS)
 
     @staticmethod
     def _check(password: bytes, hashed: str) -> bool:

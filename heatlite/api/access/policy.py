@@ -25,6 +25,9 @@ PROVEN: Final = "a signed URL"
 """In place of a rule: needs a signed URL, whose signature the handler checks."""
 
 TABLE: Final = {
+    "access_keys:create": READERS,
+    "access_keys:delete": READERS,
+    "access_keys:index": READERS,
     "actions:action": READERS,
     "actions:cancel_update": MEMBERS,
     "actions:cancel_without_rollback": MEMBERS,
@@ -50,7 +53,22 @@ TABLE: Final = {
     "actions:suspend": MEMBERS,
     "actions:unlock": MEMBERS,
     "actions:unprotect": MEMBERS,
+    "audit:index": READERS,
     "build_info:build_info": READERS,
+    "cloudformation:CancelUpdateStack": MEMBERS,
+    "cloudformation:CreateStack": MEMBERS,
+    "cloudformation:DeleteStack": MEMBERS,
+    "cloudformation:DescribeStackEvents": READERS,
+    "cloudformation:DescribeStackResource": READERS | {STACK_USER},
+    "cloudformation:DescribeStackResources": READERS,
+    "cloudformation:DescribeStacks": READERS,
+    "cloudformation:EstimateTemplateCost": READERS,
+    "cloudformation:GetTemplate": READERS,
+    "cloudformation:ListStackResources": READERS,
+    "cloudformation:ListStacks": READERS,
+    "cloudformation:SignalResource": MEMBERS | {STACK_USER},
+    "cloudformation:UpdateStack": MEMBERS,
+    "cloudformation:ValidateTemplate": READERS,
     "events:index": READERS,
     "events:show": READERS,
     "health:configure": MEMBERS,
@@ -116,6 +134,7 @@ TABLE: Final = {
     "stacks:resource_schema": READERS,
     "stacks:restore_snapshot": MEMBERS,
     "stacks:show": READERS,
+    "stacks:list_healing": READERS,
     "stacks:show_healing": READERS,
     "stacks:show_lock": READERS,
     "stacks:show_output": READERS,
@@ -128,7 +147,8 @@ TABLE: Final = {
 }
 """Rules → roles, of which one suffices. Access to the project has been checked before.
 
-POST …/actions needs ``actions:action`` and the rule of the named action.
+POST …/actions needs ``actions:action`` and the rule of the named action. An action of the query API needs its rule of
+``cloudformation:`` and the rule of the REST API for the same.
 """
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from heatlite.api.access.account_files import WatchedFile, digest, parse_tokens
+from heatlite.api.access.account_files import TokenRecord, WatchedFile, digest, parse_tokens
 from heatlite.api.access.authentication import Identity
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
@@ -23,6 +23,12 @@ class Tokens:
         token = req.env.get("HTTP_X_AUTH_TOKEN")
         # The look-up uses digests, so that its duration does not reveal parts of a valid token.
         found = self._tokens.get().get(digest(token)) if token else None
-        if found is None or found.expires and found.expires <= datetime.fromtimestamp(self._clock.now(), UTC):
-            return None
-        return Identity(found.user, found.projects)
+        return Identity(found.user, found.projects) if found and self._is_valid(found) else None
+
+    def roles(self, user: str, project: str) -> frozenset[str]:
+        """Return the roles of all valid tokens of the user."""
+        own = [one for one in self._tokens.get().values() if one.user == user and self._is_valid(one)]
+        return frozenset().union(*(one.projects.get(project, frozenset()) for one in own))
+
+    def _is_valid(self, token: TokenRecord) -> bool:
+        return token.expires is None or token.expires > datetime.fromtimestamp(self._clock.now(), UTC)

@@ -8,6 +8,7 @@ from falcon import Response
 from heatlite.api import query, views
 from heatlite.api.request import Request
 from heatlite.core.errors import StackNotFound
+from heatlite.core.json import JsonMap, size
 from heatlite.core.status import Status, Verb
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -50,6 +51,31 @@ def redirect(req: Request, resp: Response, url: str) -> None:
     """
     set_status(resp, HTTPStatus.FOUND)
     resp.location = f"{url}?{req.query_string}" if req.query_string else url
+
+
+class ListBudget:
+    """Size of the values in a list, against `max_stack_data`."""
+
+    def __init__(self, most: int) -> None:
+        """`most` is in characters of JSON."""
+        self._most = most
+        self._left = most
+
+    @property
+    def is_spent(self) -> bool:
+        """True if the values so far are too large."""
+        return self._left < 0
+
+    def fits(self, value: JsonMap) -> bool:
+        """Count a value; return whether the list has room for it."""
+        if not self.is_spent:
+            self._left -= size(value, self._left)
+        return not self.is_spent
+
+    @property
+    def reason(self) -> str:
+        """The reason for which values are left out."""
+        return f"The values of the list come to more than {self._most} characters of JSON (max_stack_data)."
 
 
 def next_page(req: Request, path: str, marker: str) -> str:

@@ -17,6 +17,9 @@ from heatlite.store.store import Store
 
 EVENT_STREAM = "text/event-stream"
 
+MAX_EVENTS = 10_000
+"""Events of a list. A large tree has millions; the marker leads on."""
+
 
 def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
     """Read the query of a list.
@@ -51,8 +54,7 @@ class Events:
         if query.flag(req, "stream") or EVENT_STREAM in (req.get_header("Accept") or ""):
             asked = replace(asked, marker=req.get_header("Last-Event-ID") or asked.marker)
             resp.stream = self._streams.follow(req, stack, query.number(req, "nested_depth") or 0, asked)
-            resp.content_type = EVENT_STREAM
-            resp.cache_control = ("no-store",)
+            set_stream(resp)
         else:
             resp.media = {"events": self._list(req, stack, asked)}
 
@@ -81,6 +83,7 @@ class Events:
 
     def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:
         url = views.stack_url(req.base, stack)
+        asked = replace(asked, limit=MAX_EVENTS if asked.limit is None else min(asked.limit, MAX_EVENTS))
         depth = query.number(req, "nested_depth")
         if not depth:
             return [views.event(url, record) for record in self._store.events.list(stack.id, asked)]
@@ -88,3 +91,24 @@ class Events:
         urls = {key: views.url_of(req.base, stack.project, name, key) for key, name in names.items()} | {stack.id: url}
         records = self._store.events.list(stack.id, asked, list(names))
         return [views.event(urls[record.stack_id], record, root=url) for record in records]
+
+
+class ProjectEvents:
+    """P/events."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Stream the events of all stacks: from now on, or after ``Last-Event-ID``."""
+        query.check_known(req, ("marker",))
+        marker = req.get_header("Last-Event-ID") or query.text(req, "marker")
+        resp.stream = self._streams.follow_project(req, req.caller.project, marker)
+        set_stream(resp)
+
+
+def set_stream(resp: Response) -> None:
+    """Set the headers of an event stream. nginx would collect its messages otherwise."""
+    resp.content_type = EVENT_STREAM
+    resp.cache_control = ("no-store",)
+    resp.set_header("X-Accel-Buffering", "no")

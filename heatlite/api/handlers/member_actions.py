@@ -14,6 +14,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
 from heatlite.engine.operations.groups import Groups
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
 
 DEEP = (
@@ -26,8 +27,9 @@ DEEP = (
 class MemberActions:
     """S/resources/{path}/actions."""
 
-    def __init__(self, finder: StackFinder, groups: Groups) -> None:
+    def __init__(self, finder: StackFinder, reader: StackReader, groups: Groups) -> None:
         self._finder = finder
+        self._reader = reader
         self._groups = groups
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
@@ -49,18 +51,13 @@ class MemberActions:
         if key not in ACTIONS:
             raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
         req.require(f"actions:{key}")
-        owner, row = self._groups.find(stack, path.split("/"))
+        owner, row = self._reader.resource_at(stack, path.split("/"))
         action = ACTIONS[key](self._groups, req.caller, owner, row.name, value)
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": views.begun(action)}
 
 
 Start: TypeAlias = Callable[[Groups, Context, StackRecord, str, Json], ActionRecord]
-
-
-def _check(to: Groups, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
-    group_bodies.check_members(value)
-    return to.check(caller, stack, name)
 
 
 ACTIONS: dict[str, Start] = {
@@ -76,6 +73,6 @@ ACTIONS: dict[str, Start] = {
     "recover": lambda to, caller, stack, name, value: to.recover(
         caller, stack, name, group_bodies.recover(value), {"recover": value}
     ),
-    "check": _check,
+    "check": lambda to, caller, stack, name, value: to.check(caller, stack, name, group_bodies.check_members(value)),
 }
 """Actions by the key of the body."""

@@ -9,6 +9,7 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.meter import Meter
+from heatlite.core.reading import require_engine
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
 
@@ -44,6 +45,7 @@ class Metrics:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Return the metrics in the text format of Prometheus."""
+        require_engine()
         resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
         resp.data = self._meter.text()
 

@@ -1,7 +1,5 @@
 """Signals to resources, from clients and from machines with a signed URL."""
 
-from dataclasses import replace
-
 import falcon
 from falcon import Response
 
@@ -36,15 +34,15 @@ class ResourceSignal:
         if proof.signature:
             project = req.caller.project
             stack, row = self._signals.proven(proof, NATIVE, project, stack_name, stack_id, resource_name)
-            req.caller = replace(req.caller, user=row.physical_name)
+            req.prove(row.physical_name)
         else:
             stack = self._finder.find_live(req, stack_name, stack_id)
             row = self._reader.resource(stack, resource_name)
-        _tell(resp, self._signals.signal(req.caller, stack, row, details, query.flag(req, query.FAIL_FAST)))
+        add_header(resp, self._signals.signal(req.caller, stack, row, details, query.flag(req, query.FAIL_FAST)))
         resp.text = "null"
 
 
-def _tell(resp: Response, ignored: IgnoredSignal | None) -> None:
+def add_header(resp: Response, ignored: IgnoredSignal | None) -> None:
     """Say in a header that the signal had no effect, and why."""
     if ignored is not None:
         resp.set_header(IGNORED, ignored.header)
@@ -68,7 +66,7 @@ class SignedSignals:
         roles = frozenset({STACK_USER})
         req.caller = Context(stack.project, user=row.physical_name, roles=roles, queued=req.queued)
         fail_fast = query.flag(req, query.FAIL_FAST)
-        _tell(resp, self._signals.signal(req.caller, stack, row, bodies.signal(req), fail_fast))
+        add_header(resp, self._signals.signal(req.caller, stack, row, bodies.signal(req), fail_fast))
         if parts["form"] == "waitcondition":
             resp.media = {"resource": row.name, "metadata": self._reader.metadata(stack, row)}
         else:

@@ -1,11 +1,12 @@
 """Snapshots of a stack."""
 
+from dataclasses import replace
 from http import HTTPStatus
 
 from falcon import Response
 
 from heatlite.api import bodies, views
-from heatlite.api.handlers.common import StackFinder, set_status
+from heatlite.api.handlers.common import ListBudget, StackFinder, set_status
 from heatlite.api.request import Request
 from heatlite.engine.operations.snapshots import Snapshots as SnapshotOperations
 from heatlite.store.store import Store
@@ -22,8 +23,13 @@ class Snapshots:
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """List the snapshots, oldest first."""
         stack = self._finder.find_live(req, stack_name, stack_id)
-        found = self._store.snapshots.of(stack.id)
-        resp.media = {"snapshots": [views.snapshot(self._snapshots.shown(req.caller, stack, one)) for one in found]}
+        budget, listed = ListBudget(self._snapshots.longest_list), []
+        for one in self._store.snapshots.each(stack.id):
+            shown = replace(one, data=None) if budget.is_spent else self._snapshots.shown(req.caller, stack, one)
+            listed.append(views.snapshot(shown))
+            if not budget.fits(shown.data or {}):
+                listed[-1].update({"data": None, "data_error": f"{budget.reason} Show the snapshot."})
+        resp.media = {"snapshots": listed}
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Take a snapshot."""

@@ -7,6 +7,8 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.request import Request
 from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.planning.outputs import StackReader
+from heatlite.plugin.signing import Node
 from heatlite.store.store import Store
 
 
@@ -45,19 +47,30 @@ class SoftwareConfigs:
 class SoftwareDeployments:
     """P/software_deployments and below."""
 
-    def __init__(self, store: Store, software: Software) -> None:
-        self._store = store
+    def __init__(self, software: Software, reader: StackReader) -> None:
         self._software = software
+        self._reader = reader
+
+    def _publish(self, project: str, server_id: str) -> None:
+        """Write the new metadata of a server whose agent does not ask the API."""
+        for server in self._reader.holders(project, server_id):
+            if isinstance(server, Node):
+                server.publish()
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the deployments of the project, or of one server."""
-        found = self._store.software_deployments.list(req.caller.project, query.text(req, "server_id"))
+        found = self._software.deployments(req.caller.project, query.text(req, "server_id"))
         masked = views.masked_inputs(req.caller)
-        resp.media = {"software_deployments": [views.deployment(record, masked) for record in found]}
+        listed = [
+            views.deployment(record, masked) if whole else views.deployment_outline(record, self._software.largest)
+            for record, whole in found
+        ]
+        resp.media = {"software_deployments": listed}
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a deployment."""
         record = self._software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
+        self._publish(record.project, record.server_id)
         resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, deployment_id: str) -> None:
@@ -69,15 +82,19 @@ class SoftwareDeployments:
         """Change the fields that the body names."""
         changes = bodies.deployment_changes(req)
         record = self._software.update_deployment(req.caller.project, deployment_id, changes)
+        if "config_id" in changes:
+            self._publish(record.project, record.server_id)
         resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 
     def on_delete_one(self, req: Request, resp: Response, deployment_id: str) -> None:
         """Delete a deployment."""
-        self._software.delete_deployment(req.caller.project, deployment_id)
+        record = self._software.deployment(req.caller.project, deployment_id)
+        self._software.delete_deployment(record.project, record.id)
+        self._publish(record.project, record.server_id)
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_get_metadata(self, req: Request, resp: Response, server_id: str) -> None:
         """Return the configurations that a server has to apply, by name."""
-        found = self._store.software_configs.of_server(req.caller.project, server_id)
+        found = self._software.of_server(req.caller.project, server_id)
         masked = views.masked_inputs(req.caller, by_agent=True)
         resp.media = {"metadata": [views.config(record, masked) for record in found]}

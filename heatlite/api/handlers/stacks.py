@@ -2,25 +2,22 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from http import HTTPStatus
 
 from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page, redirect, set_status
-from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks as StackOperations
 from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.state import requests
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
-from heatlite.healing.by_hand import HealByHand
 from heatlite.store.healing.records import StackHealth
 from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery
@@ -46,10 +43,13 @@ def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
     hidden = () if query.flag(req, "show_hidden", blank=True) else hidden_tags
     return StackQuery(
         filters=query.filters(req, FILTERS),
+        search=query.text(req, "search", blank=True) or "",
         tags=query.words(req, "tags"),
         tags_any=query.words(req, "tags_any"),
         not_tags=query.words(req, "not_tags"),
         not_tags_any=(*query.words(req, "not_tags_any"), *hidden),
+        locked=query.flag(req, "locked", blank=True),
+        unhealthy=query.flag(req, "unhealthy", blank=True),
         show_deleted=query.flag(req, "show_deleted", blank=True),
         show_nested=query.flag(req, "show_nested", blank=True),
         sort_keys=query.values(req, "sort_keys"),
@@ -122,6 +122,17 @@ class Stacks:
         resp.media = views.preview(req.base, self._stacks.preview_create(req.caller, bodies.create(req), plan))
 
 
+class Counts:
+    """P/counts: numbers for overviews."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Show the counts of the project."""
+        resp.media = {"counts": asdict(self._store.overview.of(req.caller.project))}
+
+
 class StackLookup:
     """P/stacks/{name or id} and below: redirects to the canonical URL."""
 
@@ -186,13 +197,10 @@ class StackDetails:
 
 
 class Stack:
-    """S: show, update, delete and preview a stack."""
+    """S: show, update and delete a stack."""
 
-    def __init__(
-        self, finder: StackFinder, stacks: StackOperations, details: StackDetails, healing: HealByHand
-    ) -> None:
+    def __init__(self, finder: StackFinder, stacks: StackOperations, details: StackDetails) -> None:
         self._finder = finder
-        self._healing = healing
         self._stacks = stacks
         self._details = details
 
@@ -215,26 +223,10 @@ class Stack:
 
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Delete the stack. ``force=true`` leaves objects behind that cannot be deleted."""
+        query.check_known(req, ("force",))
         force = query.flag(req, "force")
         self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force)
         resp.status = HTTPStatus.NO_CONTENT
-
-    def on_put_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Preview a PUT."""
-        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.replace(req), False)
-
-    def on_patch_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Preview a PATCH, or with the key `heal` the repair that `actions` would begin."""
-        stack = self._finder.find_live(req, stack_name, stack_id)
-        body = bodies.read(req)
-        if isinstance(body, dict) and body.keys() == {"heal"}:
-            resp.media = views.repair(self._healing.plan(stack, healing_bodies.heal(body["heal"])))
-        else:
-            resp.media = self._preview(req, stack, bodies.change(body), True)
-
-    def _preview(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
-        nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")
-        return views.changes(self._stacks.preview_update(req.caller, stack, request, existing, nested, plan))
 
 
 class StackDocuments:
@@ -276,19 +268,3 @@ class StackDocuments:
                 resp.media = {"output": output}
                 return
         raise OutputNotFound(key=output_key)
-
-
-class StackExport:
-    """S/export and S/abandon."""
-
-    def __init__(self, finder: StackFinder, exports: Export) -> None:
-        self._finder = finder
-        self._handover = exports
-
-    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Return the stack's record."""
-        resp.media = self._handover.export(self._finder.find_live(req, stack_name, stack_id))
-
-    def on_delete_abandon(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Forget the stack, keep its objects, and return its record."""
-        resp.media = self._handover.abandon(req.caller, self._finder.find_live(req, stack_name, stack_id))

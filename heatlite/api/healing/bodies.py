@@ -1,15 +1,14 @@
 """Bodies of repairs by hand."""
 
-from jsonschema import Draft202012Validator
-
 from heatlite.api.bodies import check
 from heatlite.core.healing import IGNORABLE, Brake
 from heatlite.core.json import Json
 from heatlite.core.repairs import RepairStep
+from heatlite.core.shapes import Shape
 from heatlite.healing.by_hand import HealRequest
 
 MOST_RESOURCES = 1000
-HEAL = Draft202012Validator(
+HEAL = Shape(
     {
         "type": ["object", "null"],
         "properties": {

@@ -4,24 +4,25 @@ import secrets
 from http import HTTPStatus
 
 from falcon import Response
-from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query, views
 from heatlite.api.healing.cloud_events import reports_of
+from heatlite.api.healing.views import taken
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock, to_text
-from heatlite.core.errors import EntityNotFound, HTTPBadRequest
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
+from heatlite.core.shapes import Shape
 from heatlite.healing.formats import time_of
-from heatlite.healing.intake import Intake, answer
+from heatlite.healing.intake import Intake
 from heatlite.healing.tree import read_places
 from heatlite.store.healing.records import HealthTokenRecord
 from heatlite.store.healing.sources import PREFIX, token_digest
 from heatlite.store.store import Store
 
-ANY = Draft202012Validator({})
-TOKEN = Draft202012Validator(
+ANY = Shape({})
+TOKEN = Shape(
     {
         "properties": {
             "name": {"type": "string", "minLength": 1, "maxLength": 255},
@@ -33,8 +34,10 @@ TOKEN = Draft202012Validator(
     }
 )
 TOKEN_BYTES = 20
+MAX_TOKENS = 100
+"""Intake tokens of a project."""
 MAX_OBJECTS = 50
-SOURCE_NAME = Draft202012Validator({"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,63}$"})
+SOURCE_NAME = Shape({"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,63}$"})
 
 
 class Sources:
@@ -45,7 +48,7 @@ class Sources:
 
     def on_post(self, req: Request, resp: Response, source: str) -> None:
         """Take the reports of a monitoring system. Only a 503 asks for a retry."""
-        resp.media = answer(self._intake.take(req.caller, source, reports_of(req)))
+        resp.media = taken(self._intake.take(req.caller, source, reports_of(req)))
 
     on_put = on_post
 
@@ -59,6 +62,7 @@ class Sources:
                 "document": record.document,
                 "last_report_at": to_text(record.last_report_at),
                 "storm_since": to_text(record.storm_since),
+                "blind_since": to_text(self._intake.blind_since(req.caller.project, source)),
                 "results": list(record.results),
             }
         }
@@ -108,6 +112,8 @@ class IntakeTokens:
             None if expires_at is None else time_of(str(expires_at)),
         )
         with self._store.transaction():
+            if self._store.health_tokens.count(req.caller.project) >= MAX_TOKENS:
+                raise RequestLimitExceeded(message=f"the project has {MAX_TOKENS} intake tokens. Delete one first.")
             self._store.health_tokens.insert(record)
         resp.status = HTTPStatus.CREATED
         resp.media = {"health_token": {**_token(record), "token": token}}

@@ -1,29 +1,29 @@
-"""The healing policy of a stack, and the incidents of a project."""
+"""The healing policies and the incidents of a project."""
 
 from http import HTTPStatus
 
 from falcon import Response
-from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page
 from heatlite.api.healing import views as healing_views
 from heatlite.api.request import Request
 from heatlite.core.healing import ClosedAs, IncidentState
+from heatlite.core.shapes import Shape
 from heatlite.healing.operations import HealingOperations
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.store import Store
 
-SCOPE = Draft202012Validator(
+SCOPE = Shape(
     {"properties": {"scope": {"type": "string"}}, "required": ["scope"], "additionalProperties": False}
 )
-REASON = Draft202012Validator(
+REASON = Shape(
     {"properties": {"reason": {"type": "string", "maxLength": 255}}, "additionalProperties": False}
 )
-DIGEST = Draft202012Validator(
+DIGEST = Shape(
     {"properties": {"plan_digest": {"type": "string"}}, "required": ["plan_digest"], "additionalProperties": False}
 )
-ANY = Draft202012Validator({})
+ANY = Shape({})
 KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
 MAX_PAGE = 200
 
@@ -56,6 +56,25 @@ class HealingPolicies:
         scope = str(bodies.checked(req, SCOPE)["scope"])
         self._healing.acknowledge(req.caller, self._finder.find_live(req, stack_name, stack_id), scope)
         self.on_get(req, resp, stack_name, stack_id)
+
+
+class ProjectPolicies:
+    """P/healing."""
+
+    def __init__(self, store: Store) -> None:
+        self._policies = store.healing_policies
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the policies of the project's stacks."""
+        query.check_known(req, ("limit", "marker"))
+        limit = query.number(req, "limit")
+        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        found = self._policies.page(req.caller.project, limit + 1, query.text(req, "marker") or "")
+        shown = [healing_views.named_policy(name, policy) for name, policy in found[:limit]]
+        listed: dict[str, object] = {"healing_policies": shown}
+        if 0 < limit < len(found):
+            listed["links"] = [views.link("next", next_page(req, "healing", found[limit - 1][1].root_id))]
+        resp.media = listed
 
 
 class Incidents:

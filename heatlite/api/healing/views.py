@@ -1,23 +1,39 @@
-"""Answers about policies, scopes and incidents."""
+"""Answers about reports, policies, scopes and incidents."""
 
 from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
+from heatlite.core.healing import ReportResult
 from heatlite.core.json import JsonMap
+from heatlite.healing.intake import Taken
 from heatlite.healing.operations import Overview, ScopeView
-from heatlite.store.healing.records import IncidentRecord, ObservationRecord
+from heatlite.healing.reports import Outcome
+from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord
+
+MAX_ANSWERED = 1000
+"""Results in an answer."""
 
 
 def overview(found: Overview) -> JsonMap:
     """Return the answer of GET S/healing."""
-    policy = found.policy
     return {
-        "policy": None if policy is None else policy.document,
-        "version": 0 if policy is None else policy.version,
-        "updated_by": None if policy is None else policy.updated_by,
-        "updated_at": None if policy is None else to_text(policy.updated_at),
+        **_policy(found.policy),
         "scopes": [_scope(one) for one in found.scopes],
         "incidents": [incident(one) for one in found.incidents],
+    }
+
+
+def named_policy(stack_name: str, record: HealingPolicyRecord) -> JsonMap:
+    """Return a policy as in the list of the project."""
+    return {"stack_id": record.root_id, "stack_name": stack_name, **_policy(record)}
+
+
+def _policy(record: HealingPolicyRecord | None) -> JsonMap:
+    return {
+        "policy": None if record is None else record.document,
+        "version": 0 if record is None else record.version,
+        "updated_by": None if record is None else record.updated_by,
+        "updated_at": None if record is None else to_text(record.updated_at),
     }
 
 
@@ -79,3 +95,26 @@ def incident_details(record: IncidentRecord, episodes: Sequence[ObservationRecor
         for line in record.history
     ]
     return {**incident(record), "alerts": alerts, "history": history}
+
+
+def taken(given: Taken) -> JsonMap:
+    """Return the answer of POST health/{source}: repeated reports last."""
+    listed: Sequence[Outcome] = sorted(given.outcomes, key=lambda one: one.result is ReportResult.REPEATED)
+    return {
+        "source": given.source,
+        "received": given.received,
+        "truncated": given.truncated,
+        "counts": {str(result): count for result, count in sorted(given.counts.items())},
+        "results": [_outcome(one) for one in listed[:MAX_ANSWERED]],
+    }
+
+
+def _outcome(outcome: Outcome) -> JsonMap:
+    return {
+        "index": outcome.index,
+        "key": outcome.key,
+        "result": str(outcome.result),
+        "incident": outcome.incident,
+        "target": outcome.target,
+        "detail": outcome.detail,
+    }

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from uuid import UUID
 
 from falcon import Response
-from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page
@@ -16,13 +15,14 @@ from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.core.shapes import Shape
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.nodes.redaction import NodeVeil
 from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.store import Store
 
-CREATE = Draft202012Validator(
+CREATE = Shape(
     {
         "properties": {
             "node": {"type": "string"},
@@ -35,10 +35,10 @@ CREATE = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-DECISION = Draft202012Validator(
+DECISION = Shape(
     {"properties": {"digest": {"type": ["string", "null"]}}, "additionalProperties": False}
 )
-NOTHING_ELSE = Draft202012Validator({"properties": {}, "additionalProperties": False})
+NOTHING_ELSE = Shape({"properties": {}, "additionalProperties": False})
 
 SORTED_BY = {
     "created_at": "seq", "updated_at": "updated_at", "node": "node", "kind": "kind", "state": "state",

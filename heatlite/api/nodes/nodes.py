@@ -1,16 +1,15 @@
 """Nodes: registration by agents, list, and orchestration."""
 
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from falcon import Response
-from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
+from heatlite.core.shapes import Shape
 from heatlite.engine.operations.signals import Signals
 from heatlite.nodes import agents
 from heatlite.nodes.registration import Nodes as NodeRegistry
@@ -18,7 +17,7 @@ from heatlite.nodes.registration import Registered
 from heatlite.plugin.signing import NODE
 from heatlite.store.records import ResourceRecord, StackRecord
 
-REGISTRATION = Draft202012Validator(
+REGISTRATION = Shape(
     {
         "properties": {
             "url": {"type": "string", "maxLength": 2048},
@@ -32,7 +31,7 @@ REGISTRATION = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-NOTHING = Draft202012Validator({"properties": {}, "additionalProperties": False})
+NOTHING = Shape({"properties": {}, "additionalProperties": False})
 
 
 class Node:
@@ -60,7 +59,7 @@ class Node:
         self, req: Request, stack_name: str, stack_id: str, resource_name: str
     ) -> tuple[StackRecord, ResourceRecord]:
         found = self._signals.proven(query.proof(req), NODE, req.caller.project, stack_name, stack_id, resource_name)
-        req.caller = replace(req.caller, user=found[1].physical_name)
+        req.prove(found[1].physical_name)
         return found
 
 

@@ -6,7 +6,6 @@ A run is an action: the routes of actions show it and send signals to it.
 from http import HTTPStatus
 
 from falcon import Response
-from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page
@@ -15,16 +14,17 @@ from heatlite.api.nodes.node_actions import DECISION, MAX_PAGE, NOTHING_ELSE
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import JsonMap
+from heatlite.core.shapes import Shape
 from heatlite.core.status import Verb
 from heatlite.nodes.playbooks import Playbooks as PlaybookOperations
 from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
-PLAYBOOK = Draft202012Validator(
+PLAYBOOK = Shape(
     {"properties": {"document": {"type": "string"}}, "required": ["document"], "additionalProperties": False}
 )
-RUN = Draft202012Validator(
+RUN = Shape(
     {
         "properties": {
             "playbook": {"type": ["string", "null"]},

@@ -1,0 +1,116 @@
+"""Writes each request that changes something to the audit log."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from heatlite.api.access.login_throttle import Network, address_of
+from heatlite.api.access.policy import OPEN, PROVEN, REPORT
+from heatlite.api.request import Request
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.audit import AuditLog, AuditRecord, Outcome
+
+log = logging.getLogger(__name__)
+
+READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+UNRECORDED = frozenset(
+    {
+        "stacks:lookup",
+        "stacks:preview",
+        "stacks:preview_update",
+        "stacks:preview_update_patch",
+        "stacks:validate_template",
+        OPEN,
+        REPORT,  # of monitoring systems, every few seconds; incidents tell what came of them
+        PROVEN,  # the state of an agent, every few seconds
+    }
+)
+"""Rules of requests that change nothing, and of reports."""
+
+MAX_NAME, MAX_PATH, MAX_REASON = 255, 2000, 1000
+"""Characters that are kept. A client chooses the length of each."""
+
+
+class AuditTrail:
+    """Follows each request from its begin to its answer."""
+
+    def __init__(self, audit: AuditLog, clock: Clock, trusted: Sequence[Network]) -> None:
+        self._audit = audit
+        self._clock = clock
+        self._trusted = trusted
+
+    def begin(self, req: Request) -> None:
+        """Begin the row of a request that may change something."""
+        # A replay is part of the request that asks for it.
+        if req.method not in READING and req.replay is None:
+            self.follow(req)
+
+    def follow(self, req: Request) -> None:
+        """Begin the row of a request, unless it has one."""
+        if req.entry is None:
+            req.entry = self._audit.begin(partial(self._describe, req, self._clock.now()))
+
+    def admitted(self, req: Request) -> None:
+        """Drop the row of a request that the log leaves out."""
+        if req.entry is not None and req.operation in UNRECORDED:
+            req.entry.close(is_kept=False)
+            req.entry = None
+
+    def end(self, req: Request, status: int) -> None:
+        """Write the outcome. `status` is the code of the answer."""
+        entry, req.entry = req.entry, None
+        if entry is None:
+            return
+        req.answered = status
+        try:
+            # A refused report is kept: another system may have tried a token.
+            is_kept = req.operation == REPORT or req.operation not in UNRECORDED
+            entry.close(is_kept=bool(req.operation) and is_kept)
+        except DatabaseUnavailable as error:
+            log.error("%s %r by %s is missing in the audit log: %s", req.method, req.path, _user(req), error)
+
+    def _describe(self, req: Request, time: float) -> AuditRecord:
+        status = 200 if req.answered is None else req.answered
+        caller = _caller(req)
+        return AuditRecord(
+            request_id=req.request_id,
+            project=req.parts.get("project", "")[:MAX_NAME],
+            time=time,
+            user=_user(req),
+            user_id="" if caller is None else caller.user_id[:64],
+            address=address_of(req, self._trusted)[:64],
+            method=req.method[:8],
+            path=req.path[:MAX_PATH],
+            operation=req.operation,
+            stack_id=_kept(req.parts, "stack_id", 36),
+            stack_name=_kept(req.parts, "stack_name", MAX_NAME),
+            resource=_kept(req.parts, "resource_name", MAX_NAME),
+            outcome=_outcome(status),
+            status=None if status < 400 else status,
+            reason=req.refusal[:MAX_REASON],
+            plan_digest=None if req.plan_digest is None else req.plan_digest[:64],
+            action_id=req.queued[0] if req.queued else None,
+        )
+
+
+def _outcome(status: int) -> Outcome:
+    if status < 400:
+        return Outcome.DONE
+    return Outcome.REFUSED if status < 500 else Outcome.FAILED
+
+
+def _caller(req: Request) -> Context | None:
+    """Return the caller; None if not admitted, or if the signature is not verified."""
+    return getattr(req, "caller", None) if req.is_proven else None
+
+
+def _user(req: Request) -> str | None:
+    caller = _caller(req)
+    return None if caller is None else caller.user[:MAX_NAME]
+
+
+def _kept(parts: Mapping[str, str], name: str, length: int) -> str | None:
+    found = parts.get(name)
+    return None if found is None else found[:length]

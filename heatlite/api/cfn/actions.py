@@ -1,0 +1,274 @@
+"""The actions of the query API. Each calls the operation of the REST API."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from falcon import Response
+
+from heatlite.api import bodies
+from heatlite.api.access.policy import SIGNAL
+from heatlite.api.cfn import parameters, views
+from heatlite.api.cfn.callers import Reach, within
+from heatlite.api.cfn.errors import Code, QueryError
+from heatlite.api.cfn.parameters import Parameters
+from heatlite.api.handlers.resources import metadata_of
+from heatlite.api.handlers.signals import add_header
+from heatlite.api.handlers.stacks import UUID, StackDetails, mask_of
+from heatlite.api.request import Request
+from heatlite.core.errors import EntityNotFound, Forbidden, StackNotFound
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.records import record
+from heatlite.core.status import Status, Verb
+from heatlite.engine.operations.signals import Signals
+from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.operations.stacks import Stacks
+from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.values import current_rows
+from heatlite.plugin.signing import Signalled
+from heatlite.store.records import StackRecord
+from heatlite.store.stacks.events import EventQuery
+from heatlite.store.stacks.stack_query import StackQuery
+from heatlite.store.store import Store
+
+ARN: Final = re.compile(r"arn:openstack:heat::(?P<project>[^:/]+):stacks/(?P<name>[^/]+)/(?P<id>[^/]+)")
+PAGE: Final = 100
+"""Stacks of an answer. Each is shown with its outputs."""
+PAGE_SIZE: Final = 8 * 1024 * 1024
+"""Characters of JSON from which on a page ends, as many as the outputs of a stack may have."""
+EVENT_PAGE: Final = 1000
+COST: Final = "http://en.wikipedia.org/wiki/Gratis"
+"""Heat's answer to EstimateTemplateCost."""
+
+
+@record(frozen=True, slots=True)
+class Call:
+    """One request of an admitted caller."""
+
+    req: Request
+    resp: Response
+    given: Parameters
+    reach: Reach | None
+    """Reach of a machine's key; None: the caller is a user."""
+
+
+@record(frozen=True, slots=True)
+class Action:
+    """An action: the rule of the REST API that it needs, and the function."""
+
+    rule: str
+    run: Callable[[Call], JsonMap]
+    changes: bool = False
+    """True if the audit log records it."""
+
+
+class Actions:
+    """All actions by name."""
+
+    def __init__(
+        self,
+        store: Store,
+        stacks: Stacks,
+        software: Software,
+        signals: Signals,
+        reader: StackReader,
+        definitions: Definitions,
+        details: StackDetails,
+        hidden_tags: Sequence[str],
+    ) -> None:
+        self._store = store
+        self._stacks = stacks
+        self._software = software
+        self._signals = signals
+        self._reader = reader
+        self._definitions = definitions
+        self._details = details
+        self._hidden_tags = hidden_tags
+        self.table = {
+            "CancelUpdateStack": Action("actions:cancel_update", self._cancel_update, changes=True),
+            "CreateStack": Action("stacks:create", self._create, changes=True),
+            "DeleteStack": Action("stacks:delete", self._delete, changes=True),
+            "DescribeStackEvents": Action("events:index", self._events),
+            "DescribeStackResource": Action("resource:metadata", self._resource),
+            "DescribeStackResources": Action("resource:index", self._resources),
+            "DescribeStacks": Action("stacks:show", self._describe),
+            "EstimateTemplateCost": Action("stacks:validate_template", self._cost),
+            "GetTemplate": Action("stacks:template", self._template),
+            "ListStackResources": Action("resource:index", self._list_resources),
+            "ListStacks": Action("stacks:index", self._list),
+            "SignalResource": Action(SIGNAL, self._signal, changes=True),
+            "UpdateStack": Action("stacks:update", self._update, changes=True),
+            "ValidateTemplate": Action("stacks:validate_template", self._validate),
+        }
+
+    # -- stacks ------------------------------------------------------------------------------------
+
+    def _create(self, call: Call) -> JsonMap:
+        body = {**self._with_template(call.given), "stack_name": call.given.needed("StackName")}
+        stack = self._stacks.create(call.req.caller, bodies.definition(body, "required"))
+        return {"StackId": views.arn(stack.project, stack.name, stack.id)}
+
+    def _update(self, call: Call) -> JsonMap:
+        """Update a stack as PUT does, or as PATCH with UsePreviousTemplate."""
+        stack, existing = self._live(call), call.given.text("UsePreviousTemplate") == "true"
+        if any(one.get("UsePreviousValue") == "true" for one in call.given.members("Parameters")) and not existing:
+            raise QueryError(Code.InvalidParameterValue, "UsePreviousValue needs UsePreviousTemplate: give the value.")
+        if existing and "TemplateBody" in call.given:
+            raise QueryError(Code.InvalidParameterCombination, first="UsePreviousTemplate", second="TemplateBody")
+        body = parameters.definition(call.given) if existing else self._with_template(call.given)
+        request = bodies.definition(body, "optional" if existing else "required")
+        self._stacks.update(call.req.caller, stack, request, existing)
+        return {"StackId": views.arn(stack.project, stack.name, stack.id)}
+
+    @staticmethod
+    def _with_template(given: Parameters) -> JsonMap:
+        body = parameters.definition(given)
+        if not body.keys() & {"template", "template_url"}:
+            given.needed("TemplateBody")
+        return body
+
+    def _delete(self, call: Call) -> JsonMap:
+        self._stacks.delete(call.req.caller, self._live(call))
+        return {}
+
+    def _cancel_update(self, call: Call) -> JsonMap:
+        self._stacks.cancel(call.req.caller, self._live(call), rollback=True)
+        return {}
+
+    def _validate(self, call: Call) -> JsonMap:
+        request = bodies.definition(self._with_template(call.given), "required")
+        return views.validation(self._stacks.validate(call.req.caller, request))
+
+    def _cost(self, call: Call) -> JsonMap:
+        return {"Url": COST}
+
+    def _list(self, call: Call) -> JsonMap:
+        wanted = {one[""] for one in call.given.members("StackStatusFilter") if "" in one}
+        deleted = "DELETE_COMPLETE" in wanted
+        found = self._store.stacks.list(
+            call.req.caller.project, StackQuery(not_tags_any=self._hidden_tags, show_deleted=deleted)
+        )
+        shown = map(views.summary, found)
+        return {"StackSummaries": [one for one in shown if not wanted or one["StackStatus"] in wanted]}
+
+    def _describe(self, call: Call) -> JsonMap:
+        """Describe one stack, or all of the project in pages."""
+        if "StackName" in call.given:
+            return {"Stacks": [self._shown(call, self._find(call))]}
+        query = StackQuery(not_tags_any=self._hidden_tags, limit=PAGE, marker=call.given.text("NextToken"))
+        found = self._store.stacks.list(call.req.caller.project, query)
+        records = [one for one in (self._store.stacks.get(one.id) for one in found) if one is not None]
+        shown = _page(self._shown(call, one) for one in records)
+        more = len(found) == PAGE or len(shown) < len(records)
+        return {"Stacks": shown, "NextToken": records[len(shown) - 1].id if more and shown else None}
+
+    def _shown(self, call: Call, stack: StackRecord) -> JsonMap:
+        return views.stack(stack, self._details.show(call.req, stack, True))
+
+    def _template(self, call: Call) -> JsonMap:
+        stack = self._find(call)
+        document = self._definitions.of(stack).template.document
+        mask = mask_of(self._reader, call.req, stack)
+        body: Json = mask.json(document) if stack.parent_id else document
+        return {"TemplateBody": body}
+
+    def _events(self, call: Call) -> JsonMap:
+        stack = self._find(call)
+        mask = self._reader.masks(call.req.caller, stack)("")
+        query = EventQuery(limit=EVENT_PAGE, marker=call.given.text("NextToken"))
+        records = self._store.events.list(stack.id, query)
+        shown = _page(views.event(stack, one, mask.json(one.properties)) for one in records)
+        more = len(records) == EVENT_PAGE or len(shown) < len(records)
+        return {"StackEvents": shown, "NextToken": str(records[len(shown) - 1].id) if more else None}
+
+    # -- resources ---------------------------------------------------------------------------------
+
+    def _resource(self, call: Call) -> JsonMap:
+        stack, name = self._find(call), call.given.needed("LogicalResourceId")
+        within(call.reach, name)
+        row = self._reader.resource(stack, name)
+        within(call.reach, row.name)
+        metadata = metadata_of(call.req.caller, self._software, self._reader, stack, row)
+        return {"StackResourceDetail": views.resource_detail(stack, row, metadata)}
+
+    def _resources(self, call: Call) -> JsonMap:
+        stack, name = self._holder(call), call.given.text("LogicalResourceId")
+        if name is not None:
+            rows = [self._reader.resource(stack, name)]
+        else:
+            rows = current_rows(self._store.resources.of(stack.id))
+        return {"StackResources": [views.resource(stack, row) for row in rows]}
+
+    def _holder(self, call: Call) -> StackRecord:
+        """Return the stack that is named, or that has the physical id."""
+        physical_id = call.given.text("PhysicalResourceId")
+        if physical_id is None:
+            return self._find(call)
+        if "StackName" in call.given:
+            raise QueryError(Code.InvalidParameterCombination, first="StackName", second="PhysicalResourceId")
+        for row in self._store.resources.with_objects(call.req.caller.project, [physical_id]):
+            stack = self._store.stacks.get(row.stack_id)
+            if stack is not None and (call.reach is None or stack.id == call.reach.stack.id):
+                return stack
+        raise EntityNotFound(entity="Resource", name=physical_id)
+
+    def _list_resources(self, call: Call) -> JsonMap:
+        rows = current_rows(self._store.resources.of(self._find(call).id))
+        return {"StackResourceSummaries": [views.resource_summary(row) for row in rows]}
+
+    def _signal(self, call: Call) -> JsonMap:
+        stack, name = self._live(call), call.given.needed("LogicalResourceId")
+        status, identifier = call.given.needed("Status"), call.given.needed("UniqueId")
+        if status not in ("SUCCESS", "FAILURE"):
+            raise QueryError(Code.InvalidParameterValue, f"Status is SUCCESS or FAILURE, not {status}.")
+        within(call.reach, name)
+        row = self._reader.resource(stack, name)
+        within(call.reach, row.name)
+        resource = self._reader.resources_of(stack).make(row)
+        details = resource.simple_signal(status == "SUCCESS", identifier) if isinstance(resource, Signalled) else None
+        add_header(call.resp, self._signals.signal(call.req.caller, stack, row, details))
+        return {}
+
+    # -- finding -----------------------------------------------------------------------------------
+
+    def _live(self, call: Call) -> StackRecord:
+        """Return the named stack unless it was deleted. Raises as `_find`."""
+        stack = self._find(call)
+        if stack.verb is Verb.DELETE and stack.status is Status.COMPLETE:
+            raise StackNotFound(name=call.given.needed("StackName"))
+        return stack
+
+    def _find(self, call: Call) -> StackRecord:
+        """Return the stack named by name, id or ARN.
+
+        An ARN or id also finds a deleted one. Raises QueryError, StackNotFound, and Forbidden for a machine of
+        another stack.
+        """
+        given, project = call.given.needed("StackName"), call.req.caller.project
+        match = ARN.fullmatch(given)
+        stack_id = match["id"] if match else given
+        stack = self._store.stacks.get(stack_id) if UUID.fullmatch(stack_id) else None
+        if match and stack is not None and (stack.project, stack.name) != (match["project"], match["name"]):
+            stack = None
+        if stack is None and not match:
+            stack = self._store.stacks.by_name(project, given)
+        if stack is not None and stack.project != project:
+            stack = None
+        if call.reach is not None and (stack is None or stack.id != call.reach.stack.id):
+            raise Forbidden("The access key opens resources of its own stack only.")
+        if stack is None:
+            raise StackNotFound(name=given)
+        return stack
+
+
+def _page(shown: Iterable[JsonMap]) -> list[Json]:
+    """Return the first of the entries that have `PAGE_SIZE` together."""
+    page: list[Json] = []
+    size = 0
+    for one in shown:
+        page.append(one)
+        size += len(dump(one))
+        if size > PAGE_SIZE:
+            break
+    return page

@@ -1,0 +1,191 @@
+"""Routes that a single command rarely uses.
+
+Their handlers take long to import.
+"""
+
+from heatlite.api.access.authentication import AccessControl
+from heatlite.api.access.login_throttle import proxies
+from heatlite.api.access.policy import OPEN, PROVEN, REPORT, SIGNAL
+from heatlite.api.audit import AuditTrail
+from heatlite.api.cfn import errors as query_errors
+from heatlite.api.cfn.actions import Actions as QueryActions
+from heatlite.api.cfn.callers import Callers
+from heatlite.api.cfn.handler import QueryApi
+from heatlite.api.components import Components
+from heatlite.api.handlers.access_keys import AccessKeys
+from heatlite.api.handlers.actions import Actions
+from heatlite.api.handlers.common import StackFinder
+from heatlite.api.handlers.locks import Lock
+from heatlite.api.handlers.member_actions import DEEP, MemberActions
+from heatlite.api.handlers.server import Versions
+from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
+from heatlite.api.handlers.snapshots import Snapshots
+from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
+from heatlite.api.handlers.stack_actions import StackActions
+from heatlite.api.handlers.stack_preview import StackExport, StackPreview
+from heatlite.api.handlers.stacks import StackDetails
+from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
+from heatlite.api.healing.intake import IntakeTokens, Objects, Sources
+from heatlite.api.healing.policies import HealingPolicies, Incidents, ProjectPolicies
+from heatlite.api.nodes.node_actions import NodeActions
+from heatlite.api.nodes.nodes import Node, Nodes
+from heatlite.api.nodes.playbooks import Playbooks
+from heatlite.api.routes import QUERY, P, R, Routes, S
+from heatlite.core.config import Settings
+from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
+from heatlite.nodes.requests import APPROVE
+
+
+def add(
+    routes: Routes, components: Components, settings: Settings, access: AccessControl, trail: AuditTrail
+) -> None:
+    """Add the routes."""
+    query_errors.install(routes.app, QUERY)
+    _add_query_api(routes, components, settings, access, trail)
+    _add_stack_parts(routes, components)
+    _add_nodes(routes, components)
+    _add_healing(routes, components)
+    _add_templates_and_software(routes, components)
+
+
+def _add_query_api(
+    routes: Routes, components: Components, settings: Settings, access: AccessControl, trail: AuditTrail
+) -> None:
+    store, reader, definitions = components.store, components.reader, components.definitions
+    details = StackDetails(store, definitions, reader, components.accounts)
+    hidden_tags = settings.hidden_stack_tags
+    actions = QueryActions(
+        store, components.stacks, components.software, components.signals, reader, definitions, details, hidden_tags
+    )
+    trusted = proxies(settings.trusted_proxies)
+    callers = Callers(access, store, components.clock, components.machines, trusted)
+    routes.add(QUERY, QueryApi(callers, actions, Versions(), trail), GET=OPEN, POST=OPEN)
+
+    keys = AccessKeys(store, components.clock, access)
+    routes.add(P + "/access_keys", keys, GET="access_keys:index", POST="access_keys:create")
+    routes.add(P + "/access_keys/{key_id}", keys, "one", DELETE="access_keys:delete")
+
+
+def _add_stack_parts(routes: Routes, components: Components) -> None:
+    store, finder = components.store, StackFinder(components.store)
+    maintenance, reading, signals = components.maintenance, components.reader, components.signals
+
+    by_hand = components.heal_by_hand
+    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, by_hand)
+    routes.add(S + "/actions", stack_actions, POST="actions:action")
+
+    preview = StackPreview(finder, components.stacks, by_hand)
+    routes.add(S + "/preview", preview, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
+
+    export = StackExport(finder, components.exports)
+    routes.add(S + "/abandon", export, "abandon", DELETE="stacks:abandon")
+    routes.add(S + "/export", export, GET="stacks:export")
+
+    actions = Actions(store, components.controls)
+    routes.add(P + "/actions", actions, GET="actions:list")
+    routes.add(P + "/actions/{action}", actions, "one", GET="actions:show", POST="actions:signal")
+    routes.add(P + "/actions/{action}/history", actions, "history", GET="actions:history")
+
+    snapshots = Snapshots(finder, store, components.snapshots)
+    routes.add(S + "/snapshots", snapshots, GET="stacks:list_snapshots", POST="stacks:snapshot")
+    one = S + "/snapshots/{snapshot_id}"
+    routes.add(one, snapshots, "one", GET="stacks:show_snapshot", DELETE="stacks:delete_snapshot")
+    routes.add(one + "/restore", snapshots, "restore", POST="stacks:restore_snapshot")
+
+    lock = Lock(finder, store, maintenance, routes.app)
+    routes.add(S + "/lock", lock, GET="stacks:show_lock")
+    routes.add(S + "/lock/suppressed/{suppressed_id}", lock, "suppressed", DELETE="stacks:drop_suppressed")
+    routes.add(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
+
+    members = MemberActions(finder, reading, components.groups)
+    routes.add(R + "/actions", members, POST="actions:action")
+    routes.add_sink(DEEP, members.by_path, "actions:action")
+    routes.add(R + "/signal", ResourceSignal(finder, reading, signals), POST=SIGNAL)
+    routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
+
+
+def _add_nodes(routes: Routes, components: Components) -> None:
+    store, finder = components.store, StackFinder(components.store)
+
+    node = Node(components.nodes, components.signals)
+    routes.add(R + "/node", node, PUT=PROVEN, POST=PROVEN)
+    nodes = Nodes(finder, components.nodes)
+    routes.add(S + "/nodes", nodes, GET="nodes:index")
+    routes.add(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
+
+    node_actions = NodeActions(finder, store, components.reader, components.node_requests)
+    routes.add(P + "/node_actions", node_actions, GET="node_actions:list")
+    one = P + "/node_actions/{node_action_id}"
+    routes.add(one, node_actions, "one", GET="node_actions:show")
+    routes.add(one + "/approve", node_actions, "approve", POST=APPROVE)
+    routes.add(one + "/reject", node_actions, "reject", POST="node_actions:reject")
+    routes.add(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
+    routes.add(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
+
+    playbooks = Playbooks(finder, store, components.playbooks)
+    routes.add(P + "/node_playbooks", playbooks, GET="node_playbooks:list")
+    rules = {"GET": "node_playbooks:show", "PUT": "node_playbooks:put", "DELETE": "node_playbooks:delete"}
+    routes.add(P + "/node_playbooks/{playbook}", playbooks, "one", **rules)
+    routes.add(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
+    one = P + "/node_playbook_runs/{run}"
+    routes.add(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
+    routes.add(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
+
+
+def _add_healing(routes: Routes, components: Components) -> None:
+    finder, healing = StackFinder(components.store), components.healing_operations
+
+    policies = HealingPolicies(finder, healing)
+    routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
+    routes.add(S + "/healing/acknowledge", policies, "acknowledge", POST="health:operate")
+
+    routes.add(P + "/healing", ProjectPolicies(components.store), GET="stacks:list_healing")
+
+    sources = Sources(components.intake)
+    one = P + "/health/{source}"
+    routes.add(one, sources, GET="health:show", POST=REPORT, PUT=REPORT)
+    routes.add(one + "/config", sources, "config", PUT="health:configure", DELETE="health:configure")
+    routes.add(one + "/acknowledge", sources, "acknowledge", POST="health:configure")
+    tokens = IntakeTokens(components.store, components.clock)
+    routes.add(P + "/health_tokens", tokens, GET="health:tokens", POST="health:tokens")
+    routes.add(P + "/health_tokens/{token_id}", tokens, "one", DELETE="health:tokens")
+    routes.add(P + "/resources", Objects(components.store), GET="resource:index")
+
+    incidents = Incidents(components.store, healing)
+    routes.add(P + "/incidents", incidents, GET="health:show")
+    one = P + "/incidents/{incident_id}"
+    routes.add(one, incidents, "one", GET="health:show")
+    routes.add(one + "/close", incidents, "close", POST="health:operate")
+    routes.add(one + "/approve", incidents, "approve", POST="health:operate")
+
+
+def _add_templates_and_software(routes: Routes, components: Components) -> None:
+    routes.add(P + "/validate", Validate(components.stacks), POST="stacks:validate_template")
+
+    resource_types = ResourceTypes(components.types, components.offer)
+    routes.add(P + "/resource_types", resource_types, GET="stacks:list_resource_types")
+    routes.add(P + "/resource_types/{type_name}", resource_types, "one", GET="stacks:resource_schema")
+    routes.add(P + "/resource_types/{type_name}/template", resource_types, "template", GET="stacks:generate_template")
+
+    template_versions = TemplateVersions()
+    routes.add(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
+    functions = P + "/template_versions/{version}/functions"
+    routes.add(functions, template_versions, "functions", GET="stacks:list_template_functions")
+
+    configs = SoftwareConfigs(components.store, components.software)
+    routes.add(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")
+    one = P + "/software_configs/{config_id}"
+    routes.add(one, configs, "one", GET="software_configs:show", DELETE="software_configs:delete")
+
+    deployments = SoftwareDeployments(components.software, components.reader)
+    every = P + "/software_deployments"
+    routes.add(every, deployments, GET="software_deployments:index", POST="software_deployments:create")
+    routes.add(
+        every + "/{deployment_id}",
+        deployments,
+        "one",
+        GET="software_deployments:show",
+        PUT="software_deployments:update",
+        DELETE="software_deployments:delete",
+    )
+    routes.add(every + "/metadata/{server_id}", deployments, "metadata", GET="software_deployments:metadata")

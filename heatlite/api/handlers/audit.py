@@ -1,0 +1,70 @@
+"""The audit log of a project."""
+
+from falcon import Response
+
+from heatlite.api import query, views
+from heatlite.api.handlers.common import next_page
+from heatlite.api.request import Request
+from heatlite.core.clock import to_text
+from heatlite.core.errors import NotFound
+from heatlite.core.json import JsonMap
+from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
+from heatlite.store.store import Store
+
+KEYS = ("user", "operation", "outcome", "stack", "address", "request_id", "since", "until", "limit", "marker")
+MAX_PAGE = 1000
+
+
+class Audit:
+    """P/audit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List requests that changed something, and refused ones, newest first."""
+        query.check_known(req, KEYS)
+        limit = query.number(req, "limit")
+        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        marker = query.text(req, "marker")
+        project = req.caller.project
+        if marker is not None and not self._store.audit.has(project, marker):
+            raise NotFound(entity="Request", name=marker)
+        query.several_of(req, "outcome", {outcome.value: outcome for outcome in Outcome})
+        wanted = AuditQuery(
+            **{name: query.several(req, name) for name in KEYS[:6]},
+            since=query.moment(req, "since"),
+            until=query.moment(req, "until"),
+            limit=limit + 1,
+            marker=marker,
+        )
+        # One more than the page shows if there is a next page.
+        found = self._store.audit.page(project, wanted)
+        listed: dict[str, object] = {"audit": [view(one) for one in found[:limit]]}
+        if 0 < limit < len(found):
+            listed["links"] = [views.link("next", next_page(req, "audit", found[limit - 1].request_id))]
+        resp.media = listed
+
+
+def view(record: AuditRecord) -> JsonMap:
+    """Return a request as JSON."""
+    return {
+        "request_id": record.request_id,
+        "time": to_text(record.time),
+        "last_time": to_text(record.last_time),
+        "times": record.times,
+        "user": record.user,
+        "user_id": record.user_id,
+        "address": record.address,
+        "method": record.method,
+        "path": record.path,
+        "operation": record.operation,
+        "stack_id": record.stack_id,
+        "stack_name": record.stack_name,
+        "resource_name": record.resource,
+        "outcome": record.outcome,
+        "status": record.status,
+        "reason": record.reason,
+        "plan_digest": record.plan_digest,
+        "action_id": record.action_id,
+    }

@@ -1,0 +1,72 @@
+"""Adds routes to the application, with their rules."""
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, TypeAlias
+
+import falcon
+from falcon import Response
+from falcon.routing import CompiledRouter, map_http_methods
+
+from heatlite.api.access.policy import SIGNAL
+from heatlite.api.middleware import RequestMiddleware
+from heatlite.api.request import Request
+
+App: TypeAlias = "falcon.App[Request, Response]"
+Sink: TypeAlias = Callable[..., None]
+
+QUERY = "/v1"
+"""Path of the query API and of a version document."""
+P = "/v1/{project}"
+S = P + "/stacks/{stack_name}/{stack_id}"
+R = S + "/resources/{resource_name}"
+
+
+class Router(CompiledRouter):
+    """A router that adds some routes at the first path that no other route has.
+
+    One command uses few routes, and the handlers of the others take long to import.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+        self._add_others: Callable[[], None] | None = None
+
+    def add_on_demand(self, add_others: Callable[[], None]) -> None:
+        """Set the function that adds the other routes."""
+        self._add_others = add_others
+
+    def find(self, uri: str, req: Any = None) -> Any:
+        """Return the route of a path, or None."""
+        if self._add_others is None:
+            return super().find(uri, req)
+        with self._lock:
+            found = super().find(uri, req)
+            if found is None and self._add_others is not None:
+                add_others, self._add_others = self._add_others, None
+                add_others()
+                found = super().find(uri, req)
+            return found
+
+
+class Routes:
+    """Adds routes to the application, with the rule of each method (`access.policy`)."""
+
+    def __init__(self, app: App, middleware: RequestMiddleware) -> None:
+        self.app = app
+        self._middleware = middleware
+
+    def add(self, template: str, resource: object, suffix: str | None = None, **rules: str) -> None:
+        """Add a route. `rules` needs one entry for each method of the handler."""
+        assert rules.keys() == map_http_methods(resource, suffix).keys(), f"{template} needs one rule for each method"
+        self.app.add_route(template, resource, suffix=suffix)
+        self._middleware.guard(template, rules)
+
+    def add_sink(self, pattern: str, sink: Sink, rule: str) -> None:
+        """Add a handler for all methods of the paths that match a regular expression."""
+        self.app.add_sink(self._middleware.guarded(rule, sink), pattern)
+
+    def add_open_sink(self, pattern: str, sink: Sink) -> None:
+        """Add such a handler for signals. It checks the signature of the URL itself."""
+        self.app.add_sink(self._middleware.recorded(SIGNAL, sink), pattern)

@@ -1,0 +1,1 @@
+"""The dashboard: HTML pages over the API of this process."""

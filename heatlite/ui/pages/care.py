@@ -1,0 +1,284 @@
+"""Progress, outputs, snapshots, health, lock and nodes of one stack."""
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
+
+from falcon import Response
+
+from heatlite.core.healing import IGNORABLE
+from heatlite.core.json import JsonMap
+from heatlite.core.records import record
+from heatlite.ui.client import Api, ApiError, a_map, maps, text
+from heatlite.ui.pages.stack import events
+from heatlite.ui.pages.tree import Node, tree
+from heatlite.ui.rendering import parsed
+from heatlite.ui.site import Request, Site, command, refused, stack_home
+
+MOST_EVENTS = 2000
+"""Events that the timeline reads."""
+MOST_BARS = 300
+WIDTH = 1000
+"""Units of a timeline."""
+
+
+class Part(ABC):
+    """A page below a stack."""
+
+    template = ""
+    part = ""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+        """Show the page."""
+        self._show(req, resp, (project, name, stack_id), error)
+
+    def _show(
+        self, req: Request, resp: Response, place: tuple[str, str, str], error: str = "", **more: object
+    ) -> None:
+        project, name, stack_id = place
+        api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
+        stack = a_map(api.get(path, resolve_outputs="False").get("stack"))
+        frame = {"stack": stack, "here": stack_home(req, project, name, stack_id), "tab": "stacks", "part": self.part}
+        values = {**frame, **self.values(api, path, stack), **more}
+        self._site.show(req, resp, self.template, project, error, **values)
+
+    @abstractmethod
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        """Return the values of the template."""
+
+
+# -- progress ---------------------------------------------------------------------------------------------
+
+
+@record(frozen=True, slots=True)
+class Bar:
+    """A part of the work on a resource: its begin and length in units of the timeline."""
+
+    name: str
+    status: str
+    start: float
+    length: float
+    seconds: int
+
+
+class ProgressPage(Part):
+    """The last operation as a timeline, its first failure, and its actions."""
+
+    template = "progress.html"
+    part = "progress"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        nodes = tree(maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        found = events(api, path, nodes, MOST_EVENTS)
+        operation = last_operation(found, text(stack.get("id")))
+        return {
+            "bars": bars(operation, text(stack.get("id")))[:MOST_BARS],
+            "cause": first_cause(operation, text(stack.get("id"))),
+            "events": found[:200],
+            "actions": maps(api.get("/actions", target=text(stack.get("id")), limit=20).get("actions")),
+            "commands": [
+                command(api.project, "events", text(stack.get("stack_name"))),
+                command(api.project, "action", "list", "--target", text(stack.get("id"))),
+            ],
+        }
+
+
+def last_operation(found: Sequence[JsonMap], stack_id: str) -> list[JsonMap]:
+    """Return the events of the stack's last operation, oldest first.
+
+    `found` is newest first.
+    """
+    end = 0
+    for at, one in enumerate(found):
+        if one.get("physical_resource_id") == stack_id:
+            if text(one.get("resource_status")).endswith("_IN_PROGRESS"):
+                return list(reversed(found[end : at + 1]))
+            end = at  # what comes later, such as a mark, is no part of it
+    return list(reversed(found))
+
+
+def first_cause(operation: Sequence[JsonMap], stack_id: str) -> JsonMap:
+    """Return the first failure of a resource; an empty object without one."""
+    failed = (one for one in operation if text(one.get("resource_status")).endswith("_FAILED"))
+    return next((one for one in failed if one.get("physical_resource_id") != stack_id), {})
+
+
+def bars(operation: Sequence[JsonMap], stack_id: str) -> list[Bar]:
+    """Return the timeline of an operation, in the order of begin.
+
+    A replacement has two bars: a create and a delete.
+    """
+    begun: dict[tuple[str, str], tuple[datetime, str]] = {}
+    ended: dict[tuple[str, str], tuple[datetime, str]] = {}
+    for one in operation:
+        moment, name, status = parsed(one.get("event_time")), text(one["resource_name"]), text(one["resource_status"])
+        if moment is None or one.get("physical_resource_id") == stack_id:
+            continue
+        key = (name, status.partition("_")[0])
+        begun.setdefault(key, (moment, status))
+        if status.endswith("_IN_PROGRESS"):
+            ended.pop(key, None)
+        else:
+            ended[key] = (moment, status)
+    if not begun:
+        return []
+    moments = [moment for moment, _ in (*begun.values(), *ended.values())]
+    first, latest = min(moments), max(moments)
+    whole = max(1.0, (latest - first).total_seconds())
+    out = []
+    for (name, verb), (start, status) in begun.items():
+        end, last = ended.get((name, verb), (latest, status))
+        seconds = (end - start).total_seconds()
+        length = max(6.0, seconds / whole * WIDTH)
+        begin = min((start - first).total_seconds() / whole * WIDTH, WIDTH - length)
+        out.append(Bar(name, last, begin, length, int(seconds)))
+    return out
+
+
+# -- outputs and snapshots --------------------------------------------------------------------------------
+
+
+class OutputsPage(Part):
+    """The outputs with their values."""
+
+    template = "outputs.html"
+    part = "outputs"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        shown = a_map(api.get(path).get("stack"))
+        name = text(stack.get("stack_name"))
+        return {"outputs": maps(shown.get("outputs")), "commands": [command(api.project, "outputs", name)]}
+
+
+class SnapshotsPage(Part):
+    """The snapshots, newest first."""
+
+    template = "snapshots.html"
+    part = "snapshots"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        found = maps(api.get(f"{path}/snapshots").get("snapshots"))
+        name = text(stack.get("stack_name"))
+        return {
+            "snapshots": found[::-1],
+            "commands": [shlex.join(("openstack", "stack", "snapshot", "list", name))],
+        }
+
+
+# -- health -----------------------------------------------------------------------------------------------
+
+
+class HealthPage(Part):
+    """Unhealthy resources, incidents, the policy, and the plan of a repair."""
+
+    template = "health.html"
+    part = "health"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        nodes = tree(maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        every = [node for root in nodes for node in root.walk()]
+        unwell = [node for node in every if node.health.get("state") and not node.members]
+        plan, refusal = repair(api, path, unwell)
+        name, asked = text(stack.get("stack_name")), {"target": text(stack.get("id")), "action": "STACK_CHECK"}
+        return {
+            "unwell": unwell,
+            "checks": maps(api.get("/actions", limit=3, **asked).get("actions")),
+            "others": [node.key for node in every if not node.members][:1000],
+            "healing": healing(api, path, stack),
+            "plan": plan,
+            "refusal": refusal,
+            "brakes": sorted(IGNORABLE),
+            "commands": [
+                command(api.project, "health", "show", name),
+                command(api.project, "healing", "show", name),
+            ],
+        }
+
+
+def repair(api: Api, path: str, unwell: Sequence[Node]) -> tuple[JsonMap, str]:
+    """Return the plan of a repair, or the reason why there is none."""
+    if not any(node.health.get("state") == "unhealthy" for node in unwell):
+        return {}, ""
+    try:
+        return a_map(a_map(api.send("PATCH", f"{path}/preview", {"heal": None})).get("plan")), ""
+    except ApiError as error:
+        if error.status not in (400, 403, 404, 409):
+            raise
+        return {}, error.message
+
+
+def healing(api: Api, path: str, stack: JsonMap) -> JsonMap:
+    """Return the policy, the scopes and the incidents of a root stack."""
+    try:
+        return api.get(f"{path}/healing")
+    except ApiError as error:
+        if error.status not in (400, 403, 404) or stack.get("parent") is None:
+            raise
+        return {}
+
+
+# -- lock -------------------------------------------------------------------------------------------------
+
+
+class LockPage(Part):
+    """The lock, and the requests that it refused."""
+
+    template = "lock.html"
+    part = "lock"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        found = api.get(f"{path}/lock")
+        return {
+            "lock": a_map(found.get("lock")),
+            "suppressed": maps(found.get("suppressed")),
+            "dropped": a_map(found.get("dropped")),
+            "commands": [command(api.project, "lock-status", text(stack.get("stack_name")))],
+        }
+
+
+# -- nodes ------------------------------------------------------------------------------------------------
+
+
+class NodesPage(Part):
+    """Machines with an agent, their actions, and the runs of playbooks."""
+
+    template = "stack_nodes.html"
+    part = "nodes"
+
+    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+        found = api.get(f"{path}/nodes")
+        nodes = maps(found.get("nodes"))
+        return {
+            "nodes": nodes,
+            "orchestration": a_map(found.get("orchestration")),
+            "node_actions": maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
+            "playbooks": maps(api.get("/node_playbooks").get("node_playbooks")) if nodes else [],
+            "commands": [
+                command(api.project, "node", "list", text(stack.get("stack_name"))),
+                command(api.project, "node", "actions", text(stack.get("stack_name"))),
+            ],
+            "playbook": "",
+            "plan": {},
+        }
+
+    def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str) -> None:
+        """Show the page with the plan of a playbook. Nothing is done."""
+        playbook, error = req.fields.get("playbook", ""), ""
+        plan: JsonMap = {}
+        try:
+            body: JsonMap = {"playbook": playbook, "dry_run": True}
+            path = f"/stacks/{name}/{stack_id}/node_playbook_runs"
+            plan = a_map(self._site.api(req, project).send("POST", path, body))
+        except ApiError as refusal:
+            if refusal.status == HTTPStatus.UNAUTHORIZED:
+                raise
+            error = refused(resp, refusal)
+        lines = [command(project, "node", "playbook", "run", "--dry-run", name, playbook)]
+        self._show(req, resp, (project, name, stack_id), error, playbook=playbook, plan=plan, commands=lines)
+
+
