@@ -63,10 +63,20 @@ class Program:
             return HTTPTransport(url, credentials(settings))
         with quick_imports(DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()):
             from heatlite import wiring
+            from heatlite.administration import EngineBusy
 
         # Access to the database file needs no further authentication.
-        settings = replace(settings, auth=Auth.NONE, policy_file=None)
-        embedded = wiring.reader(settings) if reads_only else wiring.embedded(settings)
+        own = replace(settings, auth=Auth.NONE, policy_file=None)
+        try:
+            if reads_only:
+                embedded = wiring.reader(own, self._one_command)
+            else:
+                embedded = wiring.embedded(own, one_command=self._one_command)
+        except EngineBusy:
+            url = self.running_server(settings)  # one that has started since
+            if url is None:
+                raise
+            return HTTPTransport(url, credentials(settings))
         return WSGITransport(embedded.app, embedded.close)
 
     def serve(self, settings: Settings) -> None:
@@ -80,9 +90,9 @@ class Program:
         server.serve_api(settings)
 
     def work(self, settings: Settings) -> None:
-        from heatlite import server
+        from heatlite import worker
 
-        server.work(settings)
+        worker.work(settings)
 
     def upgrade(self, settings: Settings) -> None:
         from heatlite import administration

@@ -2,25 +2,29 @@
 
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
-from heatlite.store.admin import backup
-from heatlite.store.admin.consistency import Inconsistency
-from heatlite.store.admin.migrate import Migration
-from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.errors import EngineRunning
 from heatlite.store.store import Store
+
+if TYPE_CHECKING:
+    from heatlite.store.admin.backup import Backup, RestoreResult
+    from heatlite.store.admin.consistency import Inconsistency
+    from heatlite.store.admin.migrate import Migration
+    from heatlite.store.admin.rotation import RotationResult
 
 log = logging.getLogger(__name__)
 
 NO_CIPHER = (
     "Secrets cannot be encrypted: that needs keys (encryption_keys; `heatlite keys new` prints one; a SQLite database"
-    " has its own) and cryptography (pip install 'heatlite[crypto]')."
+    " has its own) and cryptography (pip install 'heatlite[server]')."
 )
 
 
@@ -83,31 +87,37 @@ def busy(engine: JsonMap, database: str) -> EngineBusy:
 
 def upgrade(settings: Settings) -> list[str]:
     """Run the missing migrations. Returns their names."""
-    return Store.open(settings.database).upgrade()
+    with closing(Store.open(settings.database)) as store:
+        return store.upgrade()
 
 
-def migration_status(settings: Settings) -> list[Migration]:
+def migration_status(settings: Settings) -> "list[Migration]":
     """List the migrations, and whether each is applied."""
-    return Store.open(settings.database).status()
+    with closing(Store.open(settings.database)) as store:
+        return store.status()
 
 
-def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
+def back_up(settings: Settings, target: Path, overwrite: bool) -> "Backup":
     """Copy the SQLite database, see `backup.backup`."""
+    from heatlite.store.admin import backup
+
     return backup.backup(settings.database, settings.encryption_keys, target, overwrite)
 
 
-def restore(settings: Settings, source: Path, force: bool) -> backup.RestoreResult:
+def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
     """Replace the SQLite database by a backup, see `backup.restore`.
 
     Raises EngineBusy.
     """
+    from heatlite.store.admin import backup
+
     try:
         return backup.restore(settings.database, settings.encryption_keys, source, force)
     except EngineRunning as error:
         raise busy(error.info, settings.database) from error
 
 
-def rotate_keys(settings: Settings) -> RotationResult:
+def rotate_keys(settings: Settings) -> "RotationResult":
     """Encrypt all stored secrets with the first key. Raises BadSetting without a key."""
     store = open_store(settings)
     try:
@@ -119,7 +129,7 @@ def rotate_keys(settings: Settings) -> RotationResult:
         store.close()
 
 
-def inconsistencies(settings: Settings) -> list[Inconsistency]:
+def inconsistencies(settings: Settings) -> "list[Inconsistency]":
     """List broken invariants of the database. Raises NotUpgraded."""
     store = open_store(settings)
     try:

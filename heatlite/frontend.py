@@ -3,6 +3,9 @@
 One thread reads requests and writes answers of all connections. A thread of the pool gets a complete request, and
 returns a complete answer, so slow clients do not delay others. Each phase of a connection has a deadline
 (docs/operations.md). gunicorn parses the requests.
+
+Beside an engine's process there may be readers. They accept the connections, and pass those to the engine's process
+that need it (`core.reading`). That process answers, and passes idle connections back.
 """
 
 import heapq
@@ -16,220 +19,45 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from enum import Enum, auto
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from gunicorn import util
 from gunicorn.http import wsgi
-from gunicorn.http.body import ChunkedReader
 from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.http.parser import RequestParser
-from gunicorn.http.unreader import Unreader
 from gunicorn.workers.base import Worker
+
+from heatlite.channels import Channel
+from heatlite.connections import READ_SIZE, Connection, Extent, Received, State
+from heatlite.core.reading import NeedsEngine
 
 log = logging.getLogger(__name__)
 
-HEAD_SECONDS = 10.0
-"""Time limit for the head of a request."""
-BODY_SECONDS = 30.0
-"""Time limit for a body or an answer. Transfers at `RATE` may take longer."""
-LINGER_SECONDS = 2.0
-"""Time for a client to close the connection after the last answer."""
-RATE = 16 * 1024
-"""Bytes of a body or an answer that extend its deadline by a second."""
 MAX_HEAD = 64 * 1024
 """Maximum bytes of a head."""
-MAX_LINE = 1024
-"""Maximum bytes of the line before a chunk."""
 MAX_MEMORY = 128 * 1024 * 1024
 """Maximum bytes of bodies and answers of all connections."""
 MAX_CONNECTIONS = 1000
 """Maximum number of connections. Beyond it, the longest idle ones are closed."""
 CLOSE_BATCH = 20
 """Connections closed together to make room."""
-READ_SIZE = 256 * 1024
-"""Bytes read or written at once."""
+READING = ("GET", "HEAD")
+"""Methods of requests that a reader tries to answer, if they have no body."""
 CHECK_INTERVAL = 0.5
 """Seconds between checks of deadlines."""
 
 
-class State(Enum):
-    """States of a connection, by the event that it waits for."""
-
-    IDLE = auto()
-    """The next request."""
-    HEAD = auto()
-    """The rest of a head."""
-    BODY = auto()
-    """The rest of a body."""
-    BUSY = auto()
-    """The application."""
-    ANSWER = auto()
-    """The client to read the answer."""
-    LINGER = auto()
-    """The client to close the connection."""
-
-
-class Received(Unreader):  # type: ignore[misc]  # gunicorn has no types
-    """Received bytes for gunicorn's parser.
-
-    Reading never waits; the end means no more data.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__()
-        self._data = bytearray(data)
-
-    def put(self, data: bytes) -> None:
-        """Append data."""
-        self._data += data
-
-    def chunk(self, size_hint: int | None = None) -> bytes:  # noqa: ARG002 - gunicorn's
-        """Return all data."""
-        data = bytes(self._data)
-        self._data.clear()
-        return data
-
-    def rest(self) -> bytes:
-        """Return the unread data."""
-        left: bytes = self.buf.getvalue()
-        return left + self._data
-
-
-class Extent:
-    """Finds the end of a body, to call gunicorn's parser in time.
-
-    The parser validates the body.
-    """
-
-    def __init__(self, reader: object) -> None:
-        self._chunked = isinstance(reader, ChunkedReader)
-        self._left = 0 if self._chunked else int(getattr(reader, "length", 0))
-        """Bytes to the end of the body or the current chunk."""
-        self._line = bytearray()
-        """Received part of the line between two chunks."""
-        self._ends = False
-        """True after the last chunk: only trailers follow."""
-        self.payload = 0 if self._chunked else self._left
-        """Known size of the body in bytes."""
-        self.received_bytes = 0
-        """Received bytes."""
-
-    def is_whole(self, data: bytes) -> bool:
-        """Add data. Returns True at the end of the body, or for invalid chunks."""
-        self.received_bytes += len(data)
-        at = 0
-        while True:
-            step = min(self._left, len(data) - at)
-            self._left -= step
-            at += step
-            if self._left or not self._chunked:
-                return not self._left
-            end = data.find(b"\n", at)
-            self._line += data[at : end + 1] if end >= 0 else data[at:]
-            if end < 0:
-                return len(self._line) > MAX_LINE
-            at, line = end + 1, bytes(self._line).strip()
-            self._line.clear()
-            if self._ends:
-                if not line:
-                    return True
-                continue
-            try:
-                size = int(line.partition(b";")[0], 16)
-            except ValueError:
-                return True
-            self._ends = not size
-            self._left = size + 2 if size else 0  # with CRLF
-            self.payload += size
-
-
-class Connection:
-    """The connection of a client. gunicorn writes to it as to a socket."""
-
-    def __init__(self, sock: socket.socket, peer: Any) -> None:
-        self.sock: socket.socket | None = sock
-        self.peer = peer
-        self.state = State.HEAD
-        self.since = time.monotonic()
-        """Time at which the state began."""
-        self.head = bytearray()
-        self.received = Received(b"")
-        self.request: Any = None
-        self.extent: Extent | None = None
-        self.is_whole = True
-        """False if the request is incomplete: the start of the next one is unknown then."""
-        self.keeps_alive = False
-        """True if another request may follow."""
-        self.unsent = bytearray()
-        self.sent = 0
-        """Sent bytes of the answer."""
-
-    def enter(self, state: State) -> None:
-        """Change the state."""
-        self.state, self.since = state, time.monotonic()
-
-    @property
-    def memory(self) -> int:
-        """Bytes in memory."""
-        return len(self.unsent) + (self.extent.received_bytes if self.extent is not None else 0)
-
-    def deadline(self, keepalive: float) -> float:
-        """Return the deadline of the state."""
-        match self.state:
-            case State.IDLE:
-                return self.since + keepalive
-            case State.HEAD:
-                return self.since + HEAD_SECONDS
-            case State.BODY:
-                return self.since + BODY_SECONDS + (self.extent.received_bytes if self.extent is not None else 0) / RATE
-            case State.ANSWER:
-                return self.since + BODY_SECONDS + self.sent / RATE
-            case State.LINGER:
-                return self.since + LINGER_SECONDS
-            case State.BUSY:
-                return float("inf")
-
-    def hand_over(self) -> tuple[socket.socket, bytes]:
-        """Give up the connection for an endless answer.
-
-        Returns the socket and the unsent bytes.
-        """
-        assert self.sock is not None
-        sock, unsent = self.sock, bytes(self.unsent)
-        self.sock = None
-        self.unsent.clear()
-        return sock, unsent
-
-    def flush(self) -> None:
-        """Send as much as possible now. Raises OSError if the client is gone."""
-        while self.unsent and self.sock is not None:
-            try:
-                with memoryview(self.unsent) as view:
-                    sent = self.sock.send(view[:READ_SIZE])
-            except BlockingIOError:
-                return
-            del self.unsent[:sent]
-            self.sent += sent
-
-    # -- methods of a socket that gunicorn calls -------------------------------------------------------
-
-    def sendall(self, data: bytes) -> None:
-        """Append a part of the answer."""
-        if self.sock is not None:
-            self.unsent += data
-
-    def send(self, data: bytes) -> int:
-        """Ignore an interim answer (100 Continue), as it has been sent by now."""
-        return len(data)
-
-    def gettimeout(self) -> float:
-        """Return 0: the connection never blocks."""
-        return 0.0
-
-
 class Frontend(Worker):  # type: ignore[misc]
     """The worker process. Its application is a `server.Server`."""
+
+    is_reader = False
+    """True in a process that only reads."""
+    inbox: Channel | None = None
+    """Connections that other processes pass to this one."""
+    outbox: Channel | None = None
+    """Connections that this process passes to others: readers to the engine's process, which passes idle ones back."""
 
     def run(self) -> None:
         """Serve until told to stop, then complete the started requests."""
@@ -237,6 +65,8 @@ class Frontend(Worker):  # type: ignore[misc]
         self._connections: set[Connection] = set()
         self._done: deque[Connection] = deque()
         """Connections with a finished answer."""
+        self._unpassed: deque[Connection] = deque()
+        """Connections for the engine's process, which its channel does not hold yet."""
         self._memory = 0
         """Bytes in memory of all connections, or more."""
         self._checked = 0.0
@@ -247,6 +77,8 @@ class Frontend(Worker):  # type: ignore[misc]
         for listener in self.sockets:
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        if self.inbox is not None:
+            self._selector.register(self.inbox.receiver, selectors.EVENT_READ, self._adopt)
         while self.alive and self.ppid == os.getppid():
             self._run_round()
         self._drain()
@@ -274,6 +106,8 @@ class Frontend(Worker):  # type: ignore[misc]
                 key.data(key.fileobj)
         while self._done:
             self._guarded(self._resume, self._done.popleft())
+        if self._unpassed:
+            self._pass_on()
         if time.monotonic() - self._checked >= CHECK_INTERVAL:
             self._check_deadlines()
 
@@ -301,10 +135,14 @@ class Frontend(Worker):  # type: ignore[misc]
             log.warning("cannot accept a connection: %s", error)
             self._make_room()
             return
+        self._welcome(sock, peer)
+
+    def _welcome(self, sock: socket.socket, peer: Any) -> Connection:
         sock.setblocking(False)
         connection = Connection(sock, peer)
         self._connections.add(connection)
         self._selector.register(sock, selectors.EVENT_READ, connection)
+        return connection
 
     def _make_room(self) -> None:
         waiting = (one for one in self._connections if one.state is not State.BUSY)
@@ -333,6 +171,62 @@ class Frontend(Worker):  # type: ignore[misc]
                     self._drop(connection)
             self._memory += connection.memory
 
+    # -- passing between processes --------------------------------------------------------------------
+
+    def _adopt(self, _receiver: socket.socket) -> None:
+        """Take the connections that other processes have passed on."""
+        assert self.inbox is not None
+        with suppress(BlockingIOError):
+            while True:
+                passed = self.inbox.take()
+                if len(self._connections) >= self._most:
+                    self._make_room()
+                connection = self._welcome(passed.sock, passed.peer)
+                connection.enter(State.IDLE)
+                if passed.data:
+                    self._guarded(partial(self._receive, data=passed.data), connection)
+
+    def _pass(self, connection: Connection) -> None:
+        """Pass a connection to the engine's process, with its request."""
+        assert connection.sock is not None
+        with suppress(KeyError):  # it was with a thread
+            self._selector.unregister(connection.sock)
+        connection.extent = None
+        connection.enter(State.BUSY)
+        self._unpassed.append(connection)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass connections on, as many as the channel holds. The next round does the rest."""
+        assert self.outbox is not None
+        while self._unpassed:
+            connection = self._unpassed[0]
+            assert connection.sock is not None
+            try:
+                self.outbox.put(connection.sock, connection.raw)
+            except BlockingIOError:
+                return
+            except OSError as error:  # too many connections are on their way
+                log.warning("cannot pass a connection to the engine's process: %s", error)
+                self._unpassed.popleft()
+                self._selector.register(connection.sock, selectors.EVENT_READ, connection)
+                text = "The server has too many requests in progress. Try again later."
+                self._reject(connection, 503, "Service Unavailable", text, "Retry-After: 5\r\n")
+            else:
+                self._drop(self._unpassed.popleft())
+
+    def _pass_back(self, connection: Connection) -> bool:
+        """Pass an idle connection to a reader; False if this process has to keep it."""
+        if self.is_reader or self.outbox is None:
+            return False
+        assert connection.sock is not None
+        try:
+            self.outbox.put(connection.sock, connection.received.rest())
+        except OSError:
+            return False
+        self._drop(connection)
+        return True
+
     # -- reading -------------------------------------------------------------------------------------
 
     def _handle(self, connection: Connection) -> None:
@@ -342,7 +236,7 @@ class Frontend(Worker):  # type: ignore[misc]
             if connection.state is State.ANSWER:
                 self._write(connection)
                 return
-            data = connection.sock.recv(READ_SIZE)
+            data = connection.sock.recv(READ_SIZE if connection.state is State.BODY else MAX_HEAD)
         except BlockingIOError:
             return
         except OSError:
@@ -379,7 +273,8 @@ class Frontend(Worker):  # type: ignore[misc]
 
     def _parse(self, connection: Connection) -> None:
         parser = RequestParser(self.cfg, [], connection.peer)
-        parser.unreader = connection.received = Received(bytes(connection.head))
+        connection.raw = bytes(connection.head)
+        parser.unreader = connection.received = Received(connection.raw)
         connection.head = bytearray()
         try:
             request = connection.request = next(parser)
@@ -391,6 +286,9 @@ class Frontend(Worker):  # type: ignore[misc]
             self._send_and_close(connection)
             return
         connection.extent = Extent(request.body.reader)
+        if self.is_reader and not (request.method in READING and connection.extent.is_whole(b"")):
+            self._pass(connection)
+            return
         connection.sent = 0
         connection.enter(State.BODY)
         expects = any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
@@ -442,8 +340,12 @@ class Frontend(Worker):  # type: ignore[misc]
     def _answer(self, connection: Connection) -> None:
         """Call the application: in a thread, or directly for instant paths."""
         try:
-            connection.keeps_alive = self._call(connection)
+            # A context of its own: a request that is passed on leaves its ids for the log there.
+            connection.keeps_alive = copy_context().run(self._call, connection)
             connection.flush()
+        except NeedsEngine:
+            connection.unsent.clear()
+            connection.needs_engine = True
         except OSError as error:
             log.debug("a client disconnected before its answer: %s", error)
             connection.unsent.clear()
@@ -493,6 +395,9 @@ class Frontend(Worker):  # type: ignore[misc]
             self._connections.discard(connection)  # given up by `hand_over`
             return
         connection.extent = None
+        if connection.needs_engine:
+            self._pass(connection)
+            return
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         self._finish(connection)
 
@@ -527,7 +432,12 @@ class Frontend(Worker):  # type: ignore[misc]
         if connection.unsent:
             connection.enter(State.ANSWER)
             events = selectors.EVENT_WRITE
+            self._memory += connection.memory
+            if self._memory > MAX_MEMORY:
+                self._make_memory(connection)
         elif connection.keeps_alive:
+            if self._pass_back(connection):
+                return
             connection.enter(State.IDLE)
         else:
             connection.enter(State.LINGER)

@@ -1,13 +1,22 @@
 """Metrics for Prometheus.
 
-The only module that imports its client library (extra `metrics`).
+The only module that imports its client library (extra `server`).
 Gauges read the database at each scrape; every process shows the same. Counters and histograms are those of the
-process: scrape each. Labels are bounded: verbs, routes, registered resource types; never names of stacks or projects.
+process: scrape each. Processes with the variable `SHARED` count together. Labels are bounded: verbs, routes, registered
+resource types; never names of stacks or projects.
 """
 
-from collections.abc import Callable, Iterator
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import product
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import (
     CollectorRegistry,
@@ -15,22 +24,41 @@ from prometheus_client import (
     Histogram,
     ProcessCollector,
     generate_latest,
-    start_http_server,
+    make_wsgi_app,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.healing import OPEN_INCIDENTS, Brake
+from heatlite.core.healing import DEFAULT_SOURCES, OPEN_INCIDENTS, Brake, ReportResult
 from heatlite.core.meter import Meter
+from heatlite.core.nodes import NodeState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
+from heatlite.store.counts import Totals
 from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
 
 SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 """Bounds of buckets in seconds, for durations of milliseconds."""
 
 LONG = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 """Bounds of buckets in seconds, for durations up to hours."""
+
+MAX_SCRAPES = 4
+"""Scrapes that the port of a worker answers at once."""
+SCRAPE_SECONDS = 10.0
+"""Time limit of a connection to the port of a worker."""
+
+COUNT_INTERVAL = 60.0
+"""Seconds between two counts that read whole tables."""
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable with the folder through which processes share their counts, for prometheus_client.
+
+It is read when the library is imported.
+"""
 
 ON_STACKS = [verb for verb in Verb if verb not in (Verb.INIT, Verb.ROLLBACK)]
 """Verbs of actions."""
@@ -40,8 +68,13 @@ class Metrics(Meter):
     """The metrics of this process, in a registry of their own."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        registry = self.registry = CollectorRegistry()
-        registry.register(DatabaseGauges(store, clock))  # first: the counters below count its errors
+        self.registry = CollectorRegistry()
+        self.registry.register(DatabaseGauges(store, clock))  # first: the counters below count its errors
+        shared = SHARED in os.environ
+        if shared:
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+        # Shared counts are collected from the files of all processes.
+        registry = None if shared else self.registry
         requests = Histogram(
             "heatlite_http_request_duration_seconds",
             "Requests, by route and answer; of a stream of events until it begins.",
@@ -74,10 +107,23 @@ class Metrics(Meter):
         # Finding a series costs as much as adding to it.
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
         self._ignored = Counter("heatlite_signals_ignored", "Signals without effect.", ("reason",), registry=registry)
+        text = "Reports of monitoring systems, by result."
+        self._reports = Counter("heatlite_health_reports", text, ("format", "result"), registry=registry)
+        for form, result in product(DEFAULT_SOURCES, ReportResult):
+            self._reports.labels(form, result)  # an increase from 0 has to be seen
+        repairs = "Repairs of members that have ended."
+        self._repairs = Counter("heatlite_repairs", repairs, ("step", "result"), registry=registry)
+        self._repaired = Histogram(
+            "heatlite_repair_duration_seconds",
+            "From the begin of a repair of a member to its end.",
+            ("step",),
+            buckets=LONG,
+            registry=registry,
+        )
         self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
         text = "Database reads and writes that failed because the database was unavailable."
         self._unavailable = Counter("heatlite_database_unavailable", text, registry=registry)
-        ProcessCollector(registry=registry)
+        ProcessCollector(registry=self.registry)
 
     def request_answered(self, method: str, route: str, code: int, seconds: float) -> None:
         self._request(method, route, code).observe(seconds)
@@ -97,6 +143,14 @@ class Metrics(Meter):
     def handler_called(self, type_name: str, verb: Verb, seconds: float) -> None:
         self._handler(type_name, verb).observe(seconds)
 
+    def reports_taken(self, form: str, counts: Mapping[str, int]) -> None:
+        for result, number in counts.items():
+            self._reports.labels(form, result).inc(number)
+
+    def repair_ended(self, step: str, result: str, seconds: float) -> None:
+        self._repairs.labels(step, result).inc()
+        self._repaired.labels(step).observe(seconds)
+
     def committed(self) -> None:
         self._commits.inc()
 
@@ -113,13 +167,16 @@ class DatabaseGauges:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._last: Totals | None = None
+        self._counted = 0.0
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges. Without a database, yields only `heatlite_database_up`."""
         found: list[Metric] = []
         with suppress(DatabaseUnavailable):  # reported by the first gauge
             found = [self._actions(), self._oldest(), self._engines()]
-            found += [self._incidents(), self._held(), self._scopes(), self._storms()]
+            found += [self._incidents(), self._held(), self._scopes(), self._storms(), self._last_reports()]
+            found += self._totals()
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
 
@@ -176,13 +233,86 @@ class DatabaseGauges:
         return GaugeMetricFamily("heatlite_health_storms", text, value=len(self._store.health_sources.storms()))
 
 
+    def _last_reports(self) -> Metric:
+        text = "Time of the last request of a source, by format; 0: there was none."
+        family = GaugeMetricFamily("heatlite_health_last_report_timestamp_seconds", text, labels=("format",))
+        last = self._store.health_sources.last_reports()
+        for form in DEFAULT_SOURCES:
+            family.add_metric((form,), last.get(form, 0.0))
+        return family
+
+    def _totals(self) -> Iterator[Metric]:
+        if self._clock.now() - self._counted >= COUNT_INTERVAL or self._last is None:
+            self._last, self._counted = self._store.counts.totals(), self._clock.now()
+        last = self._last
+        yield GaugeMetricFamily("heatlite_resources_unhealthy", "Resources that are CHECK_FAILED.", last.unhealthy)
+        text = "Resources that the last check could not look at."
+        yield GaugeMetricFamily("heatlite_resources_health_unknown", text, last.unknown)
+        yield GaugeMetricFamily("heatlite_stacks_locked", "Stacks with a maintenance lock of their own.", last.locked)
+        text = "Requests that a maintenance lock has refused, as listed with it."
+        yield GaugeMetricFamily("heatlite_suppressed_requests", text, last.suppressed)
+        text = "Node actions that wait for an approval."
+        yield GaugeMetricFamily("heatlite_node_actions_to_approve", text, last.approvals)
+        family = GaugeMetricFamily("heatlite_nodes", "Nodes, by state.", labels=("state",))
+        for state in NodeState:
+            family.add_metric((state,), last.nodes.get(state, 0))
+        yield family
+
+
+class _Handler(WSGIRequestHandler):
+    """Answers one scrape, and logs none."""
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers few scrapes at once, since each has a thread and a database connection."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+        self._free = threading.BoundedSemaphore(MAX_SCRAPES)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread. Closes the connection if all threads are in use."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and end a connection that takes too long."""
+        deadline = threading.Timer(SCRAPE_SECONDS, _end, (request,))
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's
+        """Log the error of one connection."""
+        log.debug("a scrape was not answered", exc_info=True)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):  # closed by now
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 def serve(metrics: Metrics, host: str, port: int) -> Callable[[], None]:
     """Serve the metrics at a port, at any path.
 
     Returns a function that stops the server.
     Raises OSError if the port is not available.
     """
-    server, thread = start_http_server(port, host, metrics.registry)
+    server = make_server(host, port, make_wsgi_app(metrics.registry), _Server, _Handler)
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
 
     def stop() -> None:
         server.shutdown()

@@ -1,15 +1,20 @@
-"""Server processes in the foreground: gunicorn, an engine, a worker.
+"""Server processes in the foreground: gunicorn, with or without an engine.
 
-gunicorn's arbiter process supervises the processes that answer requests. With the engine there is one of these.
+gunicorn's arbiter process supervises the processes that answer requests. With the engine there is one of these, and
+readers beside it, which accept the connections (docs/decisions/0034-readers.md).
 """
 
 import gc
 import logging
+import math
+import os
+import shutil
 import signal
-import socket
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
@@ -19,18 +24,29 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import ParseException
 
 from heatlite import __version__, preflight, wiring
-from heatlite.api.app import INSTANT, App
+from heatlite.api.app import INSTANT
 from heatlite.api.faults import on_malformed
-from heatlite.core import logs
+from heatlite.api.routes import App
+from heatlite.channels import Channel
+from heatlite.core import logs, reading
 from heatlite.core.bulkhead import answer_requests
 from heatlite.core.config import Auth, Settings
-from heatlite.core.meter import Meter
+from heatlite.core.garbage import freeze_loaded
 from heatlite.frontend import Frontend
+from heatlite.store.database.row_waits import RowWaits
 
 log = logging.getLogger(__name__)
 
 GRACE = 30
 """Seconds for a graceful stop. After a kill, the next start continues the interrupted work."""
+
+
+SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable with the folder through which processes share the counts of `metrics`."""
+
+
+READER_THREADS = 2
+"""Threads of a reader, unless Keystone may let it wait. More of them only compete for Python's lock."""
 
 
 class Log(Logger):  # type: ignore[misc]
@@ -47,6 +63,30 @@ class Log(Logger):  # type: ignore[misc]
         super().exception(msg, *(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in args), **named)
 
 
+class _Arbiter(Arbiter):  # type: ignore[misc]
+    """gunicorn's supervisor, which stops readers before the engine's process.
+
+    They may still pass requests to it.
+    """
+
+    LISTENERS: list[Any]
+
+    def stop(self, graceful: bool = True) -> None:
+        """Stop all processes."""
+        if graceful:
+            for listener in self.LISTENERS:
+                listener.close()
+            self.LISTENERS = []
+            readers = [pid for pid, worker in self.WORKERS.items() if worker.is_reader]
+            for pid in readers:
+                self.kill_worker(pid, signal.SIGTERM)
+            end = time.monotonic() + self.cfg.graceful_timeout
+            while not self.WORKERS.keys().isdisjoint(readers) and time.monotonic() < end:
+                self.reap_workers()
+                time.sleep(0.05)
+        super().stop(graceful)
+
+
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """The gunicorn application.
 
@@ -56,10 +96,16 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     instant = INSTANT
     """Paths that are answered without a thread and without the database."""
 
-    def __init__(self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
+    def __init__(
+        self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int, readers: int = 0
+    ) -> None:
+        """Configure `processes` that answer all requests, or one with `readers` beside it."""
         self._settings = settings
         self._build = build
-        self._processes = processes
+        self._processes = processes + readers
+        self._channels = (Channel(), Channel()) if readers else None
+        """Connections on the way to the engine's process, and those on the way back."""
+        self._is_reader = False
         self._embedded: wiring.Embedded | None = None
         super().__init__()
 
@@ -77,6 +123,8 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "proc_name": "heatlite",
             "logger_class": Log,
             "when_ready": self._listen,
+            "pre_fork": self._choose,
+            "post_fork": self._connect,
             "worker_exit": self._stop_engine,
             # Its default path is shared by all servers of a user. Older versions have no such socket.
             "control_socket_disable": True,
@@ -85,11 +133,16 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
 
+    def run(self) -> None:
+        """Run the processes until the end."""
+        _Arbiter(self).run()
+
     def load(self) -> App:
         """Start the server in the worker process. Returns the application."""
         self._embedded = self._build(self._settings)
         self._embedded.app.add_error_handler(ParseException, on_malformed)
-        _freeze_garbage_collector()
+        self._embedded.store.database.row_waits = RowWaits(self._settings.threads)
+        freeze_loaded()
         return self._embedded.app
 
     @property
@@ -100,16 +153,47 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def begin_thread(self) -> None:
         """Prepare a thread that answers requests."""
         answer_requests()
+        if self._is_reader:
+            reading.only_read()
         if self._embedded is not None:
             self._embedded.store.database.use_request_limits()
 
     def _listen(self, server: Arbiter) -> None:
         """Log the actual address, in the arbiter process before the fork of workers."""
+        gc.freeze()  # a collection would write to the memory that processes share after the fork
         for listener in server.LISTENERS:
             self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
         settings = self._settings
+        server.cfg.set("bind", settings.address)  # a reload would listen anew at another one
         server.log.info("heatlite %s at http://%s, %s", __version__, settings.address, settings.shown_database)
         server.log.info('Point the openstack command at it: eval "$(heatlite env)"')
+
+    def _choose(self, server: Arbiter, worker: Frontend) -> None:
+        """Choose the part of a new process, in the arbiter process.
+
+        There is one with the engine, the others are readers.
+        """
+        if self._channels is None:
+            return
+        worker.is_reader = not all(one.is_reader for one in server.WORKERS.values())
+        if not worker.is_reader:
+            worker.age = math.inf  # gunicorn ends the oldest process if there are too many: never this one
+
+    def _connect(self, _server: Arbiter, worker: Frontend) -> None:
+        """Connect a new process with the others, in the process itself."""
+        if self._channels is None:
+            return
+        to_engine, to_readers = self._channels
+        if worker.is_reader:
+            worker.inbox, worker.outbox = to_readers, to_engine
+            self._is_reader, self._build = True, wiring.beside
+            if self._settings.auth is not Auth.KEYSTONE:
+                self.cfg.set("threads", READER_THREADS)
+            return
+        worker.inbox, worker.outbox = to_engine, to_readers
+        for listener in worker.sockets:
+            listener.close()
+        worker.sockets = []
 
     def _stop_engine(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:
@@ -117,15 +201,19 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             self._embedded = None
 
 
-def _freeze_garbage_collector() -> None:
-    """Exclude loaded code from garbage collection.
+@contextmanager
+def _shared_counts() -> Iterator[None]:
+    """Let processes share their counts through a folder.
 
-    With Python's defaults, a template of a thousand resources triggers full collections, which take five times as long
-    as the request. Objects that are loaded now are permanent.
+    Enter before the first import of `metrics`.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
+    first, folder = os.getpid(), tempfile.mkdtemp(prefix="heatlite-metrics-")
+    os.environ[SHARED_COUNTS] = folder
+    try:
+        yield
+    finally:
+        if os.getpid() == first:  # forked processes leave by here, too
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve(settings: Settings) -> None:
@@ -133,7 +221,7 @@ def serve(settings: Settings) -> None:
 
     Raises EngineBusy, NotLoopback, and errors of opening the database. Does not return.
     """
-    _run(settings, lambda found: wiring.embedded(found, url=f"http://{found.address}"), 1)
+    _run(settings, lambda found: wiring.embedded(found, url=f"http://{found.address}"), 1, settings.readers)
 
 
 def serve_api(settings: Settings) -> None:
@@ -145,7 +233,12 @@ def serve_api(settings: Settings) -> None:
     _run(settings, wiring.api, settings.api_processes)
 
 
-def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
+def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int, readers: int = 0) -> None:
+    with _shared_counts() if settings.metrics and readers else nullcontext():
+        _start(settings, build, processes, readers)
+
+
+def _start(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int, readers: int) -> None:
     preflight.check_servable(settings)
     logs.configure(settings.log_format)
     if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
@@ -153,55 +246,4 @@ def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], proce
         log.warning(text, settings.host)
     if settings.auth is Auth.BASIC and settings.public_url is not None and not settings.trusted_proxies:
         log.warning("trusted_proxies is not set: failed logins of one caller behind a proxy delay all of them")
-    Server(settings, build, processes).run()
-
-
-def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
-    """Serve the metrics of a worker process at `metrics_port`, if configured.
-
-    Returns a function that stops it.
-    Raises NoPort.
-    """
-    if not settings.metrics or not settings.metrics_port:
-        return lambda: None
-    from heatlite.metrics import Metrics, serve
-
-    assert isinstance(meter, Metrics)
-    try:
-        return serve(meter, settings.host, settings.metrics_port)
-    except OSError as error:
-        port, setting = settings.metrics_port, "the setting metrics_port"
-        raise preflight.NoPort(host=settings.host, port=port, reason=error.strerror, setting=setting) from error
-
-
-def work(settings: Settings) -> None:
-    """Run an engine without the API until SIGTERM or SIGINT.
-
-    Then claims no more actions, releases running ones after the current calls, and returns. A second signal ends the
-    process at once. Raises NotDistributed, and errors of opening the database.
-    """
-    preflight.check_distributed(settings, "worker")
-    logs.configure(settings.log_format)
-    told, tells = socket.socketpair()
-    tells.setblocking(False)
-    # Python runs signal handlers in the main thread only. A byte in the socket wakes it, even if the system has
-    # delivered the signal to another thread.
-    signal.set_wakeup_fd(tells.fileno())
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    embedded = wiring.embedded(settings)
-    try:
-        stop_metrics = serve_metrics(settings, embedded.meter)
-        _freeze_garbage_collector()
-        log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
-        if settings.public_url is None:
-            log.warning("public_url is not set: signed URLs of this worker point to this machine")
-        told.recv(1)
-        log.info("stopping: releasing running actions")
-        stop_metrics()
-    finally:
-        embedded.close()
+    Server(settings, build, processes, readers).run()

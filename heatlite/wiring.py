@@ -3,43 +3,36 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from math import inf
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from heatlite.administration import NO_CIPHER, check_keys, lock_engine, open_store
-from heatlite.api.access.factory import MissingLibrary
-from heatlite.api.app import App, create_app
+from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
+from heatlite.api.access.factory import MissingLibrary, create_access_control
+from heatlite.api.app import create_app
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
+from heatlite.api.routes import App
+from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
-from heatlite.clients.connection import Connections
-from heatlite.clients.stack_domain import StackDomain, administered
-from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.errors import Invalid
+from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
+from heatlite.core.reading import NeedsEngine
+from heatlite.core.records import record
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
-from heatlite.engine.dispatch import Dispatcher
-from heatlite.engine.dispatch.local import LocalDispatcher
+from heatlite.engine.dispatch import Dispatcher, Slots
+from heatlite.engine.dispatch.local import LocalDispatcher, ThreadSlots
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
-from heatlite.engine.operations.action_signals import ActionSignals
-from heatlite.engine.operations.export import Export
-from heatlite.engine.operations.groups import Groups
-from heatlite.engine.operations.health_marks import HealthMarks
-from heatlite.engine.operations.maintenance_lock import MaintenanceLock
-from heatlite.engine.operations.protection import Protection
-from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.operations.schedule import Schedule
-from heatlite.engine.operations.signals import Signals
-from heatlite.engine.operations.snapshots import Snapshots
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.file_containers import Folders
@@ -53,31 +46,18 @@ from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
-from heatlite.healing.by_hand import HealByHand
-from heatlite.healing.intake import Intake
-from heatlite.healing.operations import HealingOperations
-from heatlite.healing.sweep import HealingLoop
-from heatlite.nodes.agents import Agents
-from heatlite.nodes.deployments import Deployments
-from heatlite.nodes.orchestrator import Orchestrator
-from heatlite.nodes.playbooks import Playbooks
-from heatlite.nodes.registration import Nodes
-from heatlite.nodes.requests import NodeRequests
-from heatlite.nodes.transitions import Ledger
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.simulated.scenario import read_scenario
-from heatlite.simulated.services import simulate
-from heatlite.simulated.simulation import ADMIN, Scenario, count
 from heatlite.store.database.engine_lock import EngineLock
-from heatlite.store.listeners import NO_LISTENERS, Listeners, ignore
+from heatlite.store.listeners import NO_LISTENERS, Listeners, Moved, ignore
 from heatlite.store.store import Store
 from heatlite.template.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.nodes.orchestrator import Orchestrator
 
 log = logging.getLogger(__name__)
 
@@ -85,10 +65,44 @@ log = logging.getLogger(__name__)
 class NoMetrics(Invalid):
     """The setting `metrics` needs a library that is not installed."""
 
-    text = "The setting metrics needs prometheus_client: pip install 'heatlite[metrics]', or set it to false."
+    text = "The setting metrics needs prometheus_client: pip install 'heatlite[server]', or set it to false."
 
 
-@dataclass(frozen=True, slots=True)
+class OnDemandOrchestrator:
+    """Creates and starts the orchestrator of nodes when it is first woken."""
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+        self._lock = Lock()
+        self._orchestrator: Orchestrator | None = None
+        self._stopped = False
+
+    def wake(self) -> None:
+        """Poll now (from any thread)."""
+        with self._lock:
+            if self._orchestrator is not None:
+                self._orchestrator.wake()
+            elif not self._stopped:
+                self._orchestrator = self._create()
+                self._orchestrator.start()
+
+    def stop(self) -> None:
+        """Stop it, as far as it was started."""
+        with self._lock:
+            self._stopped = True
+        if self._orchestrator is not None:
+            self._orchestrator.stop()
+
+    def _create(self) -> "Orchestrator":
+        from heatlite.nodes.deployments import Deployments
+        from heatlite.nodes.orchestrator import Orchestrator
+
+        made = self._components
+        deployments = Deployments(made.store, made.clock, made.ledger, made.signals)
+        return Orchestrator(made.store, made.clock, made.settings, made.agents, made.ledger, deployments)
+
+
+@record(frozen=True, slots=True)
 class Embedded:
     """The server of this process: the application, and usually an engine."""
 
@@ -99,7 +113,7 @@ class Embedded:
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
     sinks: WebhookDelivery | None = None
-    orchestrator: Orchestrator | None = None
+    orchestrator: OnDemandOrchestrator | None = None
     lock: EngineLock | None = None
 
     @property
@@ -135,12 +149,33 @@ class Embedded:
             self.lock.close()
 
 
-def reader(settings: Settings) -> Embedded:
-    """Create the application without an engine, for reading."""
+def _create_app(components: Components, settings: Settings, meter: Meter, on_demand: bool = False) -> App:
+    """Create the application, with the dashboard if configured.
+
+    Raises BadSetting, MissingLibrary.
+    """
+    access = create_access_control(
+        settings, components.clock, components.self_auth, components.accounts, components.store
+    )
+    app = create_app(components, settings, meter, access, on_demand)
+    if settings.ui:
+        try:
+            from heatlite.ui.app import mount
+        except ImportError as error:
+            raise MissingLibrary(setting="ui", library=error.name, extra="server") from error
+        mount(app, access, components.store, components.clock, settings)
+    return app
+
+
+def reader(settings: Settings, one_command: bool = False) -> Embedded:
+    """Create the application without an engine, for reading.
+
+    `one_command`: see `embedded`.
+    """
     store, clock, meter = open_store(settings), Clock(), Meter()
-    components = _components(settings, store, clock, works=False)
-    store.listen(replace(NO_LISTENERS, run_moved=components.ledger.run_moved, committed=components.streams.wake))
-    return Embedded(cache(partial(create_app, components, settings, meter)), components, meter)
+    components = _components(settings, store, clock, meter, works=False)
+    store.listen(replace(NO_LISTENERS, run_moved=_run_moved(components), committed=components.streams.wake))
+    return Embedded(cache(partial(_create_app, components, settings, meter, one_command)), components, meter)
 
 
 def api(settings: Settings, clock: Clock | None = None) -> Embedded:
@@ -151,33 +186,69 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     store, clock = open_store(settings), clock or Clock()
     check_keys(store)
     meter = metering(settings, store, clock)
-    components = _components(settings, store, clock)
-    dispatcher = _dispatcher(settings)
+    components = _components(settings, store, clock, meter)
+    dispatcher = _dispatcher(settings, store)
     store.listen(_listeners(components, meter, dispatcher, ignore, ignore))
-    return Embedded(cache(partial(create_app, components, settings, meter)), components, meter, dispatcher)
+    return Embedded(cache(partial(_create_app, components, settings, meter)), components, meter, dispatcher)
 
 
-def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
+def beside(settings: Settings, clock: Clock | None = None) -> Embedded:
+    """Create the application of a reader, a process beside the engine's.
+
+    Raises BadSetting, MissingLibrary.
+    """
+    store, clock = open_store(settings), clock or Clock()
+    meter = metering(settings, store, clock)
+    clouds = Clouds(settings.cloud, clock.now, _ask_engine)
+    components = _components(settings, store, clock, meter, clouds=clouds)
+    store.listen(replace(NO_LISTENERS, database_unavailable=meter.database_unavailable))
+    return Embedded(cache(partial(_create_app, components, settings, meter)), components, meter)
+
+
+def _ask_engine(_project: str) -> Cloud:
+    raise NeedsEngine
+
+
+def embedded(
+    settings: Settings,
+    url: str | None = None,
+    clock: Clock | None = None,
+    one_command: bool = False,
+    slots: Slots | None = None,
+) -> Embedded:
     """Start an engine in this process.
 
     Raises EngineBusy if the database has one, BadSetting.
+    `slots` run the actions; without them the engine has threads of its own.
     `url` is the address of this server, which the lock tells to later processes; None without a server.
+    With `one_command`, parts that most commands do without are created when they are first needed.
     """
     clock = clock or Clock()
-    Agents(settings).check()
+    if settings.node_certificate or settings.node_authority:
+        from heatlite.nodes.agents import Agents
+
+        Agents(settings).check()
     store = open_store(settings)
     check_keys(store, warns=url is not None)
     meter = metering(settings, store, clock)
-    lock = lock_engine(store, url)
+    try:
+        lock = lock_engine(store, url)
+    except EngineBusy:
+        store.close()
+        raise
     if lock is not None:
         # This engine is the only one now, so no running action has an owner.
         with store.transaction():
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
             store.orchestrations.expire_all()
-    components = _components(settings, store, clock)
-    dispatcher = _dispatcher(settings)
-    due = (components.maintenance.expire_locks, components.schedule.sweep, components.healing.sweep)
+    components = _components(settings, store, clock, meter)
+    dispatcher = _dispatcher(settings, store)
+    heal = partial(_heal_if_any, components) if one_command else components.healing.sweep
+    if slots is None:
+        slots = ThreadSlots(settings.engine_slots, dispatcher.claim_filter)
+    cancel = partial(_cancel_revoked, components, slots)
+    due = (components.maintenance.expire_locks, components.schedule.sweep, heal, cancel)
     worker = Worker(
         store,
         components.engine_services,
@@ -186,18 +257,42 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         components.definitions,
         due,
         meter,
-        dispatcher.claim_filter,
+        slots,
     )
     sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
-    deployments = Deployments(store, clock, components.ledger, components.signals)
-    orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
+    orchestrator = OnDemandOrchestrator(components)
     store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
     worker.start()
     sinks.start()
-    orchestrator.start()
+    if not one_command or store.orchestrations.exist():
+        orchestrator.wake()
     dispatcher.attach(worker)
-    make_app = cache(partial(create_app, components, settings, meter))
+    make_app = cache(partial(_create_app, components, settings, meter, one_command))
     return Embedded(make_app, components, meter, dispatcher, worker, sinks, orchestrator, lock)
+
+
+def _heal_if_any(components: Components) -> None:
+    """Sweep, once there is an incident or a healing policy."""
+    if components.store.incidents.exist():
+        components.healing.sweep()
+
+
+def _cancel_revoked(components: Components, slots: Slots) -> None:
+    """Cancel the actions whose tasks were revoked by remote control."""
+    for action_id in slots.revoked():
+        try:
+            components.controls.revoke(action_id)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            # It would fail at each sweep, and the sweep has other work.
+            log.exception("action %s, whose task was revoked, cannot be cancelled", action_id)
+        slots.forget_revoked(action_id)
+
+
+def _run_moved(components: Components) -> Moved:
+    """Return the listener for runs of playbooks."""
+    return lambda action, after, reason: components.ledger.run_moved(action, after, reason)
 
 
 def _listeners(
@@ -216,7 +311,7 @@ def _listeners(
     return Listeners(
         action_announced=dispatcher.announce,
         action_moved=report_moves(meter),
-        run_moved=components.ledger.run_moved,
+        run_moved=_run_moved(components),
         orchestration_due=orchestration_due,
         message_stored=message_stored,
         committed=committed,
@@ -224,7 +319,7 @@ def _listeners(
     )
 
 
-def _dispatcher(settings: Settings) -> Dispatcher:
+def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
     """Create the dispatcher, which announces actions to workers.
 
     Raises BadSetting, MissingLibrary.
@@ -232,7 +327,7 @@ def _dispatcher(settings: Settings) -> Dispatcher:
     if settings.broker is None:
         dispatcher: Dispatcher = LocalDispatcher()
     else:
-        dispatcher = distributed()(settings, settings.broker)
+        dispatcher = distributed()(settings, settings.broker, store.stacks.name_of)
     return dispatcher
 
 
@@ -259,23 +354,29 @@ def installed_types(settings: Settings) -> Registry:
     return Registry(BUILTIN, installation)
 
 
-def _components(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Components:
-    """Create all components. Without `works`, they only read, and need no valid cloud."""
+def _components(
+    settings: Settings, store: Store, clock: Clock, meter: Meter, works: bool = True, clouds: Clouds | None = None
+) -> Components:
+    """Create all components.
+
+    Without `works`, they only read, and need no valid cloud. `clouds` None: those of the settings.
+    """
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
-    clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
+    clouds = clouds or _clouds(settings, store.database.path, clock, works, store.credentials.of)
     stack_clouds = StackClouds(store, types, clouds)
     admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.encryption.cipher
     self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
+    regions = Regions(endpoints(settings), public_url, self_auth)
     services = Services(
         StoredMailbox(store, clock),
         public_url,
         software,
-        Regions(endpoints(settings), public_url, self_auth),
+        regions,
         settings.max_resources_per_stack,
         settings.default_action_timeout,
         settings.client_retry_limit,
@@ -301,48 +402,31 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
     offer = OfferedTypes(types, clouds)
     has_accounts = accounts is not None
-    preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, has_accounts)
+    preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, regions, has_accounts)
     schedule = Schedule(store, clock, settings, admission)
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration)
-    ledger = Ledger(store, clock)
-    repairs = Repairs(store, clock, definitions, admission, reader)
-    healing = HealingLoop(store, clock, settings, repairs)
-    agents = Agents(settings)
+    stacks = Stacks(
+        store, clock, settings, definitions, preparation, admission, reader, schedule, clouds, stack_clouds
+    )
     return Components(
-        stacks=Stacks(
-            store, clock, settings, definitions, preparation, admission, reader, schedule, clouds, stack_clouds
-        ),
-        exports=Export(store, clock, settings, admission),
-        snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, engine_services),
-        maintenance=MaintenanceLock(store, clock, admission),
-        protection=Protection(store, clock, admission),
-        schedule=schedule,
-        health=HealthMarks(store, clock, definitions, admission, reader),
-        repairs=repairs,
-        healing=healing,
-        healing_operations=HealingOperations(store, clock, healing),
-        heal_by_hand=HealByHand(store, clock, healing, repairs),
-        groups=Groups(store, clock, settings, definitions, admission, reader, repairs),
-        intake=Intake(store, clock),
-        offer=offer,
-        signals=Signals(store, clock, settings, definitions, admission, reader),
-        controls=ActionSignals(store, clock),
-        ledger=ledger,
-        playbooks=Playbooks(store, clock, settings, admission, reader, ledger),
-        software=software,
-        node_requests=NodeRequests(store, clock, settings, ledger),
-        nodes=Nodes(store, clock, agents),
-        agents=agents,
-        reader=reader,
-        definitions=definitions,
         store=store,
+        clock=clock,
+        settings=settings,
+        meter=meter,
         types=types,
+        definitions=definitions,
+        admission=admission,
+        preparation=preparation,
+        offer=offer,
         engine_services=engine_services,
+        reader=reader,
+        schedule=schedule,
+        stacks=stacks,
+        software=software,
         streams=streams,
         self_auth=self_auth,
         accounts=accounts,
-        clock=clock,
     )
 
 
@@ -360,6 +444,9 @@ def _clouds(
     if settings.cloud is None:
         return Clouds(None, clock.now)
     if settings.cloud != SIMULATED:
+        from heatlite.clients.connection import Connections
+        from heatlite.clients.trusts import Trusts
+
         connections = Connections(settings.cloud, settings.cloud_timeout)
         if opens:
             connections.open()
@@ -368,6 +455,10 @@ def _clouds(
         return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
     if database is None:
         raise BadSetting("cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud.")
+    from heatlite.simulated.scenario import read_scenario
+    from heatlite.simulated.services import simulate
+    from heatlite.simulated.simulation import Scenario
+
     scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
     return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
 
@@ -400,13 +491,23 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
         raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
     if store.encryption.cipher is None:
         raise BadSetting(f"A stack domain stores secrets. {NO_CIPHER}")
+    from heatlite.clients.connection import Connections
+    from heatlite.clients.stack_domain import StackDomain, administered, as_agent
+
     keystone = settings.keystone
     auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")
     if settings.cloud == SIMULATED:
-        return Accounts(store, StackDomain(lambda: clouds.of(ADMIN).cloud, domain, auth_url, None))
+        from heatlite.simulated.simulation import ADMIN
+
+        return Accounts(
+            store,
+            StackDomain(
+                lambda: clouds.of(ADMIN).cloud, lambda *user: clouds.of(user[-1]).cloud, domain, auth_url, None
+            ),
+        )
     connections = Connections(settings.cloud, settings.cloud_timeout)
     connect = partial(administered, connections, admin, password, {"id" if by_id else "name": domain})
-    return Accounts(store, StackDomain(connect, domain, auth_url, connections.region))
+    return Accounts(store, StackDomain(connect, partial(as_agent, connections), domain, auth_url, connections.region))
 
 
 def _simulated(database: Path) -> Path:
@@ -417,6 +518,8 @@ def _simulated(database: Path) -> Path:
 def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
     """Count the objects of a project in the simulated cloud by kind."""
     path = _file(settings)
+    from heatlite.simulated.simulation import count
+
     return {} if path is None else count(_simulated(path), project)
 
 

@@ -2,11 +2,11 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from heatlite.cli.examples import epilog
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.cli.session import Host
@@ -15,7 +15,7 @@ Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Argument:
     """An argument, as `ArgumentParser.add_argument` takes it."""
 
@@ -37,7 +37,7 @@ def repeatable(*flags: str, **options: Any) -> Argument:
     return Argument(flags, {"action": "append", "default": [], **options})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Command:
     """A command with its arguments. `server` adds the flags that choose a server."""
 

@@ -1,17 +1,20 @@
 """Client of the API: answers as plain values, errors as Refused."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.core.json import Json
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.cli.transport import Answer, Transport
 
 Object = Mapping[str, Json]
+
+EVENT_PAGE = 1000
+"""Events of one request."""
 
 
 def split_endpoint(url: str, project: str | None) -> tuple[str, str]:
@@ -72,7 +75,7 @@ def path_of(resource: Object) -> str:
     return f"{parent}/{name}" if parent else name
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stack:
     """A stack without outputs."""
 
@@ -132,11 +135,13 @@ class Client:
         self._transport = transport
         self._prefix = prefix
 
-    def request(self, method: str, path: str, body: Json = None, query: Mapping[str, str] | None = None) -> Json:
+    def request(
+        self, method: str, path: str, body: Json = None, query: Mapping[str, str | Sequence[str]] | None = None
+    ) -> Json:
         """Send a request to a path below the project. Returns the decoded answer."""
         target = f"{self._prefix}{path}"
         if query:
-            target += f"?{urlencode(query)}"
+            target += f"?{urlencode(query, doseq=True)}"
         answer = self._transport.request(method, target, body)
         if answer.status >= 400:
             raise Refused(_message(answer), answer.status)
@@ -144,9 +149,15 @@ class Client:
 
     # -- stacks --------------------------------------------------------------------------------
 
-    def stacks(self) -> list[Object]:
-        """List the stacks of the project, newest first."""
-        return objects(self.request("GET", "/stacks"), "stacks")
+    def stacks(self, query: Mapping[str, str] | None = None) -> list[Object]:
+        """List the stacks of the project, newest first. `query` filters them."""
+        return objects(self.request("GET", "/stacks", query=query), "stacks")
+
+    def names(self) -> dict[str, str]:
+        """Map ids of stacks of the project to names, nested and deleted ones too."""
+        every = {"show_nested": "true", "show_deleted": "true"}
+        found = objects(self.request("GET", "/stacks", query=every), "stacks")
+        return {text(one.get("id")): text(one.get("stack_name")) for one in found}
 
     def show(self, name: str) -> Object:
         """Return a stack by name or id, with outputs."""
@@ -187,6 +198,22 @@ class Client:
 
     # -- what is in a stack ----------------------------------------------------------------------
 
+    def within(self, stack: Stack, path: str) -> tuple[Stack, str]:
+        """Return the stack that has a resource, and its name there.
+
+        `path` leads through groups and nested stacks: ``web/2``. Raises CommandError for a resource without them.
+        """
+        *outer, name = path.split("/")
+        for one in outer:
+            shown = an_object(self.request("GET", f"{stack.path}/resources/{part(one)}"), "resource")
+            if all(link.get("rel") != "nested" for link in objects(shown, "links")):
+                raise CommandError(
+                    f"{one} of {stack.name} is neither a group nor a nested stack, so it has no resource {name}."
+                    f" See: heatlite resources {stack.name} --nested 5"
+                )
+            stack = self.find(text(shown.get("physical_resource_id")))
+        return stack, name
+
     def resources(self, stack: Stack, nested: int = 0) -> list[Object]:
         """List the resources of the stack, and of `nested` levels of stacks in it."""
         query = {"nested_depth": str(nested)} if nested else None
@@ -197,16 +224,35 @@ class Client:
 
         `nested` is the number of levels of nested stacks to include.
         """
-        query = {"sort_dir": "asc", **({"nested_depth": str(nested)} if nested else {})}
-        if after is not None:
-            query["marker"] = after
-        return objects(self.request("GET", f"{stack.path}/events", query=query), "events")
+        query = {"sort_dir": "asc", "limit": str(EVENT_PAGE), **({"nested_depth": str(nested)} if nested else {})}
+        found: list[Object] = []
+        while True:
+            if after is not None:
+                query["marker"] = after
+            page = objects(self.request("GET", f"{stack.path}/events", query=query), "events")
+            found += page
+            if len(page) < EVENT_PAGE:
+                return found
+            after = text(page[-1].get("id"))
 
     def last_event(self, stack: Stack, nested: int = 0) -> str | None:
         """Return the id of the newest event."""
         query = {"sort_dir": "desc", "limit": "1", **({"nested_depth": str(nested)} if nested else {})}
         found = objects(self.request("GET", f"{stack.path}/events", query=query), "events")
         return text(found[0].get("id")) if found else None
+
+
+CONSEQUENCE = "aborted: another resource failed"
+"""End of the reason of a resource that stopped because another one failed."""
+
+
+def causes(failed: Sequence[Object]) -> list[Object]:
+    """Return the failed resources that did not only stop with others.
+
+    Returns all if none is left.
+    """
+    own = [item for item in failed if not text(item.get("resource_status_reason")).endswith(CONSEQUENCE)]
+    return own or list(failed)
 
 
 def failures(resources: Iterable[Object]) -> Iterator[Object]:

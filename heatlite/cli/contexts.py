@@ -4,17 +4,15 @@ A context stands for a set of ``HEATLITE_…`` variables. Variables in the envir
 """
 
 import argparse
-import difflib
 import os
 import stat
 import sys
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from heatlite.cli.errors import Misuse
 from heatlite.core.config import unknown_variables
+from heatlite.core.records import record
 
 KEYS = ("endpoint", "project", "username", "password", "token", "cacert")
 """Keys of a context, and in capitals the names of the variables."""
@@ -22,7 +20,7 @@ KEYS = ("endpoint", "project", "username", "password", "token", "cacert")
 SECRETS = ("password", "token")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Contexts:
     """The file of contexts."""
 
@@ -36,13 +34,19 @@ def read(environ: Mapping[str, str] = os.environ) -> Contexts:
     base = environ.get("XDG_CONFIG_HOME")
     path = (Path(base) if base else Path.home() / ".config") / "heatlite" / "contexts.toml"
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
         readable = path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
     except FileNotFoundError:
         return Contexts(path, None, {})
     except OSError as error:
         raise Misuse(f"{path}: cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{path}: not valid TOML: {error}.") from None
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise Misuse(f"{path}: not valid TOML: {error}.") from None
     default = data.pop("default", None)
     for name, given in data.items():
@@ -69,6 +73,8 @@ def chosen(arguments: argparse.Namespace, contexts: Contexts, environ: Mapping[s
     if named is None:
         return None if elsewhere or getattr(arguments, "database", None) else contexts.default
     if named not in contexts.named:
+        import difflib
+
         close = difflib.get_close_matches(named, contexts.named)
         hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(contexts.named) or 'none'}"
         raise Misuse(f"There is no context {named!r} in {contexts.path}; {hint}")
@@ -94,4 +100,7 @@ def warn_of_unknown_variables() -> None:
         if name not in _warned:
             _warned.add(name)
             hint = f"; did you mean {known}?" if known else ""
-            print(f"heatlite: warning: {name} is set, but there is no such setting{hint}", file=sys.stderr)
+            from heatlite.cli.output.render import folded
+
+            warning = f"heatlite: warning: {name} is set, but there is no such setting{hint}"
+            print(folded(warning, sys.stderr), file=sys.stderr)

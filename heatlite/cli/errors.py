@@ -1,6 +1,6 @@
 """Errors that a command prints instead of a traceback."""
 
-from heatlite.core.errors import Problem
+from heatlite.core.errors import ErrorAnswer, Problem
 
 
 class CommandError(Exception):
@@ -15,12 +15,8 @@ class Misuse(CommandError):
     exit_code = 2
 
 
-class Refused(CommandError):
+class Refused(ErrorAnswer, CommandError):
     """The server answered with an error, whose text this is."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def describe(problem: Problem) -> str:

@@ -9,7 +9,7 @@ import base64
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import cast
 from urllib.parse import unquote, urlsplit
@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.records import record
 from heatlite.template.loader import Path as Place
 from heatlite.template.loader import Source, load
 
@@ -30,7 +31,7 @@ _NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_
 """Keys of a resource_registry whose values are not types."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bundle:
     """A template with all of its files, ready to be sent."""
 

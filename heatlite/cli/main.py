@@ -1,7 +1,6 @@
 """``heatlite``: parses the command line, runs a command and reports its errors."""
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from heatlite.core.json import dump
 SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Stacks": {
         "changes": ("up", "plan", "down", "retry"),
-        "stacks": ("ls", "show", "explain", "resources", "outputs", "events"),
+        "stacks": ("ls", "show", "explain", "resources", "find", "outputs", "events", "history"),
     },
     "Health, locks and protection": {
         "maintenance": (
@@ -27,6 +26,7 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
             "action-unlock", "lock-status", "rotate-keys",
         ),
         "healing": ("heal", "healing", "incident"),
+        "health": ("health",),
     },
     "Groups and members": {
         "groups": ("group",),
@@ -36,6 +36,10 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "validate": ("validate",),
         "template_test": ("test",),
         "types": ("types", "schema"),
+        "init": ("init",),
+    },
+    "Moving from Heat": {
+        "migrate": ("migrate",),
     },
     "Actions and nodes": {
         "actions": ("action",),
@@ -45,6 +49,7 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "server": ("serve", "api", "worker", "services"),
         "database": ("db", "keys", "fsck"),
         "users": ("user",),
+        "audit": ("audit",),
         "openstack": ("env", "clouds"),
         "configuration": ("config", "completion"),
     },
@@ -53,6 +58,15 @@ SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 A command line loads the module of its command only.
 """
+
+ELSEWHERE: Mapping[str, str] = {
+    "apply": "up", "create": "up", "update": "up", "delete": "down", "destroy": "down", "diff": "plan",
+    "preview": "plan", "list": "ls", "status": "show", "log": "events", "logs": "events", "nodes": "node",
+    "actions": "action", "groups": "group", "incidents": "incident", "policy": "healing",
+}  # fmt: skip
+"""Words of similar tools → our commands."""
+
+SNAPSHOTS = "snapshots are made with: openstack stack snapshot create STACK (heatlite env points it at the server)"
 
 MISUSE = 2
 """Exit code for a wrong command line or setting, as of argparse."""
@@ -68,14 +82,25 @@ class Parser(argparse.ArgumentParser):
         choices = action.choices
         if isinstance(action, argparse._SubParsersAction) and choices is not None and value not in choices:
             names = list(map(str, choices))
-            close = difflib.get_close_matches(str(value), names)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
-            self.error(f"there is no command {value!r}; {hint}")
+            self.error(f"there is no command {value!r}; {_hint(str(value), names)}")
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit."""
-        super().error(f"{message}\nSee: {self.prog} --help")
+        self.print_usage(sys.stderr)
+        _print_error(f"{self.prog}: error: {message}\nSee: {self.prog} --help")
+        self.exit(MISUSE)
+
+
+def _hint(word: str, names: Sequence[str]) -> str:
+    """Return what may be meant by a word that is none of the commands."""
+    if word.startswith("snapshot") and "up" in names:
+        return SNAPSHOTS
+    meant = ELSEWHERE.get(word, "")
+    import difflib
+
+    close = [meant] if meant in names else difflib.get_close_matches(word, names)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
 
 
 def build_parser(module: str | None = None) -> argparse.ArgumentParser:
@@ -102,22 +127,28 @@ def _modules() -> Iterable[str]:
 
 def _overview(summaries: Mapping[str, str]) -> str:
     """Return the commands with their summaries, in sections."""
+    from heatlite.cli.output.render import folded
+
     width = max(map(len, summaries)) + 2
     lines: list[str] = []
     for title, modules in SECTIONS.items():
         lines += ["", f"{title}:"]
         named = (name for names in modules.values() for name in names if name in summaries)
-        lines += (f"  {name:{width}}{summaries[name]}" for name in named)
+        lines += (folded(f"  {name:{width}}{summaries[name]}", sys.stdout, width + 2) for name in named)
     return "\n".join([*lines[1:], "", "Help of one command: heatlite COMMAND --help"])
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. Loads one module if the first word is a command."""
     first = arguments[0] if arguments else ""
+    if first.startswith("--") and first not in ("--help", "--version"):
+        build_parser().error(f"options come after the command: heatlite COMMAND {first} …")
     of_command = {word: name for modules in SECTIONS.values() for name, words in modules.items() for word in words}
     parsed, unknown = build_parser(of_command.get(first)).parse_known_args(arguments)
     if unknown:
         parser: argparse.ArgumentParser = parsed.parser
+        import difflib
+
         close = difflib.get_close_matches(unknown[0], parser._option_string_actions, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
@@ -142,14 +173,14 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         return command(parsed, host)
     except Refused as error:
         _record(parsed, str(error), error.status)
-        print(f"heatlite: {error} (HTTP {error.status})", file=sys.stderr)
+        _complain(f"{error} (HTTP {error.status})")
     except CommandError as error:
         _record(parsed, str(error))
-        print(f"heatlite: {error}", file=sys.stderr)
+        _complain(f"{error}")
         return error.exit_code
     except HeatliteError as error:
         _record(parsed, error.message)
-        print(f"heatlite: {error.message}", file=sys.stderr)
+        _complain(f"{error.message}")
         return MISUSE if isinstance(error, BadSetting) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -157,6 +188,16 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         # The reader has closed the pipe (``heatlite events … | head``), so nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
+
+
+def _complain(text: str) -> None:
+    _print_error(f"heatlite: {text}")
+
+
+def _print_error(text: str) -> None:
+    from heatlite.cli.output.render import folded
+
+    print(folded(text, sys.stderr), file=sys.stderr)
 
 
 def _record(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:

@@ -24,4 +24,7 @@ def agree(arguments: argparse.Namespace, question: str) -> None:
 def confirmed(question: str) -> bool:
     """Ask on stderr. The end of stdin means no."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        print(file=sys.stderr)
+    return answer.strip().lower() in ("y", "yes")

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +11,7 @@ from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.template.types import TypeCatalog
@@ -93,7 +93,7 @@ class Host(Protocol):
         """Return a JSON Schema of templates."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Session:
     """A client.
 
@@ -104,7 +104,7 @@ class Session:
     embedded: bool
 
 
-FLAGS = ("database", "host", "port", "cloud", "simulation", "username")
+FLAGS = ("database", "host", "port", "processes", "cloud", "simulation", "username")
 """Flags that override settings."""
 
 

@@ -10,7 +10,6 @@ import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,6 +19,7 @@ from heatlite.cli.errors import CommandError
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     import ssl
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 REDIRECTS = frozenset({301, 302, 307, 308})
 MAX_REDIRECTS = 5
 TIMEOUT_SECONDS = 120.0
+UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
+"""OpenSSL's codes for certificates of authorities that are not trusted."""
 
 
 class Unreachable(CommandError):
     """No server answers at the address."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answer:
     """A response.
 
@@ -85,7 +87,7 @@ class Transport(ABC):
         self.close()
 
 
-def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
+def decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
     text = payload.decode("utf-8", "replace")
     data: Json = text
     if payload and "application/json" in headers.get("content-type", ""):  # an empty body is not JSON
@@ -123,6 +125,9 @@ class HTTPTransport(Transport):
         self._tunnel = (host, port) if proxy is not None and parts.scheme == "https" else None
         self._absolute = f"http://{parts.netloc.rpartition('@')[2]}" if proxy is not None and not self._tunnel else ""
         where = (host, port) if proxy is None else proxy
+        self._nobody = f"No server answers at {self.url}. Start one with: heatlite serve"
+        if proxy is not None:
+            self._nobody = f"The proxy of {parts.scheme}_proxy refuses connections: {proxy[0]}, port {proxy[1] or 80}."
         self._connect: Callable[[], HTTPConnection]
         if parts.scheme == "https":
             context = _verification(authority)
@@ -142,12 +147,12 @@ class HTTPTransport(Transport):
             response = connection.getresponse()
             payload = response.read()
         except ConnectionRefusedError:
-            raise Unreachable(f"No server answers at {self.url}. Start one with: heatlite serve") from None
+            raise Unreachable(self._nobody) from None
         except (OSError, self._errors) as error:
-            raise Unreachable(f"{self.url}: {error or type(error).__name__}") from None
+            raise Unreachable(f"{self.url}: {_untrusted(error) or error or type(error).__name__}") from None
         finally:
             connection.close()
-        return _decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
+        return decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
 
 
 def _verification(authority: str | None) -> "ssl.SSLContext":
@@ -158,6 +163,17 @@ def _verification(authority: str | None) -> "ssl.SSLContext":
         return ssl.create_default_context(cafile=authority)
     except OSError as error:
         raise CommandError(f"--cacert {authority}: no certificates can be read: {error.strerror or error}.") from None
+
+
+def _untrusted(error: Exception) -> str:
+    """Explain a rejected certificate; "" for other errors."""
+    import ssl
+
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return ""
+    text = f"the certificate is rejected: {error.verify_message.rstrip('.')}."
+    is_private = error.verify_code in UNKNOWN_AUTHORITY
+    return text + (" Name the file of its authority with --cacert FILE or HEATLITE_CACERT." if is_private else "")
 
 
 def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
@@ -250,4 +266,4 @@ class WSGITransport(Transport):
                 close()
         status, response_headers = started[-1]
         payload = b"".join(written + rest)
-        return _decode(int(status[:3]), {name.lower(): value for name, value in response_headers}, payload)
+        return decode(int(status[:3]), {name.lower(): value for name, value in response_headers}, payload)

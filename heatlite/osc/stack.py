@@ -6,6 +6,7 @@ imports cliff and osc-lib only, which are loaded already. The client comes from 
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,17 @@ from osc_lib.command import command
 WAIT_SECONDS = 0.2
 """Seconds between polls of a stack during a lock or unlock."""
 
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
 Fields = tuple[Sequence[str], Sequence[object]]
+
+
+def _moment(given: str) -> str:
+    """Return ``+2h`` as a time in ISO 8601; the server checks any other text."""
+    ahead = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
+    if ahead is None:
+        return given
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + int(ahead[1]) * _SPANS[ahead[2]]))
 
 
 class Suppressed(FormattableColumn[list[dict[str, Any]]]):
@@ -104,7 +115,7 @@ class LockStack(_Action):
         )
         parser.add_argument("--reason", metavar="<reason>", help="Reason, shown in error messages")
         parser.add_argument(
-            "--expires", metavar="<time>", help="Expiry time, ISO 8601 UTC: 2026-11-21T18:00:00Z"
+            "--expires", metavar="<time>", help="Expiry time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"
         )
         return parser
 
@@ -113,7 +124,7 @@ class LockStack(_Action):
         if parsed_args.reason is not None:
             lock["reason"] = parsed_args.reason
         if parsed_args.expires is not None:
-            lock["expires_at"] = parsed_args.expires
+            lock["expires_at"] = _moment(parsed_args.expires)
         return self._act(parsed_args, {"lock": lock})
 
 

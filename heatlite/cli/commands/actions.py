@@ -38,6 +38,7 @@ def line(action: Object) -> str:
 @commands.command(
     "list",
     "list actions, newest first",
+    argument("stack", metavar="STACK", nargs="?", help="of this stack, by name or id; others: --target"),
     *LISTING,
     only("--status", "STATUS", "with this status (repeatable, or separated by commas)"),
     only("--action", "ACTION", "of this kind: STACK_UPDATE … (repeatable, or separated by commas)"),
@@ -58,11 +59,12 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
         if getattr(arguments, name):
             query[name] = ",".join(getattr(arguments, name))
     with connect(arguments, host, reads_only=True) as session:
-        if arguments.target:
-            query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
+        stacks = [*filter(None, [arguments.stack]), *arguments.target]
+        if stacks:
+            query["target"] = ",".join(session.client.find(stack).id for stack in stacks)
         for _ in render.watching(arguments.watch):
             found, are_more = pages(session.client, "/actions", "actions", {**query}, arguments.limit)
-            names = {text(stack.get("id")): text(stack.get("stack_name")) for stack in session.client.stacks()}
+            names = session.client.names()
             named = [{**one, "stack": names.get(text(one.get("target")))} for one in found]
             print_page(named, are_more, COLUMNS, arguments)
     return 0

@@ -69,7 +69,7 @@ def _restore(arguments: argparse.Namespace, host: Host, chosen: Settings, file: 
         raise CommandError(
             f"Nothing is restored: heatlite fsck finds these faults in {file}. Use --force to install it anyway."
         )
-    print(f"RestoreResult {file} as {chosen.shown_database}.", file=sys.stderr)
+    print(f"Restored {file} as {chosen.shown_database}.", file=sys.stderr)
     if aside is not None:
         print(f"The previous database is {aside}.", file=sys.stderr)
     return 0

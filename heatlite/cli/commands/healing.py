@@ -18,7 +18,7 @@ from heatlite.cli.arguments import (
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.commands.following import start
-from heatlite.cli.errors import Misuse
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
@@ -26,6 +26,7 @@ from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
+POLICY_COLUMNS = ("stack_name", "mode", "version", "updated_by", "updated_at", "stack_id")
 INCIDENT_COLUMNS = ("path", "state", "reason", "source", "summary", "id", "also", "due", "created_at", "closed_as")
 
 FILE = argument("file", metavar="FILE", help="YAML or JSON")
@@ -38,7 +39,8 @@ commands = CommandGroup(subgroups=(healing, incidents))
 BRAKE = repeatable("--ignore", metavar="BRAKE", help="brake that does not hold this repair (repeatable)")
 
 
-def _overview(client: Client, stack: str) -> Object:
+def overview(client: Client, stack: str) -> Object:
+    """Return policy, scopes and open incidents of a stack."""
     return an_object(client.request("GET", f"{client.find(stack).path}/healing"))
 
 
@@ -52,18 +54,27 @@ def _overview(client: Client, stack: str) -> Object:
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show the scopes of a stack; with --policy, its policy."""
     with connect(arguments, host, reads_only=True) as session:
-        found = _overview(session.client, arguments.stack)
+        found = overview(session.client, arguments.stack)
     if arguments.policy:
-        policy = found.get("policy")
-        render.one(policy if isinstance(policy, dict) else {}, arguments.format, arguments.column)
+        if found.get("policy") is None:
+            raise CommandError(f"Stack {arguments.stack} has no healing policy: nothing is repaired.")
+        render.one(an_object(found, "policy"), arguments.format, arguments.column)
         return 0
     render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments)
     return 0
 
 
-@healing.command(
-    "set", "set the healing policy of a stack", STACK, argument("file", metavar="FILE", help="YAML or JSON")
-)
+@healing.command("list", "list the healing policies of the project", *LISTING)
+def list_policies(arguments: argparse.Namespace, host: Host) -> int:
+    """List the stacks that have a policy."""
+    with connect(arguments, host, reads_only=True) as session:
+        found, _ = pages(session.client, "/healing", "healing_policies", {})
+    rows = [{**one, "mode": an_object(one, "policy").get("mode", "off")} for one in found]
+    render.listing(rows, POLICY_COLUMNS, arguments)
+    return 0
+
+
+@healing.command("set", "set the healing policy of a stack", STACK, FILE)
 def set_(arguments: argparse.Namespace, host: Host) -> int:
     """Set the policy of a stack from a file."""
     document: Json = load_file(Path(arguments.file), "Healing policy").data
@@ -163,7 +174,7 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
     "repair resources now, as far as the brakes allow",
     STACK,
     argument("path", metavar="PATH", nargs="*", help="resource, such as web/2 (default: all that is marked)"),
-    argument("--step", choices=("replace", "rebuild"), help="default: the first step of the policy"),
+    argument("--step", choices=("replace", "rebuild", "reboot"), help="default: the first step of the policy"),
     BRAKE,
     YES,
     FOLLOWED,

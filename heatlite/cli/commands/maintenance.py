@@ -21,8 +21,10 @@ MORE_COLUMNS = (*SUPPRESSED_COLUMNS, "last_time", "detail")
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
-RESOURCE = argument("resource", metavar="RESOURCE", help="name or physical id")
-PROTECTED = argument("resource", metavar="RESOURCE", nargs="?", help="name (default: the stack itself)")
+RESOURCE = argument("resource", metavar="RESOURCE", help="name, physical id, or path of a member: web/2")
+PROTECTED = argument(
+    "resource", metavar="RESOURCE", nargs="?", help="name, or path of a member: web/2 (default: the stack itself)"
+)
 
 commands = CommandGroup()
 
@@ -49,14 +51,15 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
     if arguments.reason is not None:
         body["resource_status_reason"] = arguments.reason
     with connect(arguments, host) as session:
-        stack = session.client.find(arguments.stack)
-        path = f"{stack.path}/resources/{part(arguments.resource)}"
+        root = session.client.find(arguments.stack)
+        stack, resource = session.client.within(root, arguments.resource)
+        path = f"{stack.path}/resources/{part(resource)}"
         session.client.request("PATCH", path, body)
         after = an_object(session.client.request("GET", path), "resource")
     name, status = text(after.get("resource_name")), text(after.get("resource_status"))
     print(f"{stack.name}.{name}: {status}  {text(after.get('resource_status_reason'))}".rstrip())
     if unhealthy:
-        print(f"The next heatlite up replaces it. See: heatlite explain {stack.name}", file=sys.stderr)
+        print(f"The next heatlite up replaces it. See: heatlite explain {root.name}", file=sys.stderr)
     return 0
 
 
@@ -84,18 +87,19 @@ def rotate_keys(arguments: argparse.Namespace, host: Host) -> int:
 
 def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     value: JsonMap = {}
-    if arguments.resource is not None:
-        value["resource"] = arguments.resource
     if arguments.reason is not None:
         value["reason"] = arguments.reason
     with connect(arguments, host) as session:
         client = session.client
-        stack = client.find(arguments.stack)
-        client.action(stack, action, value)
-        where, found = stack.name, client.find(arguments.stack).fields
+        stack, resource = client.find(arguments.stack), None
         if arguments.resource is not None:
-            where += f".{arguments.resource}"
-            answer = client.request("GET", f"{stack.path}/resources/{part(arguments.resource)}")
+            stack, resource = client.within(stack, arguments.resource)
+            value["resource"] = resource
+        client.action(stack, action, value)
+        where, found = stack.name, client.find(stack.id).fields
+        if resource is not None:
+            where += f".{resource}"
+            answer = client.request("GET", f"{stack.path}/resources/{part(resource)}")
             found = an_object(answer, "resource")
     held = found.get("protection")
     if held is None:
@@ -139,6 +143,7 @@ def _seconds(given: str) -> float:
     STACK,
     argument("--every", metavar="PAUSE", help="repeat after this pause: 30s, 10m, 1h, 1d"),
     argument("--at", metavar="TIME", help="start time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"),
+    argument("--believe-absent", action="store_true", help="mark what is not found, even most objects of a service"),
     *FOLLOWED,
 )
 def check(arguments: argparse.Namespace, host: Host) -> int:
@@ -148,6 +153,8 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
         value["interval"] = _seconds(arguments.every)
     if arguments.at is not None:
         value["not_before"] = moment(arguments.at, Clock(), "--at")
+    if arguments.believe_absent:
+        value["believe_absent"] = True
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         if arguments.at is None:
@@ -260,7 +267,8 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     before = [entry for entry in suppressed if entry not in meanwhile]
     for listed, when in ((meanwhile, f"since {since}"), (before, "before that" if since else "while it was locked")):
         if listed:
-            print(f"\nRefused or ignored {when} (--replay ID repeats it, --drop ID removes it):")
+            heading = f"\nRefused or ignored {when} (--replay ID repeats it, --drop ID removes it):"
+            print(render.folded(heading, sys.stdout))
             render.rows(listed, columns, "table", arguments.column)
     dropped = found.get("dropped")
     if dropped is not None:

@@ -22,9 +22,9 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
     "repair a resource, or the members of a group that are marked unhealthy",
     STACK,
     PATH,
-    argument("--operation", choices=("RECREATE", "REBUILD"), default="RECREATE", type=str.upper),
+    argument("--operation", choices=("RECREATE", "REBUILD", "REBOOT"), default="RECREATE", type=str.upper),
     WAITS,
 )
 def recover(arguments: argparse.Namespace, host: Host) -> int:
-    """Replace or rebuild a resource, or the marked members of a group."""
+    """Replace, rebuild or reboot a resource, or the marked members of a group."""
     return start(arguments, host, arguments.path, {"recover": {"operation": arguments.operation}})

@@ -13,11 +13,14 @@ COLUMNS = ("engine_id", "host", "status", "updated_at", "running", "actions")
 
 HOST = argument("--host", help="address to listen on (default: 127.0.0.1)")
 PORT = argument("--port", type=int, help="port to listen on (default: 8004)")
+PROCESSES = argument(
+    "--processes", type=int, metavar="N", help="processes that answer reads, beside the engine (default: by processors)"
+)
 
 commands = CommandGroup()
 
 
-@commands.command("serve", "run the server", HOST, PORT, CLOUD, server=False)
+@commands.command("serve", "run the server", HOST, PORT, PROCESSES, CLOUD, server=False)
 def serve(arguments: argparse.Namespace, host: Host) -> int:
     """Run the server until interrupted."""
     host.serve(settings(arguments))

@@ -1,10 +1,12 @@
-"""Commands that show stacks: ls, show, resources, outputs, events."""
+"""Commands that show stacks: ls, show, resources, outputs, events, history."""
 
 import argparse
 import time
+from collections.abc import Mapping
 
-from heatlite.cli.arguments import COLUMN, FORMATS, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
-from heatlite.cli.client import counts_of, health_of, path_of, text
+from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
+from heatlite.cli.client import Object, counts_of, health_of, objects, path_of, text
+from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 
@@ -30,6 +32,15 @@ RESOURCE_COLUMNS = (
     "resource_status_reason",
     "updated_time",
 )
+FOUND_COLUMNS = (
+    "physical_resource_id",
+    "root_stack_name",
+    "path",
+    "resource_status",
+    "health",
+    "resource_type",
+    "root_stack_id",
+)
 EVENT_COLUMNS = (
     "event_time",
     "resource_name",
@@ -38,17 +49,30 @@ EVENT_COLUMNS = (
     "physical_resource_id",
     "id",
 )
+HISTORY_COLUMNS = ("created_at", "action", "status", "user", "status_reason", "end_time", "cause", "id")
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 
 commands = CommandGroup()
 
 
-@commands.command("ls", "list stacks", *LISTING, WATCH)
+@commands.command(
+    "ls",
+    "list stacks",
+    *LISTING,
+    argument("--search", default="", metavar="TEXT", help="only those with this part of a name"),
+    argument("--status", default="", metavar="STATUS", help="only those with this status: FAILED, CREATE_COMPLETE"),
+    argument("--locked", action="store_true", help="only locked ones"),
+    argument("--unhealthy", action="store_true", help="only those with an unhealthy resource"),
+    WATCH,
+)
 def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
+    given = {"search": arguments.search, "status": arguments.status}
+    wanted = {name: value for name, value in given.items() if value}
+    wanted |= {name: "true" for name in ("locked", "unhealthy") if getattr(arguments, name)}
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
-            found = session.client.stacks()
+            found = session.client.stacks(wanted)
             if arguments.format not in ("json", "yaml"):
                 found = [{**stack, "health": counts_of(stack)} for stack in found]
             render.listing(found, STACK_COLUMNS, arguments)
@@ -75,6 +99,23 @@ def explain(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
+@commands.command("history", "list what was done to a stack, newest first", STACK, *LISTING, LIMIT)
+def history(arguments: argparse.Namespace, host: Host) -> int:
+    """List the actions of a stack: when, what, by whom, and how it ended."""
+    with connect(arguments, host, reads_only=True) as session:
+        wanted = {"target": session.client.find(arguments.stack).id}
+        found, are_more = pages(session.client, "/actions", "actions", wanted, arguments.limit)
+    by = [{**one, "user": _user(one)} for one in found]
+    print_page(by, are_more, HISTORY_COLUMNS, arguments)
+    return 0
+
+
+def _user(action: Object) -> str:
+    """Return the user who asked for an action."""
+    context = action.get("context")
+    return text(context.get("user")) if isinstance(context, Mapping) else ""
+
+
 @commands.command(
     "resources",
     "list the resources of a stack",
@@ -99,6 +140,21 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
             ]
             found.sort(key=lambda item: text(item.get("resource_name")))
             render.listing(found, RESOURCE_COLUMNS, arguments)
+    return 0
+
+
+@commands.command(
+    "find",
+    "find the resources that have an object, by its id in the cloud",
+    argument("id", nargs="+", metavar="ID", help="physical id (repeatable)"),
+    *LISTING,
+)
+def find(arguments: argparse.Namespace, host: Host) -> int:
+    """List the resources of the project that have one of the physical ids."""
+    with connect(arguments, host, reads_only=True) as session:
+        query = {"physical_resource_id": arguments.id}
+        found = objects(session.client.request("GET", "/resources", query=query), "resources")
+    render.listing([{**one, "health": health_of(one)} for one in found], FOUND_COLUMNS, arguments)
     return 0
 
 

@@ -129,7 +129,7 @@ def test(arguments: argparse.Namespace, host: Host) -> int:
     for path in arguments.files:
         trial = Trial(path, _read(path))
         _run(trial, host)
-        _tell(trial)
+        _print_results(trial)
         trials.append(trial)
     if arguments.junit is not None:
         _write_junit(arguments.junit, trials)
@@ -335,7 +335,7 @@ def _differs(what: str, found: Json, wanted: Json) -> Iterator[str]:
         yield f"{what} is {cell(found)!r}, not {cell(wanted)!r}"
 
 
-def _tell(trial: Trial) -> None:
+def _print_results(trial: Trial) -> None:
     for case in trial.cases:
         result = "skipped" if case.skipped else "FAILED" if case.faults else "ok"
         print(f"{trial.path}: {case.name}: {result}")

@@ -59,9 +59,9 @@ def _draw_type(found: Object) -> None:
 def types(arguments: argparse.Namespace, host: Host) -> int:
     """List the resource types, or show one with its properties and attributes."""
     query = {"with_description": "True"}
-    words: list[str] = arguments.what
+    words: list[str] = [] if arguments.what == ["list"] else arguments.what
     if words and (words[0] != "show" or len(words) != 2):
-        raise Misuse("Either: heatlite types, or: heatlite types show TYPE")
+        raise Misuse("Either: heatlite types list, or: heatlite types show TYPE")
     with connect(arguments, host, reads_only=True) as session:
         if words:
             answer = session.client.request("GET", f"/resource_types/{part(words[1])}", query=query)

@@ -1,16 +1,17 @@
 """A stack for people: its state, the reasons, and what to do next."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, path_of, text
+from heatlite.cli.client import Client, Object, Stack, an_object, causes, health_of, objects, path_of, text
 from heatlite.cli.errors import Refused
 from heatlite.cli.output import progress, render
 from heatlite.cli.output.tally import span
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json
+from heatlite.core.records import record
 
 NESTED = 20
 """Levels of nested stacks whose resources count."""
@@ -22,7 +23,7 @@ _OPEN = "INIT,WAITING,READY,RUNNING,SUSPENDED"
 """Statuses of actions that have not ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Facts:
     """Everything that a page is about."""
 
@@ -66,9 +67,9 @@ def draw(facts: Facts, shown: Object) -> None:
     updated = text(shown.get("updated_time"))
     print(f"  {made}" + (f", updated {render.age(updated, now)} ago" if updated else ""))
     if shown.get("description") not in (None, "", "No description"):
-        print(f"  {text(shown.get('description'))}")
+        _paragraph(text(shown.get("description")))
     for fact in (*failures(facts), *held_by(facts), *health(facts), *waiting(facts, now)):
-        print(f"  {fact}")
+        _paragraph(fact)
     cloud = shown.get("cloud")
     if isinstance(cloud, Mapping):
         print(f"  its objects are in the cloud {text(cloud.get('name'))}")
@@ -86,7 +87,8 @@ def draw(facts: Facts, shown: Object) -> None:
     print(f"\nResources: {len(own)}" + (f", and {inner} in nested stacks" if inner else ""))
     for status, count in counts.most_common():
         render.line(f"  {count} {status}", render.style(status))
-    print(f"\nid {facts.stack.id}; more: heatlite resources {facts.stack.name}, heatlite explain {facts.stack.name}")
+    more = f"more: heatlite resources {facts.stack.name}, heatlite explain {facts.stack.name}"
+    print(render.folded(f"\nid {facts.stack.id}; {more}", sys.stdout))
 
 
 def explain(facts: Facts) -> None:
@@ -94,12 +96,12 @@ def explain(facts: Facts) -> None:
     heading(facts.stack)
     told = [*failures(facts), *waiting(facts, time.time()), *held_by(facts), *health(facts)]
     for fact in told:
-        print(f"  {fact}")
+        _paragraph(fact)
     steps = list(dict.fromkeys(ways(facts)))
     if steps:
         print("\nNext:")
         for step in steps:
-            print(f"  {step}")
+            _paragraph(step)
     elif not told:
         print("  Nothing is wrong, nothing runs, and nothing waits.")
 
@@ -118,7 +120,7 @@ def failures(facts: Facts) -> Iterator[str]:
     if facts.stack.failed or facts.stack.status.startswith("ROLLBACK_"):
         if not facts.unwell:
             yield facts.stack.status_reason
-        for item in facts.unwell[:MOST_SHOWN]:
+        for item in causes(facts.unwell)[:MOST_SHOWN]:
             where = f"{path_of(item)} ({text(item.get('resource_type'))})"
             yield f"{where} is {text(item.get('resource_status'))}: {text(item.get('resource_status_reason'))}"
 
@@ -186,10 +188,14 @@ def ways(facts: Facts) -> Iterator[str]:
         yield f"heatlite mark-healthy {name} RESOURCE    takes a mark back"
 
 
+def _paragraph(shown: str) -> None:
+    print(render.folded(f"  {shown}", sys.stdout, 4))
+
+
 def _pairs(title: str, found: Iterable[tuple[str, Json]]) -> None:
     pairs = list(found)
     if pairs:
         print(f"\n{title}:")
         width = max(len(name) for name, _ in pairs)
         for name, value in pairs:
-            print(f"  {name:{width}}  {render.cell(value)}")
+            print(render.folded(f"  {name:{width}}  {render.cell(value)}", sys.stdout, width + 4))

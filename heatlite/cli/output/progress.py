@@ -5,15 +5,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from heatlite.cli.client import Client, Object, Stack, an_object, failures, objects, part, text
+from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
 from heatlite.cli.output import render
-from heatlite.cli.output.tally import Course, Tally, sentence, span
+from heatlite.cli.output.tally import Course, Tally, count, sentence, span
 from heatlite.cli.session import Session
 from heatlite.core.json import Json, dump
+from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.005
 MAX_PAUSE = 1.0
 """Seconds between polls: short at first, as most operations are fast, then longer."""
+
+NESTED = 20
+"""Levels of nested stacks whose events and resources are counted."""
 
 LONG_PAUSE = 0.1
 """Seconds between polls from which on a suspended action is reported."""
@@ -58,13 +61,15 @@ def stack_id_of(event: Object) -> str:
 class View(AbstractContextManager["View"], ABC):
     """Shows events. Records the outcomes and failures of resources."""
 
-    nested = 0
-    """Levels of nested stacks whose events it shows."""
+    expects = False
+    """True if `expect` needs the resources after each event."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.failed: dict[str, Object] = {}
         self.tally = Tally()
+        self.nested: dict[str, Tally] = {}
+        """Ids of nested stacks → events of their resources."""
 
     @property
     def seconds(self) -> float:
@@ -73,12 +78,22 @@ class View(AbstractContextManager["View"], ABC):
 
     def add(self, stack: Stack, event: Object) -> None:
         """Record and show an event."""
-        status = text(event.get("resource_status"))
-        if not is_about_stack(stack, event) and stack_id_of(event) in ("", stack.id):
+        status, inside = text(event.get("resource_status")), stack_id_of(event)
+        if inside not in ("", stack.id):
+            if text(event.get("physical_resource_id")) != inside:
+                self.nested.setdefault(inside, Tally()).add(event, time.monotonic())
+        elif not is_about_stack(stack, event):
             self.tally.add(event, time.monotonic())
             if status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
                 self.failed.setdefault(text(event.get("resource_name")), event)
         self.show(stack, event)
+
+    def counts(self, stack: Stack, resources: Sequence[Object] | None) -> dict[str, int]:
+        """Count the outcomes in the tree, as its plan does.
+
+        `resources` are those at the end, of nested stacks too; None: the stack is gone.
+        """
+        return count({stack.id: self.tally, **self.nested}, resources)
 
     def expect(self, resources: Sequence[Object]) -> None:
         """Take note of the resources that the operation is about."""
@@ -106,13 +121,16 @@ class Lines(View):
     """Prints one line for each event."""
 
     def show(self, stack: Stack, event: Object) -> None:
-        print(line(stack, event), flush=True)
+        if stack_id_of(event) in ("", stack.id):
+            print(render.folded(line(stack, event), sys.stdout, 4), flush=True)
 
 
 class JSONLines(View):
     """Prints a JSON object for each event."""
 
     def show(self, stack: Stack, event: Object) -> None:
+        if stack_id_of(event) not in ("", stack.id):
+            return
         shown = {name: value for name, value in event.items() if name != "links"}
         print(dump({"type": "event", "stack_name": stack.name, **shown}), flush=True)
 
@@ -127,7 +145,7 @@ class Tree(View):
     are counted beside the resource that has the stack.
     """
 
-    nested = 20
+    expects = True
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -284,8 +302,8 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
     while True:
         # Read the state before the events, so that these include its cause.
         now = client.again(stack)
-        news: Sequence[Object] = () if now is None else client.events(now, after, shown.nested)
-        if shown.nested and news and now is not None:
+        news: Sequence[Object] = () if now is None else client.events(now, after, NESTED)
+        if news and now is not None and shown.expects:
             shown.expect(client.resources(now))
         for event in news:
             after = text(event.get("id"))
@@ -298,7 +316,7 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
         pause = min(pause * 1.5, MAX_PAUSE)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Followed:
     """The end of an operation. `stack` is None if it is gone."""
 
@@ -346,8 +364,9 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
             word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
+    tree = None if done is None else client.resources(done, NESTED)
+    counts = shown.counts(stack, tree)
     there = [] if done is None else client.resources(done)
-    counts = shown.tally.counts(len(there) if done is not None else None)
     failed = [] if done is None or not is_failure(done) else _failures(client, done, there, shown.failed)
     seconds = shown.seconds
     if done is None or shown.tally.courses:
@@ -383,14 +402,15 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
         print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
     elif not render.is_rich():  # the summary above says it
         print(f"{stack.name}: {stack.status}", file=sys.stderr)
-    causes: dict[tuple[str, str], list[str]] = {}
-    for item in failed:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for item in causes(failed):
         cause = (text(item.get("resource_status")), text(item.get("resource_status_reason")))
         shown = f"{text(item.get('resource_name'))} ({text(item.get('resource_type'))})"
-        causes.setdefault(cause, []).append(shown)
-    for (status, reason), names in causes.items():
+        reasons.setdefault(cause, []).append(shown)
+    for (status, reason), names in reasons.items():
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        print(f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}", file=sys.stderr)
+        line = f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}"
+        print(render.folded(line, sys.stderr, 4), file=sys.stderr)
     way = way_on(stack, again)
     if way:
         print(way, file=sys.stderr)

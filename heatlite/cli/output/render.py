@@ -4,10 +4,13 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from typing import TextIO
 
 from heatlite.cli.client import Object, text
 from heatlite.cli.errors import CommandError
@@ -37,12 +40,34 @@ HEADINGS = {
 }
 """Headings of tables, for columns with other names in the API."""
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
 
 
 def is_rich() -> bool:
     """Return True on a capable terminal with rich (extra `cli`) installed."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
+
+
+def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
+    """Break the lines of a text at spaces if the stream is a terminal.
+
+    Continued lines are indented by `hang`.
+    """
+    if not stream.isatty():
+        return shown
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(width, 2 * hang),
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+            expand_tabs=False,
+        )
+        for line in shown.split("\n")
+    )
 
 
 def cell(value: Json) -> str:
@@ -60,8 +85,7 @@ def _shortened(columns: Sequence[str], lines: Sequence[Sequence[str]], now: floa
     """Return headings and cells for people: ages, no routine values, no empty columns."""
     cells = [[_short(one, now) for one in line] for line in lines]
     used = [i for i in range(len(columns)) if i == 0 or any(line[i] for line in cells)]
-    headings = [HEADINGS.get(columns[i], columns[i].replace("_", " ")) for i in used]
-    return headings, [[line[i] for i in used] for line in cells]
+    return _headings([columns[i] for i in used]), [[line[i] for i in used] for line in cells]
 
 
 def _short(shown: str, now: float) -> str:
@@ -78,11 +102,21 @@ def _csv(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     writer.writerows(lines)
 
 
+def _headings(names: Sequence[str]) -> list[str]:
+    """Return the heading of each column. None occurs twice."""
+    short = [HEADINGS.get(name, name.replace("_", " ")) for name in names]
+    whole = [name.removesuffix("_name").replace("_", " ") for name in names]
+    return [long if short.count(heading) > 1 else heading for heading, long in zip(short, whole, strict=True)]
+
+
 def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Return the columns that the options name, by name or heading; all without one."""
+    by_heading = dict(zip(_headings(names), names, strict=True))
+    wanted = [name if name in names else by_heading.get(name, name) for name in wanted]
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise CommandError(f"No column {', '.join(map(repr, unknown))}; there are: {', '.join(names)}")
-    return list(wanted or names)
+    return wanted or list(names)
 
 
 def age(when: str, now: float) -> str:
@@ -203,11 +237,24 @@ def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Seque
         print(_yaml(data) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))
 
 
+def _field(name: str, value: Json) -> list[list[str]]:
+    """Return the lines of a field in a table."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [["" if number else name, cell(each)] for number, each in enumerate(value)]
+    return [[name, cell(value)]]
+
+
 def one(item: Object, form: str, wanted: Sequence[str]) -> None:
-    """Print an object with one line for each field."""
+    """Print an object with one line for each field.
+
+    A table has one for each object in a field, and leaves out links, unless they are `wanted`.
+    """
     columns = _columns(list(item), wanted)
+    if form == "table" and not wanted:
+        columns = [name for name in columns if name != "links"]
     if form == "table":
-        _table(["field", "value"], [[name, cell(item[name])] for name in columns], header=False)
+        lines = [each for name in columns for each in _field(name, item[name])]
+        _table(["field", "value"], lines, header=False)
     elif form == "value":
         for name in columns:
             print(cell(item[name]))

@@ -1,10 +1,10 @@
 """Course of an operation by its events: state and outcome of each resource."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from heatlite.cli.client import Object, text
+from heatlite.cli.client import Object, objects, text
 
 OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed")
 """Outcomes of resources, in the order of the summary."""
@@ -57,16 +57,33 @@ class Tally:
         course.status, course.reason = status, text(event.get("resource_status_reason"))
         course.physical_id = physical_id or course.physical_id
 
-    def counts(self, total: int | None = None) -> dict[str, int]:
-        """Count the outcomes that occurred.
 
-        `total` is the number of resources at the end; the rest was kept.
-        """
-        found = Counter(course.outcome for course in self.courses.values() if course.outcome)
-        if total is not None:
-            there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
-            found["kept"] = max(total - there, 0)
-        return {word: found[word] for word in OUTCOMES if found[word]}
+def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> dict[str, int]:
+    """Count the outcomes that occurred in a tree.
+
+    `tallies` has one tally for the id of each stack. `resources` are those at the end: what no event changed was kept.
+    A resource with a nested stack counts as updated only if something in it changed: it also reports a comparison.
+    """
+    nested = {text(item.get("physical_resource_id")) for item in resources or () if _has_stack(item)}
+
+    def outcomes(stack_id: str) -> list[str]:
+        tally = tallies.get(stack_id)
+        return [] if tally is None else [word for one in tally.courses.values() if (word := outcome(one))]
+
+    def outcome(course: Course) -> str:
+        word = course.outcome
+        return "" if word == "updated" and course.physical_id in nested and not outcomes(course.physical_id) else word
+
+    found = Counter(word for stack_id in tallies for word in outcomes(stack_id))
+    if resources is not None:
+        there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
+        found["kept"] = max(len(resources) - there, 0)
+    return {word: found[word] for word in OUTCOMES if found[word]}
+
+
+def _has_stack(resource: Object) -> bool:
+    links = objects({**resource}, "links") if resource.get("links") else ()
+    return any(link.get("rel") == "nested" for link in links)
 
 
 def _of_predecessor(course: Course, status: str, physical_id: str) -> bool:

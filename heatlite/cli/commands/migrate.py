@@ -1,0 +1,116 @@
+"""Commands that take stacks over from a Heat: migrate plan, run, finish."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from heatlite.cli import heat
+from heatlite.cli.arguments import YES, CommandGroup, argument
+from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.files import load_file
+from heatlite.cli.questions import agree, need_consent
+from heatlite.cli.session import Host, connect
+from heatlite.core.json import Json, dump
+from heatlite.migrate.ledger import DONE, Ledger, Move, State, load, moved
+from heatlite.migrate.moves import Migration
+from heatlite.migrate.source import stack_names
+
+migrate = CommandGroup("migrate", "take stacks over from a Heat, without touching their objects")
+commands = CommandGroup(subgroups=(migrate,))
+
+STACKS = argument("stacks", nargs="*", metavar="STACK", help="stacks of the Heat (default: see --all)")
+COMMON = (
+    argument("--all", action="store_true", help="all stacks of the Heat's project"),
+    argument("--from", dest="source", required=True, metavar="CLOUD", help="cloud with the Heat: see --cloud"),
+    argument(
+        "--record", type=Path, default=Path("migration.json"), metavar="FILE",
+        help="state of each stack; with it the commands continue (default: migration.json)",
+    ),
+    argument("-f", "--format", choices=("text", "json"), default="text", help="form of the report"),
+)  # fmt: skip
+VALUES = argument(
+    "--values", type=Path, metavar="FILE", help="hidden parameters, which Heat does not show: stack → name → value"
+)
+
+
+@migrate.command(
+    "plan", "report what can be taken, and what will differ; writes to the record only", STACKS, VALUES, *COMMON
+)
+def plan(arguments: argparse.Namespace, host: Host) -> int:
+    """Judge stacks. The exit code is 1 if one of them cannot be taken."""
+    with _migration(arguments, host) as (migration, ledger, names):
+        return _each(arguments, ledger, names, migration.plan, State.BLOCKED)
+
+
+@migrate.command("run", "adopt stacks; one whose first plan has changes is undone", STACKS, VALUES, *COMMON, YES)
+def run(arguments: argparse.Namespace, host: Host) -> int:
+    """Take stacks. The exit code is 1 if one of them was not taken."""
+    need_consent(arguments, "migrate run adopts stacks")
+    with _migration(arguments, host) as (migration, ledger, names):
+        agree(arguments, f"Adopt {', '.join(names)}?")
+        return _each(arguments, ledger, names, migration.run, State.BLOCKED, State.UNDONE, State.ADOPTING)
+
+
+@migrate.command(
+    "finish", "let go of taken stacks in the Heat: abandon, else retain by an update", STACKS, *COMMON, YES
+)
+def finish(arguments: argparse.Namespace, host: Host) -> int:
+    """Let go of stacks in the Heat. The exit code is 1 if one is still the Heat's."""
+    need_consent(arguments, "migrate finish changes stacks in the Heat")
+    arguments.values = None
+    with _migration(arguments, host) as (migration, ledger, names):
+        agree(arguments, f"Let go of {', '.join(names)} in {arguments.source}?")
+        return _each(arguments, ledger, names, migration.finish, *(set(State) - {State.RELEASED, State.RETAINED}))
+
+
+@contextmanager
+def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migration, Ledger, list[str]]]:
+    """Connect both sides. Yields the migration with the names of its stacks."""
+    if arguments.all == bool(arguments.stacks):
+        raise Misuse("Name stacks, or give --all.")
+    hidden = _values(arguments.values)
+    try:
+        ledger = load(arguments.record)
+    except (OSError, ValueError, KeyError) as error:
+        raise CommandError(f"--record {arguments.record}: {error}") from None
+    source = heat.client(arguments.source)
+    with connect(arguments, host, reads_only=arguments.run is plan) as session:
+        names = _names(arguments, ledger, stack_names(source)) if arguments.all else list(arguments.stacks)
+        yield Migration(source, session.client, ledger, hidden), ledger, names
+
+
+def _names(arguments: argparse.Namespace, ledger: Ledger, listed: list[str]) -> list[str]:
+    """Return all stacks of the Heat; to finish, those taken."""
+    if arguments.run is finish:
+        return [one.name for one in ledger.moves.values() if one.state in DONE]
+    return listed
+
+
+def _values(file: Path | None) -> Mapping[str, Mapping[str, Json]]:
+    data = {} if file is None else load_file(file, "Values").data
+    if not all(isinstance(one, dict) for one in data.values()):
+        raise CommandError(f"--values {file}: it has a map of parameters for each stack.")
+    return {name: one for name, one in data.items() if isinstance(one, dict)}
+
+
+def _each(
+    arguments: argparse.Namespace, ledger: Ledger, names: list[str], step: Callable[[str], Move], *bad: State
+) -> int:
+    """Do a step for each stack and report.
+
+    The others go on after a stack that fails.
+    """
+    done: list[Move] = []
+    for name in names:
+        try:
+            move = step(name)
+        except CommandError as error:
+            known = ledger.moves.get(name) or Move(name, "", State.BLOCKED)
+            move = moved(known, known.state, str(error))
+        done.append(move)
+        if arguments.format == "text":
+            print("\n".join(move.lines()), flush=True)
+    if arguments.format == "json":
+        print(dump({"stacks": [move.to_json() for move in done]}))
+    return 1 if any(move.state in bad or move.reason and move.state is State.PLANNED for move in done) else 0

@@ -1,0 +1,39 @@
+"""Client of a Heat of a cloud in clouds.yaml."""
+
+from collections.abc import Mapping
+
+from heatlite.cli.client import Client
+from heatlite.cli.errors import CommandError
+from heatlite.cli.transport import Answer, Transport, Unreachable, decode
+from heatlite.clients import heat
+from heatlite.clients.cloud import CloudError
+from heatlite.core.errors import HeatliteError
+
+
+class HeatTransport(Transport):
+    """HTTP with tokens of Keystone."""
+
+    def __init__(self, service: heat.Heat) -> None:
+        self._service = service
+
+    def close(self) -> None:
+        """Do nothing: the session closes its connections itself."""
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        try:
+            status, answered, content = self._service.send(method, target, headers, body)
+        except CloudError as error:
+            raise Unreachable(str(error)) from None
+        return decode(status, answered, content)
+
+
+def client(cloud: str) -> Client:
+    """Return a client of the Heat of a cloud: an entry of clouds.yaml, or envvars.
+
+    Raises CommandError if the cloud is unknown or has no Heat.
+    """
+    try:
+        service = heat.connect(cloud)
+    except (HeatliteError, CloudError) as error:
+        raise CommandError(f"--from {cloud}: {error}") from None
+    return Client(HeatTransport(service), service.path)

@@ -1,0 +1,133 @@
+"""The state of each stack of a migration, in a file with which it continues."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.records import record
+from heatlite.migrate.findings import Finding, Kind
+
+FORMAT = 1
+"""Version of the file."""
+
+
+class State(StrEnum):
+    """States of a stack in a migration."""
+
+    PLANNED = "planned"
+    BLOCKED = "blocked"
+    ADOPTING = "adopting"
+    TAKEN = "taken"
+    UNDONE = "undone"
+    RELEASED = "released"
+    RETAINED = "retained"
+
+
+DONE = frozenset({State.TAKEN, State.RELEASED, State.RETAINED})
+"""States in which heatlite has the stack."""
+
+
+@record(frozen=True, slots=True)
+class Move:
+    """One stack.
+
+    `resources` counts all depths. `changes` are resources that the first plan would change, `outputs` the names of
+    outputs with another value than in the Heat.
+    """
+
+    name: str
+    source_id: str
+    state: State
+    findings: tuple[Finding, ...] = ()
+    resources: int = 0
+    target_id: str = ""
+    reason: str = ""
+    changes: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonMap:
+        """Return the form in the file and in reports."""
+        return {
+            "name": self.name,
+            "source_id": self.source_id,
+            "state": self.state.value,
+            "resources": self.resources,
+            "target_id": self.target_id,
+            "reason": self.reason,
+            "changes": list(self.changes),
+            "outputs_that_differ": list(self.outputs),
+            "findings": [one.to_json() for one in self.findings],
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        why = f": {self.reason}" if self.reason else ""
+        shown = [f"{self.name}: {self.state.value}, {self.resources} resources{why}"]
+        for one in self.findings:
+            where = f"{one.path}: " if one.path else ""
+            shown.append(f"  {'!' if one.blocks else '-'} {one.kind.value}: {where}{one.text}")
+        shown += [f"  ! the first plan would change {path}" for path in self.changes]
+        shown += [f"  - output {name} differs" for name in self.outputs]
+        return shown
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The stacks of a migration by name, and the file that has them.
+
+    It has no values of parameters.
+    """
+
+    file: Path
+    moves: dict[str, Move] = field(default_factory=dict)
+
+    def put(self, move: Move) -> Move:
+        """Keep the state of a stack, in the file too. Raises OSError."""
+        self.moves[move.name] = move
+        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+        beside = self.file.with_name(f"{self.file.name}.new")
+        beside.write_text(f"{text}\n", "utf-8")
+        beside.replace(self.file)
+        return move
+
+    def to_json(self) -> JsonMap:
+        """Return the content of the file, which is the report as JSON."""
+        return {"format": FORMAT, "stacks": [one.to_json() for one in self.moves.values()]}
+
+
+def load(file: Path) -> Ledger:
+    """Read the file, if there is one. Raises ValueError for another content, OSError."""
+    if not file.exists():
+        return Ledger(file)
+    data = json.loads(file.read_text("utf-8"))
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("stacks"), list):
+        raise ValueError(f"{file} is no record of a migration")
+    return Ledger(file, {one.name: one for one in map(_move, data["stacks"])})
+
+
+def _move(data: Mapping[str, Json]) -> Move:
+    listed = data["findings"]
+    findings = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return Move(
+        name=str(data["name"]),
+        source_id=str(data["source_id"]),
+        state=State(str(data["state"])),
+        findings=tuple(Finding(Kind(str(one["kind"])), str(one["path"]), str(one["text"])) for one in findings),
+        resources=int(str(data["resources"])),
+        target_id=str(data["target_id"]),
+        reason=str(data["reason"]),
+        changes=_words(data["changes"]),
+        outputs=_words(data["outputs_that_differ"]),
+    )
+
+
+def _words(value: Json) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def moved(move: Move, state: State, reason: str = "") -> Move:
+    """Return the stack in another state."""
+    return replace(move, state=state, reason=reason)
