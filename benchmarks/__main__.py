@@ -1,4 +1,7 @@
-"""``python -m benchmarks [CASE …] [--quick]``: measure, print the tables, write the samples as JSON."""
+"""Run benchmarks: ``python -m benchmarks [CASE …] [--quick]``.
+
+Measures, prints the tables, writes the samples as JSON.
+"""
 
 import argparse
 import json
@@ -13,18 +16,31 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import guard, moto, report
-from benchmarks.actions import fleet, latency, refused, waiting
+from benchmarks import counted, guard, moto, report
+from benchmarks.actions import fleet, latency, parked, refused, waiting
 from benchmarks.actions_list import actions_list
+from benchmarks.beside import beside, large_stack, many_stacks
 from benchmarks.cases import CASES, Bench
 from benchmarks.clouds import clouds
+from benchmarks.dashboard import dashboard
+from benchmarks.healing import healing
 from benchmarks.language import language
 from benchmarks.nodes import nodes
+from benchmarks.reports import reports
+from benchmarks.retention import retention
+from benchmarks.round_trips import round_trips
 
+LONG = ("large", "memory", "many_stacks", "parked", "retention", "dashboard")
+"""Cases that a quick run leaves out."""
 CASES["language"] = language
 CASES |= {"refused": refused, "latency": latency, "fleet": fleet, "waiting": waiting, "actions_list": actions_list}
+CASES |= {"parked": parked, "retention": retention}
+CASES |= {"beside": beside, "large_stack": large_stack, "many_stacks": many_stacks}
 CASES["clouds"] = clouds
+CASES |= {"healing": healing, "reports": reports}
+CASES["dashboard"] = dashboard
 CASES["nodes"] = nodes
+CASES["round_trips"] = round_trips
 
 
 def _machine() -> dict[str, object]:
@@ -47,7 +63,7 @@ def _machine() -> dict[str, object]:
 
 
 def _load() -> list[float]:
-    """The average number of processes that wanted to run, over 1, 5 and 15 minutes: how calm the machine is."""
+    """Average number of runnable processes over 1, 5 and 15 minutes."""
     return [round(value, 1) for value in os.getloadavg()]
 
 
@@ -70,17 +86,18 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run what is asked for; returns the exit code."""
-    if sys.argv[1:2] == ["guard"]:
-        return guard.main(sys.argv[2:])
+    commands = {"guard": guard.main, "counted": counted.main}
+    if sys.argv[1:2] and sys.argv[1] in commands:
+        return commands[sys.argv[1]](sys.argv[2:])
     arguments = _arguments()
     command = moto.find(arguments.moto)
     if command is None:
         print(
-            "moto_server was not found, so nothing is compared with moto. Install heatlite[benchmark],"
+            "moto_server was not found, so nothing is compared with moto. Install requirements/benchmark.txt,"
             " or say where it is with --moto or MOTO_SERVER.",
             file=sys.stderr,
         )
-    names = arguments.cases or [name for name in CASES if not (arguments.quick and name in ("large", "memory"))]
+    names = arguments.cases or [name for name in CASES if not (arguments.quick and name in LONG)]
     machine = _machine()
     folder = Path(tempfile.mkdtemp(prefix="heatlite-benchmarks-", dir=arguments.folder))
     bench = Bench(folder, command, 1 if arguments.quick else arguments.repeat, 1.0 if arguments.quick else 4.0)

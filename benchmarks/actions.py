@@ -1,4 +1,4 @@
-"""Actions: who is refused and how fast, how soon an accepted one begins, and many stacks with several workers.
+"""Actions: refusals, the time until an accepted one begins, and several workers.
 
 Each on SQLite, PostgreSQL and MariaDB, dispatched within the process and through a broker. The servers and brokers are
 those on loopback; HEATLITE_TEST_POSTGRES_URL, HEATLITE_TEST_MYSQL_URL, HEATLITE_TEST_AMQP_URL and
@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.cases import Bench
+from benchmarks.cases import IDLE_SECONDS, Bench
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, template
 from benchmarks.load import at_once, encode
-from benchmarks.processes import Process, Server, free_port
+from benchmarks.ports import free_port
+from benchmarks.processes import Process, Server
+from benchmarks.relay import Relay
 from heatlite.core.errors import HeatliteError
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
@@ -37,7 +39,6 @@ BROKERS = {
 AT_ONCE = 100
 SUBMITTED = 100
 STACKS = 1000
-WAITING = 250
 EACH = 10
 FLEETS = (
     ("PostgreSQL", "RabbitMQ", 1),
@@ -60,11 +61,18 @@ class Installation:
     """Metrics addresses of the working processes."""
     database: str
     """Its URL."""
+    api: Process
+    workers: list[Process]
+    """Processes that carry actions out, unless the API's own process does."""
+    relay: Relay | None = None
 
 
 @contextmanager
 def fresh_database(bench: Bench, kind: str) -> Iterator[str]:
-    """The URL of a fresh database with its tables. Raises HeatliteError where there is no such server."""
+    """Yield the URL of a fresh database with its tables.
+
+    Raises HeatliteError if there is no such server.
+    """
     if kind == "SQLite":
         yield f"sqlite:///{bench.new_folder() / 'heat.db'}"
         return
@@ -87,32 +95,36 @@ def fresh_database(bench: Bench, kind: str) -> Iterator[str]:
 
 
 @contextmanager
-def _installation(
-    bench: Bench, database: str, broker: str | None, workers: int = 1
+def installation(
+    bench: Bench, database: str, broker: str | None, workers: int = 1, is_relayed: bool = False
 ) -> Iterator[Installation]:
     """A server and its workers, each a process.
 
-    Without a broker, or on SQLite, one process is both.
+    Without a broker, or on SQLite, one process is both. `is_relayed` puts a relay before the database's server.
     """
     port = free_port()
     with ExitStack() as stack:
         url = stack.enter_context(fresh_database(bench, database))
-        settings = {"HEATLITE_DATABASE": url, "HEATLITE_METRICS": "true", "HEATLITE_MAX_STACKS_PER_TENANT": "-1"}
+        relay = stack.enter_context(Relay(url)) if is_relayed else None
+        used = url if relay is None else relay.url
+        settings = {"HEATLITE_DATABASE": used, "HEATLITE_METRICS": "true", "HEATLITE_MAX_STACKS_PER_TENANT": "-1"}
         if broker is not None:
             variable, loopback = BROKERS[broker]
             settings["HEATLITE_BROKER"] = os.environ.get(variable, loopback)
             settings["HEATLITE_QUEUE_PREFIX"] = f"heatlite-benchmark-{os.getpid()}-{next(_numbers)}"
         apart = broker is not None and database != "SQLite"
         command = [sys.executable, "-m", "heatlite", "api" if apart else "serve", "--port", str(port)]
-        stack.enter_context(Server(command, port, bench.new_folder(), "/healthcheck", settings))
+        api = stack.enter_context(Server(command, port, bench.new_folder(), "/healthcheck", settings))
+        engines = []
         ports = [port]
         if apart:
             ports = [free_port() for _ in range(workers)]
             for each in ports:
                 own = {**settings, "HEATLITE_METRICS_PORT": str(each)}
-                stack.enter_context(Process([sys.executable, "-m", "heatlite", "worker"], bench.new_folder(), own))
+                worker = Process([sys.executable, "-m", "heatlite", "worker"], bench.new_folder(), own)
+                engines.append(stack.enter_context(worker))
             _wait_for_engines(Client(port), workers)
-        yield Installation(Client(port), ports, url)
+        yield Installation(Client(port), ports, url, api, engines, relay)
 
 
 def _wait_for_engines(client: Client, count: int) -> None:
@@ -144,16 +156,16 @@ def _each(bench: Bench, what: str) -> Iterator[tuple[str, Installation]]:
         case = _named(database, broker)
         bench.say(f"{what}: {case}")
         try:
-            with _installation(bench, database, broker) as installation:
-                yield case, installation
+            with installation(bench, database, broker) as running:
+                yield case, running
         except HeatliteError as error:
             bench.say(f"NOT MEASURED: {case}: {error}")
 
 
 def refused(bench: Bench) -> None:
     """100 clients scale the same group in at the same moment."""
-    for case, installation in _each(bench, f"{AT_ONCE} scale-ins"):
-        client = installation.client
+    for case, running in _each(bench, f"{AT_ONCE} scale-ins"):
+        client = running.client
         for _ in range(bench.repeat):
             stack = Stack(client, bench.new_name())
             stack.create(_group(8))
@@ -176,13 +188,13 @@ def _group(count: int) -> dict[str, Any]:
 
 
 def latency(bench: Bench) -> None:
-    """From the row of an accepted action until a worker has it: one after the other, on an idle installation."""
-    for case, installation in _each(bench, "submit to start"):
-        stack = Stack(installation.client, bench.new_name())
+    """Measure the time from an accepted action's row to its worker, on an idle server."""
+    for case, running in _each(bench, "submit to start"):
+        stack = Stack(running.client, bench.new_name())
         stack.create(template(1))
         for _ in range(SUBMITTED):
             stack.check()
-        database = Database(installation.database)
+        database = Database(running.database)
         rows = database.read("SELECT created_at, started_at FROM action WHERE verb = 'CHECK'")
         database.close()
         for created_at, started_at in rows:
@@ -195,17 +207,17 @@ def fleet(bench: Bench) -> None:
         case = f"{_named(database, broker)}, {workers}"
         bench.say(f"{STACKS} stacks: {case}")
         try:
-            with _installation(bench, database, broker, workers) as installation:
-                _fleet(bench, case, installation)
+            with installation(bench, database, broker, workers) as running:
+                _fleet(bench, case, running)
         except HeatliteError as error:
             bench.say(f"NOT MEASURED: {case}: {error}")
-    with _installation(bench, "SQLite", None) as installation:
+    with installation(bench, "SQLite", None) as running:
         bench.say(f"{STACKS} stacks: SQLite")
-        _fleet(bench, f"{_named('SQLite', None)}, 1", installation)
+        _fleet(bench, f"{_named('SQLite', None)}, 1", running)
 
 
-def _fleet(bench: Bench, case: str, installation: Installation) -> None:
-    client, ports = installation.client, installation.ports
+def _fleet(bench: Bench, case: str, running: Installation) -> None:
+    client, ports = running.client, running.ports
     made = template(EACH, "OS::Heat::TestResource")
     began = time.perf_counter()
     for _ in range(STACKS):
@@ -224,7 +236,20 @@ def _fleet(bench: Bench, case: str, installation: Installation) -> None:
 
 
 def waiting(bench: Bench) -> None:
-    """Threads of a server with 500 actions that wait: each for a signal, below a parent that waits for it."""
+    """Measure a server with 500 waiting actions, see `_wait_for_signals`."""
+    _wait_for_signals(bench, 500)
+
+
+def parked(bench: Bench) -> None:
+    """Measure the same with 10 000, and a create beside them."""
+    _wait_for_signals(bench, 10_000)
+
+
+def _wait_for_signals(bench: Bench, count: int) -> None:
+    """Measure a server with so many waiting actions: threads, time and memory.
+
+    Half of them wait for a signal, each below a parent that waits for it.
+    """
     handle = {"type": "OS::Heat::WaitConditionHandle"}
     condition = {
         "type": "OS::Heat::WaitCondition",
@@ -234,22 +259,40 @@ def waiting(bench: Bench) -> None:
     within = {**head, "resources": {"handle": handle, "condition": condition}}
     outer = {**head, "resources": {"within": {"type": "within.yaml"}}}
     body = {"template": outer, "files": {"within.yaml": json.dumps(within)}, "timeout_mins": 60}
-    with bench.heatlite() as server:
-        client = Client(server.port)
-        Stack(client, bench.new_name()).create(template(1))
-        bench.add("waiting_threads.0", server.threads())
-        for _ in range(WAITING):
+    with installation(bench, "SQLite", None) as running:
+        client, api = running.client, running.api
+        bench.add(f"create_beside_waiting.{0}", _create(client, bench))
+        bench.add("waiting_threads.0", api.threads())
+        before_mb = api.memory()
+        bench.say(f"{count} actions that wait")
+        for _ in range(count // 2):
             client.json("POST", f"{PROJECT}/stacks", {**body, "stack_name": bench.new_name()}, 201)
-        status = "status=RUNNING&status=WAITING&status=READY&limit=1000"
-        for _ in range(600):
-            actions = client.json("GET", f"{PROJECT}/actions?{status}")["actions"]
-            if len(actions) == 2 * WAITING and all(action["status"] != "READY" for action in actions):
-                break
-            time.sleep(0.1)
-        else:
+        _wait_for_live(running.database, count)
+        bench.add(f"waiting_threads.{count}", api.threads())
+        bench.add(f"waiting_kb_each.{count}", (api.memory() - before_mb) * 1000 / count)
+        before = api.processor_time()
+        time.sleep(IDLE_SECONDS)
+        bench.add(f"waiting_processor_percent.{count}", (api.processor_time() - before) / IDLE_SECONDS * 100)
+        client = Client(running.ports[0])  # the server has closed the idle connection
+        for _ in range(bench.repeat):
+            bench.add(f"create_beside_waiting.{count}", _create(client, bench))
+
+
+def _create(client: Client, bench: Bench) -> float:
+    return Stack(client, bench.new_name()).create(template(EACH))
+
+
+def _wait_for_live(url: str, count: int) -> None:
+    """Wait until so many actions have begun and none is READY."""
+    database = Database(url)
+    live = "SELECT COUNT(*), SUM(status = 'READY') FROM action WHERE finished_at IS NULL"
+    ends = time.monotonic() + 900
+    while tuple(database.read(live)[0]) != (count, 0):
+        if time.monotonic() > ends:
             raise RuntimeError("not all actions wait")
-        time.sleep(1.0)
-        bench.add(f"waiting_threads.{2 * WAITING}", server.threads())
+        time.sleep(0.5)
+    database.close()
+    time.sleep(2.0)
 
 
 def _metric(port: int, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Pages of the list of actions, out of a million, from each kind of database that is at hand.
+"""Pages of the list of actions, out of a million, on each reachable database.
 
 The rows are made within the database, and the application answers in this process, without an engine: what is measured
 is the way from a request to its answer.
@@ -16,7 +16,8 @@ from benchmarks.cases import Bench
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
-from heatlite.store.database.database import Database, Dialect
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables.actions import Action
 
@@ -96,7 +97,7 @@ def fill(database: Database) -> None:
             database.peewee.execute_sql(f"DROP INDEX {index._name}{of_table}")
         with database.transaction():
             database.write(insert if database.dialect is Dialect.SQLITE else insert.replace("%", "%%"))
-        Action._schema.create_indexes()
+        Action._schema.create_indexes()  # type: ignore[attr-defined]
     if database.dialect is Dialect.POSTGRESQL:
         database.peewee.execute_sql("ANALYZE action")  # as autovacuum does, which knows of the rows a minute later
 
@@ -141,7 +142,7 @@ def _measure(bench: Bench, database: str, url: str) -> None:
 
 
 def actions_list(bench: Bench) -> None:
-    """Pages of 100 out of a million actions: each order, each filter, at the beginning and far behind it."""
+    """Pages of 100 out of a million actions by order and filter, first and last."""
     for database in ("SQLite", *SERVERS):
         bench.say(f"a million actions: {database}")
         try:

@@ -1,4 +1,4 @@
-"""Falcon and nothing else, under the same gunicorn configuration as heatlite: what GET show is measured against.
+"""Falcon alone under heatlite's gunicorn configuration: the peer of GET show.
 
 ``python -m benchmarks.bare PORT``
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 import falcon
 
+from heatlite import wiring
 from heatlite.core.config import load
 from heatlite.server import Server
 
@@ -31,4 +32,4 @@ class Bare(Server):
 
 
 if __name__ == "__main__":
-    Bare(load({"port": int(sys.argv[1])})).run()
+    Bare(load({"port": int(sys.argv[1])}), wiring.embedded, 1).run()

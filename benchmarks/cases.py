@@ -1,4 +1,7 @@
-"""The cases. Each takes the bench and adds samples to it; what belongs together is measured in turns, in one run."""
+"""The cases.
+
+Each takes the bench and adds samples to it; what belongs together is measured in turns, in one run.
+"""
 
 import json
 import resource
@@ -16,7 +19,8 @@ from benchmarks import floor, moto
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, group, template, tree
 from benchmarks.load import encode
-from benchmarks.processes import Server, free_port, run
+from benchmarks.ports import free_port
+from benchmarks.processes import Server, run
 
 HELLO = Path(__file__).parents[1] / "templates" / "hello.yaml"
 
@@ -50,6 +54,11 @@ class Bench:
         """Of the samples; KeyError if there are none."""
         return statistics.median(self.samples[name])
 
+    def percentile(self, name: str, part: float) -> float:
+        """Return the sample that this part of them does not exceed. Raises KeyError."""
+        samples = sorted(self.samples[name])
+        return samples[min(len(samples) - 1, int(len(samples) * part))]
+
     def new_folder(self) -> Path:
         """An empty folder."""
         return Path(tempfile.mkdtemp(dir=self.folder))
@@ -59,11 +68,11 @@ class Bench:
         self._made += 1
         return f"s{self._made}"
 
-    def heatlite(self) -> Server:
-        """`heatlite serve` with a fresh database, not started yet."""
+    def heatlite(self, *options: str) -> Server:
+        """`heatlite serve` with a fresh database and no limit of stacks, not started yet."""
         port = free_port()
-        command = [sys.executable, "-m", "heatlite", "serve", "--port", str(port)]
-        return Server(command, port, self.new_folder(), "/healthcheck")
+        command = [sys.executable, "-m", "heatlite", "serve", "--port", str(port), *options]
+        return Server(command, port, self.new_folder(), "/healthcheck", {"HEATLITE_MAX_STACKS_PER_TENANT": "-1"})
 
     def bare(self) -> Server:
         """Falcon alone, not started yet."""
@@ -144,16 +153,18 @@ def chains(bench: Bench) -> None:
 
 
 def kinds(bench: Bench) -> None:
-    """Other types: a random string; and one whose handlers may block, so that intents are committed first."""
+    """Random strings, and a type with blocking handlers that commits intents first."""
     with bench.heatlite() as server:
         client = Client(server.port)
-        for kind in ("RandomString", "TestResource"):
+        for kind in ("Value", "RandomString", "TestResource", "SoftwareConfig"):
             Stack(client, bench.new_name()).create(template(1, f"OS::Heat::{kind}"))
         for turn in range(bench.repeat):
             bench.say(f"other types, {turn + 1} of {bench.repeat}")
             for kind, count, chain in (
                 ("RandomString", 1000, False),
+                ("Value", 1000, False),
                 ("TestResource", 1000, False),
+                ("SoftwareConfig", 1000, False),
                 ("TestResource", 100, False),
                 ("TestResource", 100, True),
             ):
@@ -164,7 +175,7 @@ def kinds(bench: Bench) -> None:
 
 
 def secrets(bench: Bench) -> None:
-    """1000 resources in a stack with a hidden parameter, whose rows are encrypted, next to as many in one without."""
+    """1000 resources in a stack with encrypted rows, next to as many in clear."""
     with bench.heatlite() as server:
         client = Client(server.port)
         Stack(client, bench.new_name()).create(template(1))
@@ -178,7 +189,7 @@ def secrets(bench: Bench) -> None:
 
 
 def groups(bench: Bench) -> None:
-    """A group of 1000 random strings, next to as many in a flat stack; then one more member."""
+    """A group of 1000 random strings, next to a flat stack; then one more member."""
     with bench.heatlite() as server:
         client = Client(server.port)
         Stack(client, bench.new_name()).create(group(1))
@@ -193,7 +204,7 @@ def groups(bench: Bench) -> None:
 
 
 def trees(bench: Bench) -> None:
-    """Trees of 100 and 500 nested stacks of 10, next to as many resources in a flat stack."""
+    """Trees of 100 and 500 nested stacks of 10, next to flat stacks of the same size."""
     for turn in range((bench.repeat + 1) // 2):
         bench.say(f"trees, {turn + 1}")
         with bench.heatlite() as server:
@@ -245,11 +256,12 @@ def rates(bench: Bench) -> None:
         for turn in range(bench.repeat):
             for name, (port, requests, expect) in cases.items():
                 bench.say(f"{CLIENTS} clients: {name}, {turn + 1} of {bench.repeat}")
-                for figure, value in _load(bench, port, requests, expect).items():
+                for figure, value in load_requests(bench, port, requests, expect).items():
                     bench.add(f"{name}.{figure}", value)
 
 
-def _load(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str, float]:
+def load_requests(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str, float]:
+    """Return the rate and the delays of requests from 50 clients."""
     orders = {"port": port, "requests": requests, "clients": CLIENTS, "seconds": bench.seconds, "expect": expect}
     answer: dict[str, float] = json.loads(
         run([sys.executable, "-m", "benchmarks.load"], bench.folder, stdin=json.dumps(orders))
@@ -258,7 +270,7 @@ def _load(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str
 
 
 def events(bench: Bench) -> None:
-    """10 000 events by pages; then 50 clients that follow a stack by streams, and requests beside them."""
+    """10 000 events by pages; then 50 clients with streams, and requests beside them."""
     with bench.heatlite() as server:
         client = Client(server.port)
         told = Stack(client, bench.new_name())
@@ -281,7 +293,7 @@ def events(bench: Bench) -> None:
                 for stream in streams:
                     stream.until("UPDATE_COMPLETE")
                 bench.add("streams_told.10", time.perf_counter() - began)
-                for figure, value in _load(bench, server.port, [encode("GET", stack.path)], 200).items():
+                for figure, value in load_requests(bench, server.port, [encode("GET", stack.path)], 200).items():
                     bench.add(f"show_beside_streams.{figure}", value)
 
 
@@ -321,7 +333,7 @@ class _Stream:
 
 
 def memory(bench: Bench) -> None:
-    """Memory of all processes, idle and with 10 000 resources; processor time when idle."""
+    """Memory, idle and with 10 000 resources; processor time when idle."""
     for turn in range((bench.repeat + 1) // 2):
         bench.say(f"memory, {turn + 1}")
         with bench.heatlite() as server:
@@ -338,7 +350,7 @@ def memory(bench: Bench) -> None:
 
 
 def command_line(bench: Bench) -> None:
-    """`heatlite up` of 10 resources from the shell: alone, and as a client of a running server."""
+    """`heatlite up` of 10 resources: alone, and as a client of a running server."""
     run([sys.executable, "-m", "heatlite", "ls"], bench.new_folder())  # compiles what is not compiled yet
     for turn in range(bench.repeat):
         bench.say(f"heatlite up, {turn + 1} of {bench.repeat}")
@@ -349,6 +361,7 @@ def command_line(bench: Bench) -> None:
         bench.add("up.10", _timed(command, folder))
         hello = [sys.executable, "-m", "heatlite", "up", "--yes", str(HELLO)]
         bench.add("up_cpu.hello", _processor_time(hello, folder))
+        bench.add("up_cpu.first", _processor_time(hello, bench.new_folder()))
         with bench.heatlite() as server:
             endpoint = ["--endpoint", f"http://127.0.0.1:{server.port}"]
             bench.add("up_with_server.10", _timed([*command, *endpoint], folder))

@@ -23,7 +23,10 @@ class Client:
         return answer.status, answer.read()
 
     def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any:
-        """One JSON request. Raises RuntimeError when the answer has another status than expected."""
+        """One JSON request.
+
+        Raises RuntimeError when the answer has another status than expected.
+        """
         data = None if body is None else json.dumps(body).encode()
         status, answer = self.send(method, path, data, {"Content-Type": "application/json"})
         if status != expect:
@@ -36,10 +39,9 @@ class Client:
 
 
 class Pause:
-    """Sleeps between two looks at a server: 2 % of the time waited so far, at least 1 ms.
+    """Sleeps between two polls of a server: 2 % of the wait so far, at least 1 ms.
 
-    So what is measured is too long by at most 2 % or a millisecond, and the last look itself, which may take some
-    milliseconds while the engine is busy; and the looking costs the server little.
+    Measured times are too long by at most 2 % or a millisecond, and by the last poll. Polls cost the server little.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Servers on the simulated cloud: how near their creation comes to what the dependency graph and the threads allow."""
+"""Servers on the simulated cloud against the bound of dependencies and threads."""
 
 import math
 import threading
@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from benchmarks.cases import Bench
+from benchmarks.lifecycle import Template, template
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -22,7 +23,8 @@ BUILD = 5.0
 """Seconds that each of many servers takes to build."""
 
 
-def _template(count: int) -> dict[str, Any]:
+def servers_with_ports(count: int) -> dict[str, Any]:
+    """Return a template of `count` servers with a port each."""
     net, image = {"get_resource": "net"}, {"flavor": "m1.nano", "image": "cirros"}
     resources: dict[str, Any] = {
         "net": {"type": "OS::Neutron::Net"},
@@ -39,13 +41,16 @@ def _template(count: int) -> dict[str, Any]:
 
 
 def clouds(bench: Bench) -> None:
-    """100 servers with ports at 50 ms for each call; then 1000 that take five seconds to build."""
+    """100 servers with ports at 50 ms per call; then 1000 that build five seconds."""
     for _ in range(bench.repeat):
         seconds, calls, threads = _create(bench, SERVERS, build=0.0)
         floor = _floor(calls, SERVERS)
         bench.add("servers_seconds", seconds)
         bench.add("servers_floor_seconds", floor)
         bench.add("servers_ratio", seconds / floor)
+        bench.add(f"servers_at_once.{SERVERS}", _create(bench, SERVERS, build=0.0, latency=0.0)[0])
+        values = template(2 * SERVERS)
+        bench.add(f"values_beside_servers.{SERVERS}", _create(bench, SERVERS, 0.0, 0.0, values)[0])
     seconds, calls, threads = _create(bench, MANY, build=BUILD)
     bench.add("many_servers_seconds", seconds)
     bench.add("many_servers_floor_seconds", _floor(calls, MANY) + BUILD)
@@ -54,17 +59,22 @@ def clouds(bench: Bench) -> None:
 
 
 def _floor(calls: int, servers: int) -> float:
-    """Seconds that the calls take at least: those before the first server one by one, the rest 16 at once."""
+    """Least seconds of the calls: before the first server one by one, then 16 at once."""
     each = calls // servers
     first = calls - each * servers
     return LATENCY * (first + math.ceil(each * servers / Settings("").handler_threads))
 
 
-def _create(bench: Bench, count: int, build: float) -> tuple[float, int, int]:
-    """Seconds from the request to CREATE_COMPLETE, the calls that the cloud got, and the most threads there were."""
+def _create(
+    bench: Bench, count: int, build: float, latency: float = LATENCY, wanted: Template | None = None
+) -> tuple[float, int, int]:
+    """Seconds to CREATE_COMPLETE, the number of calls, and the most threads.
+
+    `wanted`: a template in place of that with `count` servers.
+    """
     bench.say(f"{count} servers on the simulated cloud")
     folder = bench.new_folder()
-    (folder / "cloud.yaml").write_text(yaml.safe_dump({"latency": LATENCY, "build": build}))
+    (folder / "cloud.yaml").write_text(yaml.safe_dump({"latency": latency, "build": build}))
     settings = Settings(f"sqlite:///{folder / 'heat.db'}", cloud="simulated", simulation=str(folder / "cloud.yaml"))
     calls = []
     real = Simulation.call
@@ -73,11 +83,11 @@ def _create(bench: Bench, count: int, build: float) -> tuple[float, int, int]:
         calls.append(verb)
         return real(simulation, view, verb, *more)
 
-    Simulation.call = counted  # type: ignore[method-assign]
+    Simulation.call = counted  # type: ignore[method-assign,assignment]
     server = wiring.embedded(settings)
     try:
         began = time.perf_counter()
-        stack = server.stacks.create(Context("demo"), Request(name="s", template=_template(count)))
+        stack = server.stacks.create(Context("demo"), Request(name="s", template=wanted or servers_with_ports(count)))
         threads = 0
         while True:
             found = server.store.stacks.get(stack.id)

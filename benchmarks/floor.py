@@ -1,4 +1,4 @@
-"""R, the floor: the same rows and events straight into SQLite, with no engine and no API around them.
+"""R, the floor: the same rows and events straight into SQLite, without engine.
 
 Our tables and our durability (WAL, synchronous=FULL); everything else is independent of heatlite: prepared statements,
 200 rows to a commit. Each resource has 4 state writes (made, in progress, physical id, complete) and 2 events.

@@ -1,4 +1,4 @@
-"""``python -m benchmarks guard``: compare the processor time of the working tree with that of a commit.
+"""Compare processor time with a commit: ``python -m benchmarks guard``.
 
 Both serve at the same time on this machine and take turns, so that its speed cancels out. Each case yields a ratio of
 processor times (working tree / commit). A ratio above 1.05 fails the run.
@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, group, template
-from benchmarks.processes import CHECKOUT, Server, free_port
+from benchmarks.ports import free_port
+from benchmarks.processes import CHECKOUT, Server
 
 LIMIT = 1.05
 RESOURCES = 1000

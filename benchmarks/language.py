@@ -1,4 +1,4 @@
-"""The language alone, against the C parser of YAML on the same text: load and validate, resolve, growth."""
+"""The language against the C parser of YAML: load, validate, resolve, growth."""
 
 import gc
 import sys
@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 
 def template(count: int) -> str:
-    """`count` resources as people write them: parameters, references, texts with names in them."""
+    """`count` resources with parameters, references and texts with names."""
     head = """\
 heat_template_version: 2021-04-16
 description: a template of the benchmark
@@ -89,7 +89,7 @@ def _timed(work: Callable[[Given], Made], given: Given) -> tuple[float, Made]:
 
 
 def language(bench: Bench) -> None:
-    """Load and validate templates of 1000 and 5000 resources, and resolve all their properties."""
+    """Load and validate templates of 1000 and 5000 resources; resolve properties."""
     types = Registry(BUILTIN)
     _validated(template(1), types)  # the first one imports the type
     for turn in range(bench.repeat * 3):

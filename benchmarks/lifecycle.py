@@ -2,22 +2,24 @@
 
 import json
 import time
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from benchmarks.client import Pause
 
 PROJECT = "/v1/benchmark"
-Template = Mapping[str, Any]
+Template = dict[str, Any]
+
+TEXT_PROPERTY = {"OS::Heat::Value": "value", "OS::Heat::TestResource": "value", "OS::Heat::SoftwareConfig": "config"}
+"""Property that differs between the resources of a template, by type."""
 
 
 def template(count: int, kind: str = "OS::Heat::Value", chain: bool = False, changed: int = 0) -> Template:
-    """`count` resources, each after the one before it in a chain; the values of the first `changed` are others."""
+    """A chain of `count` resources; the first `changed` ones have other values."""
     resources: dict[str, Any] = {}
     for number in range(count):
         made: dict[str, Any] = {"type": kind}
-        if kind != "OS::Heat::RandomString":
-            made["properties"] = {"value": f"{'w' if number < changed else 'v'}{number}"}
+        if kind in TEXT_PROPERTY:
+            made["properties"] = {TEXT_PROPERTY[kind]: f"{'w' if number < changed else 'v'}{number}"}
         if chain and number:
             made["depends_on"] = f"r{number - 1}"
         resources[f"r{number}"] = made
@@ -35,7 +37,7 @@ WITHIN = "within.yaml"
 
 
 def tree(stacks: int, each: int) -> tuple[Template, dict[str, str]]:
-    """A stack with so many nested stacks of `each` resources, and the files that it takes."""
+    """A stack with so many nested stacks of `each` resources, and its files."""
     within = template(each)
     within["parameters"] = {"text": {"type": "string"}}
     for made in within["resources"].values():
@@ -66,10 +68,10 @@ class Stack:
         self.path = f"{PROJECT}/stacks/{self._name}/{made['stack']['id']}"
         return self.wait("CREATE_COMPLETE", began)
 
-    def update(self, wanted: Template) -> float:
+    def update(self, wanted: Template, files: dict[str, str] | None = None) -> float:
         """Seconds from sending the PUT to UPDATE_COMPLETE."""
         began = time.perf_counter()
-        self._client.json("PUT", self.path, {"template": wanted}, 202)
+        self._client.json("PUT", self.path, {"template": wanted, "files": files or {}}, 202)
         return self.wait("UPDATE_COMPLETE", began)
 
     def mark(self, count: int) -> None:
@@ -95,7 +97,10 @@ class Stack:
         self.wait("LOCK_COMPLETE", 0.0)
 
     def wait(self, wanted: str, began: float = 0.0) -> float:
-        """Seconds since `began` until it is in that state. Raises RuntimeError when it ends in another."""
+        """Seconds since `began` until it is in that state.
+
+        Raises RuntimeError when it ends in another.
+        """
         pause = Pause()
         while True:
             shown = self._client.json("GET", f"{self.path}?resolve_outputs=false")["stack"]

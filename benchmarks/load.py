@@ -1,7 +1,7 @@
-"""Fifty clients in one thread: each has a connection that is kept, and asks again as soon as it is answered.
+"""Fifty clients in one thread without a pause, or requests at a rate.
 
-A process of its own, with bare sockets, so that it costs the second processor little. Reads its orders as JSON from
-standard input, writes its findings as JSON to standard output.
+A process of its own, with kept connections and bare sockets, so that it costs the second processor little. Reads its
+orders as JSON from standard input, writes its findings as JSON to standard output.
 """
 
 import json
@@ -25,10 +25,10 @@ class Connection:
 
 
 def run(port: int, requests: list[bytes], clients: int, seconds: float, expect: int) -> dict[str, float]:
-    """Requests per second and latencies in milliseconds, after half a second to warm up.
+    """Requests per second and latencies in milliseconds, after a warm-up.
 
-    Each client sends the requests in turn, starting at another one than its neighbour.
-    Raises RuntimeError at an answer with another status than `expect`.
+    Each client sends the requests in turn, starting at another one than its neighbour. Raises RuntimeError at an answer
+    with another status than `expect`.
     """
     selector = selectors.DefaultSelector()
     for number in range(clients):
@@ -63,9 +63,54 @@ def run(port: int, requests: list[bytes], clients: int, seconds: float, expect: 
     }
 
 
+def paced(port: int, requests: list[bytes], rate: float, seconds: float, expect: int) -> dict[str, list[float]]:
+    """Return the milliseconds that each request takes from its time on.
+
+    `rate` of them are sent per second, whatever the others do. A request uses a connection that is free, or opens one.
+    Those that a 503 refuses are counted apart. Raises RuntimeError at another status than `expect`.
+    """
+    selector = selectors.DefaultSelector()
+    free: list[Connection] = []
+    took: list[float] = []
+    refused: list[float] = []
+    wanted, total, sent = str(expect).encode(), int(rate * seconds), 0
+    began = time.perf_counter()
+    while len(took) + len(refused) < total:
+        due = began + sent / rate
+        if sent < total and time.perf_counter() >= due:
+            connection = free.pop() if free else _open(port)
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
+            connection.turn = sent
+            _ask(connection, requests)
+            connection.asked = due
+            sent += 1
+            continue
+        for key, _ in selector.select(max(0.0, due - time.perf_counter()) if sent < total else 10.0):
+            connection = key.data
+            if not _take(connection):
+                continue
+            if connection.received[9:12] not in (wanted, b"503"):
+                raise RuntimeError(f"not {expect}: {bytes(connection.received[:1000])!r}")
+            answered = took if connection.received[9:12] == wanted else refused
+            answered.append((time.perf_counter() - connection.asked) * 1000)
+            selector.unregister(connection.socket)
+            free.append(connection)
+    for connection in free:
+        connection.socket.close()
+    return {"took_ms": took, "refused_ms": refused}
+
+
+def _open(port: int) -> Connection:
+    made = socket.create_connection(("127.0.0.1", port))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Connection(made, 0)
+
+
 def at_once(port: int, request: bytes, clients: int) -> list[tuple[int, float]]:
-    """Status and seconds of each answer to one request that all clients send as fast as one thread can, over
-    connections that are open already."""
+    """Status and seconds of each answer to one request of all clients at once.
+
+    One thread sends on open connections, as fast as it can.
+    """
     selector = selectors.DefaultSelector()
     connections = [Connection(socket.create_connection(("127.0.0.1", port)), 0) for _ in range(clients)]
     for connection in connections:
@@ -123,4 +168,4 @@ def encode(method: str, path: str, body: str = "") -> str:
 if __name__ == "__main__":
     orders = json.load(sys.stdin)
     orders["requests"] = [request.encode() for request in orders["requests"]]
-    print(json.dumps(run(**orders)))
+    print(json.dumps(paced(**orders) if "rate" in orders else run(**orders)))

@@ -1,4 +1,4 @@
-"""The peer: moto's CloudFormation, which keeps everything in memory and makes a stack within the request.
+"""The peer: moto's CloudFormation, in memory, within the request.
 
 It writes nothing to disk, so it is a bound from the other side: a Python engine without any durability.
 """
@@ -22,7 +22,7 @@ HEADERS = {
 
 
 def find(given: str | None) -> str | None:
-    """The command of the server: as given, else from MOTO_SERVER, else on PATH; None if it is not there."""
+    """The server's command: as given, of MOTO_SERVER, or on PATH; else None."""
     return shutil.which(given or os.environ.get("MOTO_SERVER") or "moto_server")
 
 

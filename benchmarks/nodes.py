@@ -1,5 +1,7 @@
-"""Orchestrations of a stack with 1000 nodes: one that sends an action to each, one that hears what became of them, and
-one in which nobody has anything to say; beside them as many signed requests with nothing around them."""
+"""Orchestrations of a stack with 1000 nodes, and as many bare signed requests.
+
+One sends an action to each node, one reads the results, and in one there is nothing to say.
+"""
 
 import http.client
 import subprocess
@@ -7,16 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from benchmarks.cases import Bench
-from benchmarks.processes import free_port
+from benchmarks.ports import free_port
 from benchmarks.simulated_agents import KINDS, SECRET
 from heatlite import wiring
 from heatlite.agent import signature
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
-from heatlite.core.meter import Meter
+from heatlite.core.json import Json
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.state.requests import Request
 from heatlite.nodes.orchestrator import MAX_REST
@@ -29,7 +32,7 @@ CONNECTIONS = 50
 PATIENCE = 120
 
 
-class Commits(Meter):
+class Commits:
     """Counts them."""
 
     def __init__(self) -> None:
@@ -46,13 +49,21 @@ class Fleet:
         self.port = port
         self.server = wiring.embedded(Settings(database=f"sqlite:///{bench.new_folder() / 'heat.db'}"))
         self.store = self.server.store
-        self.commits = self.store.database.meter = Commits()
+        self.commits = Commits()
+        database = self.store.database
+        told = database.listeners.committed
+
+        def committed() -> None:
+            told()
+            self.commits.committed()
+
+        database.listeners = replace(database.listeners, committed=committed)
         names = [f"n{number}" for number in range(COUNT)]
         resources = {name: {"type": "OS::Heat::DeployedServer"} for name in names}
-        document = {"heat_template_version": "2021-04-16", "resources": resources}
-        self.stack = self.server.stacks.create(Context("demo"), Request(name="s", template=document))
-        self._until(lambda: not self.store.actions.live([self.stack.id]))
-        found = self.store.stacks.get(self.stack.id)
+        document: Json = {"heat_template_version": "2021-04-16", "resources": resources}
+        made = self.server.stacks.create(Context("demo"), Request(name="s", template=document))
+        self._until(lambda: not self.store.actions.live([made.id]))
+        found = self.store.stacks.get(made.id)
         assert found is not None
         self.stack: StackRecord = found
         for number, row in enumerate(self.store.resources.of(self.stack.id)):
@@ -102,7 +113,7 @@ class Fleet:
 
 
 def floor(port: int) -> float:
-    """Seconds for as many signed requests over connections of their own, from as many threads, and nothing else."""
+    """Seconds for bare signed requests, each on its own connection and thread."""
 
     def ask(number: int) -> None:
         path, nonce = f"/{number}/v1/changes?instance=agent-{number}&revision=0", signature.new_nonce()

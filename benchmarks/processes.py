@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -17,16 +16,8 @@ STARTUP = 30.0
 """Seconds that a server may take until it answers."""
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def environment(folder: Path) -> dict[str, str]:
-    """The environment of a process that finds this checkout and none of the user's settings."""
+    """The environment of a process of this checkout, without the user's settings."""
     foreign = ("HEATLITE_", "OS_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
@@ -40,7 +31,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 class Process:
-    """A process and its children, from entering to leaving. `settings` are variables of its environment."""
+    """A process and its children, from entering to leaving.
+
+    `settings` are variables of its environment.
+    """
 
     def __init__(self, command: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self._command = list(command)
@@ -93,7 +87,7 @@ class Process:
         return max(_number(Path(f"/proc/{pid}/status"), "VmHWM:") for pid in self.pids) * 1024 / 1e6
 
     def processor_time(self) -> float:
-        """Return the seconds of processor time of the living threads so far, from the scheduler's nanoseconds."""
+        """Return processor seconds of the live threads, by the scheduler's nanoseconds."""
         tasks = (task for pid in self.pids for task in Path(f"/proc/{pid}/task").iterdir())
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 

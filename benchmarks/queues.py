@@ -1,7 +1,9 @@
-"""``python -m benchmarks.queues [QUEUE …]``: what it costs to tell another process of an action's id (decision 0009).
+"""Cost to announce an action to another process (decision 0009).
 
-For each library the least that does it: one process sends, one receives with a thread, every message by itself, on one
-machine with real brokers. Each library is measured where it is installed; the brokers are those on loopback.
+Run by ``python -m benchmarks.queues [QUEUE …]``.
+
+For each library the least that does it: one process sends, one receives with a thread, each message by itself.
+Each library is measured where it is installed, on one machine with the brokers on loopback.
 """
 
 import argparse
@@ -14,7 +16,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from heatlite.core.config import Settings
 
 AMQP = "amqp://guest:guest@127.0.0.1:5672//"
 REDIS = "redis://127.0.0.1:6379/0"
@@ -24,27 +30,40 @@ Send = Callable[[str], None]
 Take = Callable[[str], None]
 
 
-# -- each gives what sends one id; with `take`, it receives for as long as the process lives ------------------------
+# -- each gives what sends one id; with `take`, it receives, at the latest while what it gives is called -------------
 
 
 def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
-    """Our dispatcher: Celery, and a thread of its own for sending."""
+    """Our dispatcher: Celery, and a thread of its own for sending.
+
+    A worker program receives.
+    """
     from heatlite.core.config import Settings
     from heatlite.core.status import Kind
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
-    class Worker:
-        def __init__(self, take: Take) -> None:
+    settings = Settings("sqlite:///unused", queue_prefix=prefix)
+    if take is not None:
+        return _worker_program(settings, broker, take)
+    dispatcher = CeleryDispatcher(settings, broker)
+    return lambda name: dispatcher.announce(Announcement(name, Kind.STACK, None, True))
+
+
+def _worker_program(settings: "Settings", broker: str, take: Take) -> Send:
+    """Return a call that runs a worker program in the main thread."""
+    from heatlite.engine.dispatch.program import CelerySlots, WorkerProgram
+
+    class Receiving:
+        def __init__(self, slots: CelerySlots) -> None:
+            self.worker = self
+            self.close = slots.close
             self.take = take
 
         def wake(self) -> None:
             pass
 
-    dispatcher = CeleryDispatcher(Settings("sqlite:///unused", queue_prefix=prefix), broker)
-    if take is not None:
-        dispatcher.attach(Worker(take))
-    return lambda name: dispatcher.announce(Announcement(name, Kind.STACK, None, True))
+    return lambda _: WorkerProgram(settings, broker, Receiving).run()
 
 
 def celery(broker: str, prefix: str, _take: Take | None) -> Send:
@@ -163,8 +182,14 @@ def receive(name: str, prefix: str) -> None:
     """Be the process that receives: a line for each id, with the time."""
     make, url = QUEUES[name]
     before, began = _memory(), time.perf_counter()
-    make(url, prefix, lambda found: print(found, time.monotonic(), flush=True))
+    def take(found: str) -> None:
+        sys.stdout.write(f"{found} {time.monotonic()}\n")  # in one piece: several threads may write
+        sys.stdout.flush()
+
+    receiving = make(url, prefix, take)
     print("ready", 1000 * (time.perf_counter() - began), _memory() - before, flush=True)
+    if name.startswith(("heatlite", "celery")):
+        receiving("")
     time.sleep(3600)
 
 
@@ -173,7 +198,7 @@ def _percentile(values: list[float], part: float) -> float:
 
 
 def measure(name: str, count: int, pause: float) -> None:
-    """Print one line: milliseconds from the call to the receiver's thread, and how long the call itself takes."""
+    """Print milliseconds from the call to the receiver, and those of the call."""
     make, url = QUEUES[name]
     prefix = f"queues{uuid4().hex[:8]}"
     received: dict[str, float] = {}

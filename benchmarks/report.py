@@ -1,4 +1,4 @@
-"""The samples as tables in Markdown, for a terminal and for docs/benchmarks.md alike."""
+"""The samples as Markdown tables, for terminals and docs/benchmarks.md."""
 
 import statistics
 from collections.abc import Sequence
@@ -36,6 +36,25 @@ OTHERS = (
     ("create 100 TestResource", "TestResource.create.100"),
     ("create 1000 TestResource", "TestResource.create.1000"),
     ("chain of 100 TestResource", "TestResource.chain.100"),
+    ("create 1000 SoftwareConfig", "SoftwareConfig.create.1000"),
+    ("create 10 000, alone", "create_alone.10000"),
+    ("create 10 000, beside 50 clients: show", "create_beside_show.10000"),
+    ("create 10 000, beside 50 clients: mark", "create_beside_mark.10000"),
+    ("create 10 000, beside 50 clients: 409", "create_beside_locked.10000"),
+    ("one process: create 10 000, alone", "single_create_alone.10000"),
+    ("one process: create 10 000, beside show", "single_create_beside_show.10000"),
+    ("one process: create 10 000, beside mark", "single_create_beside_mark.10000"),
+    ("one process: create 10 000, beside 409", "single_create_beside_locked.10000"),
+    ("one resource of 10 000", "one_resource.10000"),
+    ("mark one resource of 10 000", "mark_one.10000"),
+    ("list of 10 000 resources", "list_resources.10000"),
+    ("page of 100 of 10 000 stacks", "list_of_stacks limit=100.10000"),
+    ("the same by tag", "list_of_stacks limit=100&tags=t7.10000"),
+    ("the same by name", "list_of_stacks limit=100&name=n77.10000"),
+    ("the same, sorted by name", "list_of_stacks limit=100&sort_keys=name.10000"),
+    ("all of 10 000 stacks", "list_of_stacks whole.10000"),
+    ("100 servers and ports, latency 0", "servers_at_once.100"),
+    ("200 Value beside them", "values_beside_servers.100"),
     ("page of 100 of 10 000 events", "event_page.100"),
     ("page of 1000 of 10 000 events", "event_page.1000"),
     ("update of 10, until 50 streams have told it all", "streams_told.10"),
@@ -48,6 +67,19 @@ RATES = (
     ("hello, bare Falcon", "hello"),
     ("GET show", "show"),
     ("GET show, beside 50 streams", "show_beside_streams"),
+    ("hello, bare Falcon, in the run with creates", "hello_alone"),
+    ("GET show, alone", "show_alone"),
+    ("GET show, beside a create of 10 000", "show_beside_create"),
+    ("PATCH mark, alone", "mark_alone"),
+    ("PATCH mark, beside a create of 10 000", "mark_beside_create"),
+    ("409, alone", "locked_alone"),
+    ("409, beside a create of 10 000", "locked_beside_create"),
+    ("one process: GET show, alone", "single_show_alone"),
+    ("one process: GET show, beside a create of 10 000", "single_show_beside_create"),
+    ("one process: PATCH mark, alone", "single_mark_alone"),
+    ("one process: PATCH mark, beside a create of 10 000", "single_mark_beside_create"),
+    ("one process: 409, alone", "single_locked_alone"),
+    ("one process: 409, beside a create of 10 000", "single_locked_beside_create"),
     ("GET list of 100 stacks", "list"),
     ("PATCH mark", "mark"),
     ("409, stack locked", "locked"),
@@ -125,6 +157,7 @@ def markdown(bench: Bench) -> str:
 def _actions(bench: Bench) -> list[str]:
     """The tables of what is measured on each kind of database and dispatcher."""
     parts = []
+    head: Sequence[str]
     cases = [name.partition(".")[2] for name in bench.samples if name.startswith("scale_in_p99_ms.")]
     if cases:
         rows = [
@@ -145,6 +178,12 @@ def _actions(bench: Bench) -> list[str]:
         rows = [(case, *(f"{bench.median(f'{figure}.{case}'):.1f}" for figure in figures)) for case in cases]
         head = ("database, dispatcher, workers", "seconds", "of these submitting", "outside handlers, %")
         parts.append("1000 stacks of 10 resources\n\n" + _table(head, rows))
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("round_trips.")]
+    if cases:
+        each = ("round_trips", "api_ms", "workers_ms", "database_ms")
+        rows = [(case, *(f"{bench.median(f'{figure}.{case}'):.1f}" for figure in each)) for case in cases]
+        head = ("", "round trips", "processor ms: API", "worker", "database")
+        parts.append("Each stack of its kind, with a broker and one worker, medians\n\n" + _table(head, rows))
     pages = {tuple(name.split(".")[1:]): name for name in bench.samples if name.startswith("actions_page_ms.")}
     if pages:
         databases = list(dict.fromkeys(database for _, database in pages))
@@ -175,10 +214,66 @@ def _actions(bench: Bench) -> list[str]:
             )
         ]
         parts.append("On the simulated cloud at 50 ms a call\n\n" + _table(("", "seconds", "floor", "ratio"), rows))
-    threads = [(name.partition(".")[2], f"{bench.median(name):.0f}") for name in bench.samples if "waiting_th" in name]
-    if threads:
-        parts.append("Threads of `heatlite serve`\n\n" + _table(("actions that wait", "threads"), threads))
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("healing_cpu.")]
+    if cases:
+        names = ("healing_cpu", "healing_elapsed")
+        rows = [(case, *(f"{bench.median(f'{name}.{case}'):.1f}" for name in names)) for case in cases]
+        parts.append("Healing, ms\n\n" + _table(("", "processor time", "elapsed"), rows))
+    if "reports_ms" in bench.samples:
+        rows = [
+            (
+                text,
+                *(f"{bench.percentile(f'{name}_ms', part):.1f}" for part in (0.5, 0.95, 0.99)),
+                f"{sum(bench.samples[f'{name}_refused']):.0f}",
+            )
+            for text, name in (
+                ("other requests alone", "reports_others_alone"),
+                ("other requests beside reports", "reports_others_beside"),
+                ("reports", "reports"),
+            )
+        ]
+        parts.append("100 reports/s of one alert each, ms\n\n" + _table(("", "p50", "p95", "p99", "503"), rows))
+    parts += _dashboard(bench)
+    if "retention_seconds" in bench.samples:
+        rows = [
+            ("creates of ten before", "create_before_retention"),
+            ("creates of ten beside it", "create_beside_retention"),
+            ("deletion", "retention_seconds"),
+        ]
+        cells = [(text, _seconds(bench, name)) for text, name in rows]
+        parts.append("A million old events deleted\n\n" + _table(("", "median (least–greatest) s"), cells))
+    waiting = [
+        (count, *(f"{bench.median(f'{name}.{count}'):{digits}}" for name, digits in WAITING.values()))
+        for count in (name.partition(".")[2] for name in bench.samples if name.startswith("create_beside_waiting."))
+        if count != "0"
+    ]
+    if waiting:
+        parts.append("Actions that wait\n\n" + _table(("actions", *WAITING), waiting))
     return parts
+
+
+def _dashboard(bench: Bench) -> list[str]:
+    pages = [name.partition(".")[2] for name in bench.samples if name.startswith("dashboard_cpu.")]
+    if not pages:
+        return []
+    figures = ("open", "task", "frame", "browser_cpu", "cpu", "rest_percent")
+    heads = ("", "open, ms", "longest task", "frame, p95", "CPU of browser", "of server", "50 at rest, % of a core")
+    cells = [(page, *(_figure(bench, f"dashboard_{figure}.{page}") for figure in figures)) for page in pages]
+    live = _figure(bench, "dashboard_live")
+    return [f"Dashboard, median (greatest)\n\n{_table(heads, cells)}\n\nFrom a mark to its row: {live} ms"]
+
+
+def _figure(bench: Bench, name: str) -> str:
+    return _milliseconds(bench, name if name in bench.samples else None)
+
+
+WAITING = {
+    "threads": ("waiting_threads", ".0f"),
+    "kB each": ("waiting_kb_each", ".0f"),
+    "processor at rest, %": ("waiting_processor_percent", ".1f"),
+    "create of ten beside them, s": ("create_beside_waiting", ".3f"),
+}
+"""Column of the table of waiting actions → its samples and their format."""
 
 
 def _milliseconds(bench: Bench, name: str | None) -> str:

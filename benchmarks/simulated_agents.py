@@ -1,5 +1,7 @@
-"""``python -m benchmarks.simulated_agents PORT COUNT``: that many agents in one process; the first part of a path says
-which is asked. They sign and keep what they are given, and do nothing else."""
+"""Agents in one process: ``python -m benchmarks.simulated_agents PORT COUNT``.
+
+The first part of a path names the agent. They sign and keep actions, and do nothing else.
+"""
 
 import asyncio
 import json

@@ -1,7 +1,9 @@
-"""``python -m benchmarks.starts``: how long an action waits until a worker begins it, from the rows (decision 0009).
+"""Delay until a worker begins an action, from the rows (decision 0009).
 
-`heatlite serve` alone, and `heatlite api` with one `heatlite worker` for each database server and broker on loopback. A
-stack of one resource is created every 50 ms, so that slots are always free. What is shown is `started_at` less
+Run by ``python -m benchmarks.starts``.
+
+`heatlite serve` alone, and `heatlite api` with one `heatlite worker` for each database server and broker on loopback.
+A stack of one resource is created every 50 ms, so that slots are always free. The figure is `started_at` less
 `created_at` of each action: from the request's transaction until the claim.
 """
 
@@ -16,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.client import Client
-from benchmarks.processes import Server, environment, free_port
+from benchmarks.ports import free_port
+from benchmarks.processes import Server, environment
 from heatlite.store.database.database import Database
 
 POSTGRES = "postgresql://postgres@127.0.0.1:5432"
@@ -48,8 +51,12 @@ def measure(label: str, url: str, broker: str | None, count: int) -> None:
         lines = [f'database = "{url}"', "max_stacks_per_tenant = -1"]
         lines += [f'broker = "{broker}"', f'queue_prefix = "{NAME}"'] if broker else []
         config.write_text("\n".join(lines) + "\n")
-        subprocess.run([*heatlite, "db", "upgrade", "--config", str(config)], env=environment(folder), check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*heatlite, "db", "upgrade", "--config", str(config)],
+            env=environment(folder),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         port = free_port()
         command = [*heatlite, "api" if broker else "serve", "--config", str(config), "--port", str(port)]
         worker = None

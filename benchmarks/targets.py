@@ -8,7 +8,10 @@ from benchmarks.cases import Bench
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound on one figure of a run. `measure` raises KeyError when the run has not measured what it takes."""
+    """A bound on one figure of a run.
+
+    `measure` raises KeyError when the run has not measured what it takes.
+    """
 
     text: str
     measure: Callable[[Bench], float]
@@ -28,7 +31,7 @@ def _ratio(above: str, below: str) -> Callable[[Bench], float]:
 
 
 def _growth(large: str, small: str) -> Callable[[Bench], float]:
-    """By how much the time per resource grows; the number of resources stands behind the dot."""
+    """Growth of the time per resource; the number follows the dot."""
     return lambda bench: _per_resource(bench, large) / _per_resource(bench, small)
 
 
@@ -63,8 +66,16 @@ def _slowest_page(database: str) -> Callable[[Bench], float]:
     return measure
 
 
+def _busiest_rest(bench: Bench) -> float:
+    """Processor time of fifty open pages of the kind that costs most, in percent."""
+    names = [name for name in bench.samples if name.startswith("dashboard_rest_percent.")]
+    if not names:
+        raise KeyError("dashboard")
+    return max(map(bench.median, names))
+
+
 TARGETS = (
-    Target("create 1000 / R", _ratio("create.1000", "floor.1000"), 20),
+    Target("create 1000 / R", _ratio("create.1000", "floor.1000"), 3.5),
     Target("create 1000 / moto", _ratio("create.1000", "moto.1000"), 1.0),
     Target("create, time per resource: 1000 / 100", _growth("create.1000", "create.100"), 1.2),
     Target("create, time per resource: 10 000 / 1000", _growth("create.10000", "beside_10000.1000"), 1.3),
@@ -74,6 +85,32 @@ TARGETS = (
     Target("tree of 500 × 10 / 5000 flat resources", _ratio("tree.5000", "flat_beside_tree.5000"), 5.0),
     Target("tree, time per resource: 5000 / 1000", _growth("tree.5000", "tree.1000"), 1.3),
     Target("memory with these trees, peak", lambda bench: bench.median("tree_peak_mb"), 400, digits=0, unit="MB"),
+    Target("create 1000 TestResource / 1000 Value", _ratio("TestResource.create.1000", "Value.create.1000"), 1.6),
+    Target("create 1000 SoftwareConfig / 1000 Value", _ratio("SoftwareConfig.create.1000", "Value.create.1000"), 2.5),
+    Target("tree of 100 × 10 / 1000 flat resources", _ratio("tree.1000", "flat_beside_tree.1000"), 3.0),
+    Target("port and server at latency 0 / Value", _ratio("servers_at_once.100", "values_beside_servers.100"), 5.0),
+    Target("one resource of 10 000", lambda bench: bench.median("one_resource.10000") * 1000, 3, digits=1, unit="ms"),
+    Target("create 10 000 beside 50 clients / alone", _ratio("create_beside_show.10000", "create_alone.10000"), 1.3),
+    *(
+        Target(
+            f"{title} beside a create of 10 000, p99",
+            lambda bench, name=name: bench.median(f"{name}_beside_create.p99_ms"),  # type: ignore[misc]
+            bound,
+            unit="ms",
+        )
+        for title, name, bound in (("show", "show", 40), ("mark", "mark", 150), ("409", "locked", 60))
+    ),
+    Target(
+        "GET show / bare Falcon, requests/s, with readers",
+        _ratio("show_alone.requests_per_second", "hello_alone.requests_per_second"),
+        0.6,
+        least=True,
+    ),
+    Target(
+        "10 000 waiting actions, processor", lambda bench: bench.median("waiting_processor_percent.10000"), 5, unit="%"
+    ),
+    Target("10 000 waiting actions, each", lambda bench: bench.median("waiting_kb_each.10000"), 40, unit="kB"),
+    Target("no-op update of 1000 / R", _ratio("no_op.1000", "floor.1000"), 1.2),
     Target("no-op update of 1000 / its create", _ratio("no_op.1000", "create.1000"), 0.25),
     Target("no-op update: SQL writes, most − least over N", _spread, 0, digits=0),
     Target(
@@ -117,6 +154,38 @@ TARGETS = (
         )
         for name, text in (("send", "sending"), ("hear", "hearing"))
     ),
+    *(
+        Target(
+            f"1000 {kind} reports in one request at 10 000 open incidents",
+            lambda bench, kind=kind: bench.median(  # type: ignore[misc]
+                f"healing_elapsed.1000 {kind} reports in one request"
+            ),
+            300,
+            digits=0,
+            unit="ms",
+        )
+        for kind in ("new", "repeated")
+    ),
+    Target(
+        "other requests beside 100 reports/s / alone, p99",
+        lambda bench: (
+            bench.percentile("reports_others_beside_ms", 0.99) / bench.percentile("reports_others_alone_ms", 0.99)
+        ),
+        1.25,
+    ),
+    Target("from a report to its mark, without hold", lambda bench: bench.median("healing_mark"), 1, unit="s"),
+    Target("queries of an idle sweep", lambda bench: bench.median("healing_idle_statements"), 1, digits=0),
+    *(
+        Target(
+            f"dashboard: {page} opens, the slowest time",
+            lambda bench, name=page: max(bench.samples[f"dashboard_open.{name}"]),  # type: ignore[misc]
+            1000,
+            digits=0,
+            unit="ms",
+        )
+        for page in ("stack of 1000", "list of 10000 stacks")
+    ),
+    Target("dashboard: 50 open pages at rest", _busiest_rest, 5, unit="% of a core"),
     Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
     Target(
         "memory, more with a stack of 10 000",
@@ -127,6 +196,7 @@ TARGETS = (
     ),
     Target("`heatlite up` of 10, from the shell", lambda bench: bench.median("up.10"), 1.0, unit="s"),
     Target("`heatlite up` of the first example, CPU", lambda bench: bench.median("up_cpu.hello"), 0.35, unit="s"),
+    Target("the same with a new database, CPU", lambda bench: bench.median("up_cpu.first"), 0.35, unit="s"),
     Target("`heatlite ls` with a server, CPU", lambda bench: bench.median("ls_cpu"), 0.15, unit="s"),
     Target("load and validate 1000 / C parser of YAML", _ratio("validate.1000", "yaml.1000"), 1.5),
     Target("resolve 1000, processor time", lambda bench: bench.median("resolve.1000") * 1000, 50, digits=0, unit="ms"),
