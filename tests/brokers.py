@@ -8,9 +8,9 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from benchmarks.ports import free_port
+
+STOP_SECONDS = 60.0
 BROKERS = {
     "RabbitMQ": ("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
     "Redis": ("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
@@ -68,7 +71,10 @@ class Broker:
         with self.connection() as connection, connection.channel() as channel:
             for queue in queues:
                 channel.queue_delete(f"{self.prefix}.{queue}")
-            channel.exchange_delete(self.prefix)
+                channel.exchange_delete(f"{self.prefix}.{queue}")  # of a queue added by remote control
+            for exchange in ("", ".pidbox", ".events"):
+                channel.exchange_delete(f"{self.prefix}{exchange}")
+            channel.exchange_delete(f"reply.{self.prefix}.pidbox")
 
 
 @contextmanager
@@ -90,10 +96,10 @@ def broker(name: str, zones: tuple[str, ...] = ("north", "south")) -> Iterator[B
 
 
 class OwnBroker:
-    """A broker on a free port, in a process of its own, that is not there until it is started."""
+    """A broker on a free port in its own process, not running until started."""
 
     def __init__(self, url: str, words: list[str], environment: dict[str, str], home: Path | None = None) -> None:
-        """`home` is its folder, which goes with it; where we are root it runs as the owner of that."""
+        """`home` is its folder, deleted with it; as root it runs as the folder's owner."""
         self.url = url
         self._words = words
         self._environment = environment
@@ -117,14 +123,22 @@ class OwnBroker:
         import kombu
 
         with kombu.Connection(self.url, connect_timeout=3) as connection:
-            connection.ensure_connection(max_retries=120, interval_start=0.5, interval_step=0)
+            connection.ensure_connection(max_retries=360, interval_start=0.5, interval_step=0)
 
     def stop(self) -> None:
-        """In good order, and wait for that."""
+        """Stop in good order, and wait for all processes.
+
+        The script of RabbitMQ ends before its server does.
+        """
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGTERM)
             self._process.wait()
+            end = time.monotonic() + STOP_SECONDS
+            with suppress(ProcessLookupError):
+                while time.monotonic() < end:
+                    os.killpg(self._process.pid, 0)
+                    time.sleep(0.05)
             self._process = None
 
     def close(self) -> None:
@@ -166,12 +180,6 @@ def own(name: str) -> OwnBroker:
         "RABBITMQ_LOG_BASE": str(home),
         "RABBITMQ_MNESIA_BASE": str(home),
         "RABBITMQ_NODENAME": f"heatlite-{port}@localhost",
+        "XDG_CONFIG_HOME": str(home),  # Erlang looks for its cookie there, too
     }
     return OwnBroker(f"amqp://guest:guest@127.0.0.1:{port}//", [program], environment, home)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -15,29 +15,29 @@ from heatlite.plugin import registry
 from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
-from tests.thorough import FULL, STRICT, examples, share
+from tests.thorough import STRICT, examples, is_left_out, names_tests, share
 
-# The same examples each time: whoever changes something is told of his own faults. To look for others, run the tests
-# with `--hypothesis-profile=default`.
-# Other folders import it before the one that it is in.
+# Its assertions show their values only if this comes before the first import, which other folders make.
 pytest.register_assert_rewrite("tests.types.marking")
 
+# The same examples in each run, so that a failure comes from the change under test. To search for new examples, run the
+# tests with `--hypothesis-profile=default`.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("same")
 
-SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/")
+SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/", "tests/ui/")
 if os.environ.get("HEATLITE_TEST_CLOUD"):
     SERVICES += ("tests/clouds/",)
-"""Folders where a test that skips in the whole run is a failure."""
+"""Folders whose skipped tests fail in the whole run."""
 
-# Hundreds of processes start here: each would compile the whole package first.
+# Tests start hundreds of processes. Without bytecode files, each would compile the whole package first.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """All that is collected stays: the garbage collector need not walk it again and again, now or later."""
+    """Exempt collected tests from garbage collection: they live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -46,23 +46,31 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders that `tests/thorough.py` names for this run."""
+    return True if is_left_out(collection_path, config.args) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only the whole run has: see `tests/thorough.py`."""
-    if not FULL and not any("::" in argument for argument in config.args):
+    """Leave out the tests that `tests/thorough.py` names for this run."""
+    if not names_tests(config.args):
         items[:], left = share(items)
         if left:
             config.hook.pytest_deselected(items=left)
 
 
 def pytest_unconfigure() -> None:
-    """Each process of the tests takes away what it has made."""
+    """Remove the queues and databases that this test process has made."""
     DISPATCHING.close()
     PLACES.close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A skipped test has failed where nothing may be missing; other people's templates may, they are not ours."""
+    """Count a skip as a failure if all services must be there.
+
+    Tests of public templates may skip if HEATLITE_CORPUS is not set.
+    """
     report = yield
     if "corpus" in getattr(item, "fixturenames", ()) and not os.environ.get("HEATLITE_CORPUS"):
         return report
@@ -79,7 +87,7 @@ def _announced(path: tuple[str, ...]) -> EntryPoints:
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages() -> Iterator[None]:
-    """Read the entry points once for each path: it takes longer than many a test."""
+    """Read the entry points once for each path: a read takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "announced", lambda: _announced(tuple(sys.path)))
         yield
@@ -87,7 +95,7 @@ def _packages() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """Templates that people use, from openstack/heat-templates."""
+    """Public templates, from openstack/heat-templates."""
     named = os.environ.get("HEATLITE_CORPUS")
     folder = Path(named) if named else Path(__file__).parents[2] / "shared" / "corpus"
     hot = folder / "heat-templates" / "hot"

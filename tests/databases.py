@@ -17,17 +17,18 @@ from urllib.parse import urlsplit
 import peewee
 import pytest
 
-from heatlite.store.database.database import Database, Dialect
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where a folder is in memory, if that can be had: tests lose no power, so nothing has to reach a disk."""
+"""A folder in memory if possible: tests lose no power, so no disk is needed."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where databases can be made. Its methods raise DatabaseUnavailable and MissingDriver."""
+    """A place for databases. Its methods raise DatabaseUnavailable and MissingDriver."""
 
     variable: str
     """The variable of the environment that names it."""
@@ -60,7 +61,7 @@ def _is_open(connection: Any) -> bool:
 
 
 class _Lent:
-    """A connection, until it is closed: then it is free for somebody else, once."""
+    """A connection until it is closed; then it can be used again, once."""
 
     def __init__(self, connection: Any, free: list[Any]) -> None:
         self._connection = connection
@@ -87,7 +88,7 @@ class _Lent:
 
 @contextmanager
 def _kept_connections() -> Iterator[None]:
-    """Inside, who closes a connection to a server leaves it to the next who asks for one to the same database.
+    """In the block, a closed connection is kept for the next use of that database.
 
     An engine has one for each of its threads, and to make them takes the server longer than most tests.
     """
@@ -119,7 +120,10 @@ def _kept_connections() -> Iterator[None]:
 
 
 def empty(store: Store) -> None:
-    """Leave nothing in the tables. What has no rows is not written to: most tables have none."""
+    """Leave nothing in the tables.
+
+    What has no rows is not written to: most tables have none.
+    """
     known = {model._meta.table_name: model for model in MODELS}
     quote = store.database.quote
     parts = [f"SELECT '{name}', EXISTS (SELECT 1 FROM {quote(name)})" for name in known]
@@ -137,7 +141,7 @@ def dump(store: Store) -> dict[str, list[str]]:
 
 @cache
 def _upgraded_file() -> bytes:
-    """A SQLite database with its tables: to run the migrations takes longer than many a test."""
+    """A SQLite database with its tables: migrations take longer than many a test."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "heat.db"
         store = Store.open(f"sqlite:///{file}")
@@ -147,7 +151,7 @@ def _upgraded_file() -> bytes:
 
 
 def sqlite(folder: Path, name: str = "heat.db") -> str:
-    """The URL of a SQLite database in a folder, with its tables; what is there already stays as it is."""
+    """The URL of a SQLite database with tables in a folder; existing data stay."""
     file = folder / name
     if not file.exists():
         file.touch(mode=0o600)
@@ -156,11 +160,10 @@ def sqlite(folder: Path, name: str = "heat.db") -> str:
 
 
 class Places:
-    """Where the engines of this process have their databases: for each folder one that nobody else has.
+    """Databases of the engines of this process, one for each folder.
 
-    It is as a SQLite file in the folder would be: an engine that is started again in the folder finds its rows,
-    and once the folder is gone nobody will ask for them. Then the next folder gets that database of the server,
-    emptied: to make one takes longer than most tests.
+    An engine that starts again in the folder finds its rows, as in a SQLite file. Once the folder is gone, the next one
+    gets its emptied database: to make one takes longer than most tests.
     """
 
     def __init__(self, dialect: Dialect) -> None:

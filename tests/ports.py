@@ -18,7 +18,7 @@ def make_software(folder: Path) -> Software:
 
 
 class NoRegions:
-    """There is no other region, and nobody asks."""
+    """Other regions do not exist here."""
 
     def ask(self, *_: object, **__: object) -> tuple[int, Json]:
         raise AssertionError

@@ -1,4 +1,7 @@
-"""A program that uses python-heatclient. Its input: the endpoint and the path of templates/hello.yaml."""
+"""A program that uses python-heatclient.
+
+Its input: the endpoint and the path of templates/hello.yaml.
+"""
 
 import json
 import time

@@ -1,5 +1,7 @@
-"""A Keystone of its own: real HTTP on a port of this machine, with the three requests that clients and services make
-(`GET /v3`, `POST` and `GET /v3/auth/tokens`), and ways to be out of order."""
+"""A fake Keystone: real HTTP on a port of loopback, and ways to fail.
+
+It has `GET /v3`, `POST` and `GET /v3/auth/tokens` and `GET /v3/auth/projects`.
+"""
 
 import json
 import threading
@@ -13,7 +15,7 @@ from typing import Any
 
 @dataclass
 class Account:
-    """A user, and his roles by project."""
+    """A user with roles by project."""
 
     password: str
     roles: dict[str, tuple[str, ...]]
@@ -128,6 +130,12 @@ class Keystone:
                 "media-types": [],
             }
             return (200, {"version": version}, {}) if path else (300, {"versions": {"values": [version]}}, {})
+        if path == "/v3/auth/projects":
+            mine = to.headers["X-Auth-Token"]
+            if not self._valid(mine):
+                return 401, {"error": {"code": 401, "message": "who are you?"}}, {}
+            own = self.accounts[self.tokens[mine]["user"]["name"]].roles
+            return 200, {"projects": [{"id": f"{name}-id", "name": name, "enabled": True} for name in own]}, {}
         if path != "/v3/auth/tokens":
             return 404, {"error": {"code": 404, "message": "not here"}}, {}
         if body is None:
@@ -137,9 +145,15 @@ class Keystone:
             if not self._valid(asked):
                 return 404, {"error": {"code": 404, "message": "no such token"}}, {}
             return 200, {"token": self.tokens[asked]}, {"X-Subject-Token": asked}
-        user = body["auth"]["identity"]["password"]["user"]
-        scope = body["auth"].get("scope", {}).get("project", {})
+        given, scope = body["auth"]["identity"], body["auth"].get("scope", {})
+        scope = {} if scope == "unscoped" else scope["project"] if scope else {}
         project = scope.get("name") or scope.get("id", "").removesuffix("-id") or None
+        if given["methods"] == ["token"]:
+            known = self.tokens[given["token"]["id"]] if self._valid(given["token"]["id"]) else None
+            name = known["user"]["name"] if known else ""
+            user = {"name": name, "password": self.accounts[name].password if known else ""}
+        else:
+            user = given["password"]["user"]
         account = self.accounts.get(user["name"])
         if account is None or account.password != user["password"] or project not in {None, *account.roles}:
             return 401, {"error": {"code": 401, "message": "wrong"}}, {}

@@ -1,11 +1,14 @@
-"""Real parts of a monitoring system: Debian's Prometheus and Alertmanager, and an exporter for simulated servers."""
+"""Real monitoring: Debian's Prometheus and Alertmanager, and an exporter.
+
+The exporter reports simulated servers.
+"""
 
 import json
 import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +24,7 @@ from heatlite.cli.files import load_file
 from tests.acceptance.processes import TEMPLATES, Server, eventually
 
 SHIPPED = TEMPLATES / "healing"
+JSON = {"Content-Type": "application/json"}
 
 
 def program(name: str) -> str:
@@ -37,10 +41,11 @@ def shipped(name: str) -> Any:
 
 
 class Exporter:
-    """The exporters of all servers in the file of a simulated cloud, and their service discovery."""
+    """The exporters of all servers, and their service discovery."""
 
-    def __init__(self, cloud: Path) -> None:
-        self._cloud = cloud
+    def __init__(self, servers: Callable[[], list[str]]) -> None:
+        self.servers = servers
+        """List the ids of the servers."""
         self.stopped: set[str] = set()
         """Ids of servers that do not answer."""
         exporter = self
@@ -60,16 +65,11 @@ class Exporter:
         self.address = f"127.0.0.1:{self._http.server_port}"
         Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
 
-    def servers(self) -> list[str]:
-        """The ids of the servers."""
-        with closing(sqlite3.connect(f"file:{self._cloud}?mode=ro", uri=True)) as connection:
-            return [row[0] for row in connection.execute("SELECT id FROM object WHERE kind = 'compute.server'")]
-
     def answer(self, path: str) -> str | None:
         """The body of an answer; None: the server is down."""
         if path == "/targets":
             return json.dumps([self._target(one) for one in self.servers()])
-        server = path.rpartition("/")[2]
+        server = path.removeprefix("/metrics/")
         return None if server in self.stopped else "node_load1 0\n"
 
     def _target(self, server: str) -> object:
@@ -83,6 +83,12 @@ class Exporter:
     def close(self) -> None:
         self._http.shutdown()
         self._http.server_close()
+
+
+def simulated_servers(cloud: Path) -> list[str]:
+    """The ids of the servers in the file of a simulated cloud."""
+    with closing(sqlite3.connect(f"file:{cloud}?mode=ro", uri=True)) as connection:
+        return [row[0] for row in connection.execute("SELECT id FROM object WHERE kind = 'compute.server'")]
 
 
 class Daemon:
@@ -115,12 +121,20 @@ class Daemon:
 
     def get(self, path: str) -> Any:
         """The data of an answer of its API."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        status, body = self.ask("GET", path)
+        return json.loads(body) if status == 200 else None
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Status and body of an answer."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=240)
         with closing(connection):
-            connection.request("GET", path)
+            connection.request(method, path, None if body is None else json.dumps(body), JSON)
             response = connection.getresponse()
-            body = response.read()
-        return json.loads(body) if response.status == 200 else None
+            return response.status, response.read()
+
+    def said(self, words: str) -> bool:
+        """True if its log has these words."""
+        return words in self._log.read_text()
 
     def close(self) -> None:
         self._process.kill()
@@ -132,26 +146,62 @@ class Alertmanager(Daemon):
 
     name = "prometheus-alertmanager"
 
-    def __init__(self, folder: Path, server: Server, token: str) -> None:
-        (folder / "heatlite.token").write_text(token)
+    def __init__(
+        self,
+        folder: Path,
+        server: Server,
+        token: str,
+        peer: str | None = None,
+        max_alerts: int | None = None,
+        **route: str,
+    ) -> None:
+        """Start it in the cluster of a `peer`.
+
+        An empty peer: it is the first. `route` are intervals.
+        """
+        self.token = folder / "heatlite.token"
+        self.token.write_text(token)
         config = shipped("alertmanager.yml")
-        (route,) = (one for one in config["route"]["routes"] if one["receiver"] == "heatlite")
-        route.update(group_wait="2s", group_interval="1s", repeat_interval="2s")
+        (shipped_route,) = (one for one in config["route"]["routes"] if one["receiver"] == "heatlite")
+        shipped_route.update({"group_wait": "2s", "group_interval": "1s", "repeat_interval": "2s", **route})
         (receiver,) = (one for one in config["receivers"] if one["name"] == "heatlite")
         (webhook,) = receiver["webhook_configs"]
+        webhook["max_alerts"] = max_alerts or webhook["max_alerts"]
         webhook["url"] = webhook["url"].replace("http://127.0.0.1:8004/v1/default", f"{server.url}/v1/demo")
-        super().__init__(folder, config, "--cluster.listen-address=", f"--storage.path={folder / 'alertmanager'}")
+        listen = "" if peer is None else "127.0.0.1:0"
+        words = [f"--cluster.listen-address={listen}", f"--storage.path={folder / 'alertmanager'}"]
+        if peer is not None:
+            words += ["--cluster.settle-timeout=5s", "--cluster.peer-timeout=1s"]
+        super().__init__(folder, config, *words, *([f"--cluster.peer={peer}"] if peer else []))
+
+    def fire(self, number: int = 1, **labels: str) -> None:
+        """Take alerts, as from Prometheus."""
+        given = {"alertname": "ServerDown", "repair": "heatlite", **labels}
+        body = [{"labels": {**given, "number": str(n)}} for n in range(number)]
+        assert self.ask("POST", "/api/v2/alerts", body)[0] == 200
+
+    def peers(self) -> Mapping[str, str]:
+        """The addresses of its cluster, by name; its own has none."""
+        cluster = self.get("/api/v2/status")["cluster"]
+        return {one["name"].replace(cluster["name"], ""): one["address"] for one in cluster.get("peers", [])}
+
+    @property
+    def address(self) -> str:
+        """Its own address in the cluster."""
+        return self.peers()[""]
 
 
 class Prometheus(Daemon):
-    """Prometheus with the shipped configuration, with shorter intervals and our exporters."""
+    """Run Prometheus with the shipped configuration, short intervals, our exporters."""
 
     name = "prometheus"
 
-    def __init__(self, folder: Path, server: Server, exporter: Exporter, alertmanager: Alertmanager) -> None:
+    def __init__(self, folder: Path, server: Server, exporter: Exporter, *alertmanagers: Alertmanager) -> None:
         config = shipped("prometheus.yml")
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-        config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager.port}"]
+        config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [
+            f"127.0.0.1:{one.port}" for one in alertmanagers
+        ]
         jobs = {job["job_name"]: job for job in config["scrape_configs"]}
         del jobs["servers"]["openstack_sd_configs"]
         jobs["servers"]["http_sd_configs"] = [{"url": f"http://{exporter.address}/targets", "refresh_interval": "1s"}]
@@ -164,7 +214,7 @@ class Prometheus(Daemon):
         super().__init__(folder, config, f"--storage.tsdb.path={folder / 'prometheus'}")
 
     def up(self) -> Mapping[str, str]:
-        """Whether each server answers, by id: 0 or 1."""
+        """Return by server id 1 if the server answers, else 0."""
         query = quote('up{job="servers"}')
         found = self.get(f"/api/v1/query?query={query}")
         series = found["data"]["result"] if found else []

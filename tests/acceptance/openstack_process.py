@@ -1,4 +1,7 @@
-"""Runs command lines of `openstack`: a line of stdin is a JSON list of words, a line of stdout what came of it."""
+"""Runs command lines of `openstack`.
+
+A line of stdin is a JSON list of words, a line of stdout the result.
+"""
 
 import io
 import json

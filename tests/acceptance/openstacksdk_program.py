@@ -1,4 +1,7 @@
-"""A program that uses openstacksdk, on the cloud of `heatlite clouds`. Its input: see heatclient_program.py."""
+"""A program that uses openstacksdk, on the cloud of `heatlite clouds`.
+
+Its input: see heatclient_program.py.
+"""
 
 import json
 import time
@@ -12,7 +15,7 @@ cloud = openstack.connect(cloud="heatlite")
 assert cloud.config.get_auth_args()["endpoint"] == endpoint
 
 # The cloud layer.
-made = cloud.create_stack("cloud", template_file=template, wait=True, timeout=60)
+made = cloud.create_stack("cloud", template_file=template, wait=True, timeout=240)
 assert made.status == "CREATE_COMPLETE", made
 assert [s.name for s in cloud.list_stacks()] == ["cloud"]
 assert cloud.get_stack("cloud").outputs[0]["output_value"] == "Hello, world!"

@@ -1,7 +1,7 @@
-"""An agent: the unmodified collector of os-collect-config, and an answer as heat-config-notify gives it.
+"""An unmodified collector of os-collect-config, and heat-config-notify's answer.
 
-Its input: the endpoint, and the server's attribute `os_collect_config`. There is no Keystone here, so a stand-in tells
-the collector the endpoint, which is all that it takes from there.
+Its input: the endpoint, and the server's attribute `os_collect_config`. The first collector in it runs. For `heat`
+there is no Keystone here, so a stand-in tells the collector the endpoint, which is all that it takes from there.
 """
 
 import json
@@ -9,28 +9,34 @@ import time
 from types import SimpleNamespace
 
 import requests
-from os_collect_config import collect, heat
+from os_collect_config import cfn, collect, heat
 from oslo_config import cfg
 
 endpoint, given = json.loads(input())
+source = given["collectors"][0]
 collect.setup_conf()
-settings = {**given["heat"], "auth_url": endpoint, "user_id": "nobody", "password": "none"}
+settings = given[source]
+if source == "heat":
+    settings |= {"auth_url": endpoint, "user_id": "nobody", "password": "none"}
 cfg.CONF(
-    [f"--heat-{name.replace('_', '-')}={value}" for name, value in settings.items()],
+    [f"--{source}-{name.replace('_', '-')}={value}" for name, value in settings.items()],
     project="os-collect-config",
     default_config_files=[],
 )
-catalog = SimpleNamespace(url_for=lambda **_: endpoint)
-keystone = SimpleNamespace(Client=lambda **_: SimpleNamespace(service_catalog=catalog, auth_token="none"))
-discover = lambda **_: SimpleNamespace(url_for=lambda _: endpoint)  # noqa: E731
-collector = heat.Collector(keystoneclient=keystone, discover_class=discover)
+if source == "heat":
+    catalog = SimpleNamespace(url_for=lambda **_: endpoint)
+    keystone = SimpleNamespace(Client=lambda **_: SimpleNamespace(service_catalog=catalog, auth_token="none"))
+    discover = lambda **_: SimpleNamespace(url_for=lambda _: endpoint)  # noqa: E731
+    collector = heat.Collector(keystoneclient=keystone, discover_class=discover)
+else:
+    collector = cfn.Collector()
 
 answered = []
 end = time.monotonic() + 120
 while len(answered) < 2:
     assert time.monotonic() < end
     (name, everything), *applied = collector.collect()
-    assert name == "heat"
+    assert name == source
     for one in everything["deployments"]:
         if one["id"] not in [each["id"] for each in answered]:
             inputs = {each["name"]: each["value"] for each in one["inputs"]}

@@ -1,4 +1,4 @@
-"""Real processes: `python -m heatlite serve` with gunicorn inside, and the clients that people use, unmodified."""
+"""Real processes: `python -m heatlite serve` and unmodified clients."""
 
 import json
 import os
@@ -48,7 +48,7 @@ class Answer:
 
 
 def _group(stat: Path) -> int | None:
-    """The process group of a process that has not ended (proc(5)); whoever is to bury the dead may take his time."""
+    """The process group of a live process (proc(5)); a zombie may remain for a while."""
     try:
         _, _, rest = stat.read_text().rpartition(") ")
     except (FileNotFoundError, ProcessLookupError):
@@ -58,15 +58,15 @@ def _group(stat: Path) -> int | None:
 
 
 class Process:
-    """A `heatlite` command that runs until it is stopped, in a process group of its own."""
+    """A `heatlite` command that runs until it is stopped, in its own process group."""
 
-    def __init__(self, home: Path, command: str, *words: str, **variables: str) -> None:
+    def __init__(self, home: Path, command: str, *words: str, program: str = "heatlite", **variables: str) -> None:
         """`variables` are of its environment. Ready once `is_up`."""
         self.home = home
         self.log = home / f"{command}-{sum(1 for _ in home.glob(f'{command}-*.log'))}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "heatlite", command, *words],
+                [sys.executable, "-m", program, command, *words],
                 cwd=home,
                 env=environment(home, **variables),
                 stdin=subprocess.DEVNULL,
@@ -107,7 +107,7 @@ class Process:
         eventually(lambda: not self._group_lives(), "the processes are gone")
 
     def complaints(self) -> str:
-        """What the log tells of faults of ours. That a type's own code has failed is none."""
+        """Return the faults of heatlite in the log. Failures of a type's code are none."""
         entries = re.split(r"^(?=\[\d{4}-\d\d-\d\d )", self.log.read_text(), flags=re.MULTILINE)
         of_types = re.compile(r"\[[^]]+\] \[\d+\] \[INFO\] (\[[^]]+\] )?resource ")
         return "".join(entry for entry in entries if "Traceback" in entry and not of_types.match(entry))
@@ -126,6 +126,18 @@ class Worker(Process):
         return "a worker, " in self.log.read_text()
 
 
+class CeleryWorker(Process):
+    """A worker that the command `celery` runs."""
+
+    def __init__(self, home: Path, database: str, *words: str, **variables: str) -> None:
+        # As `celery -A heatlite.worker worker`.
+        more = {"APP": "heatlite.worker", "HEATLITE_DATABASE": database, **variables}
+        super().__init__(home, "worker", *words, program="celery", **more)
+
+    def is_up(self) -> bool:
+        return "receiving hints from " in self.log.read_text()
+
+
 class Server(Process):
     """A `heatlite serve`, or another command that answers requests."""
 
@@ -134,6 +146,10 @@ class Server(Process):
     ) -> None:
         """Port 0: any free one."""
         self.port = 0
+        self.project = "demo"
+        self.token = ""
+        """Keystone's token of the requests; none by default."""
+        self._has_lock = command == "serve" and database is None
         database = database or f"sqlite:///{home / 'heatlite.db'}"
         # Port 0: a port that was looked for beforehand may be somebody else's by then.
         super().__init__(
@@ -145,7 +161,7 @@ class Server(Process):
         if listens is None:
             return False
         self.port = int(listens[1])
-        return self.healthy()
+        return self.healthy() and (not self._has_lock or self.worker() != 0)
 
     @property
     def url(self) -> str:
@@ -158,12 +174,16 @@ class Server(Process):
             return False
 
     def request(self, method: str, path: str, body: object = None, timeout: float = 60) -> Answer:
-        """One request; a body goes as JSON. A path without a leading /v1 and such is one below the project."""
+        """One request; a body goes as JSON.
+
+        A path without a leading /v1 and such is one below the project.
+        """
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            target = path if path.startswith(("/v1", "/healthcheck", "/metrics")) else f"/v1/demo{path}"
+            target = path if path.startswith(("/v1", "/healthcheck", "/metrics")) else f"/v1/{self.project}{path}"
             payload = None if body is None else json.dumps(body)
-            connection.request(method, target, payload, {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json"} | ({"X-Auth-Token": self.token} if self.token else {})
+            connection.request(method, target, payload, headers)
             response = connection.getresponse()
             text = response.read().decode()
             is_json = "json" in response.headers.get("Content-Type", "")
@@ -181,7 +201,7 @@ class Server(Process):
         """The path of the stack with this name."""
         answer = self.request("GET", f"/stacks/{name}")
         assert answer.status == 302, answer.data
-        return str(answer.headers["Location"]).removeprefix(f"{self.url}/v1/demo")
+        return str(answer.headers["Location"]).removeprefix(f"{self.url}/v1/{self.project}")
 
     def stack(self, path: str) -> dict[str, str]:
         answer = self.request("GET", f"{path}?resolve_outputs=False")
@@ -204,9 +224,18 @@ class Server(Process):
         return self.stack(path)["stack_status"]
 
     def worker(self) -> int:
-        """The id of the process that answers requests and runs the engine; 0 while there is none."""
+        """The id of the process that runs the engine; 0 while there is none."""
+        lock = self.home / "heatlite.db.engine"
+        engine = json.loads(lock.read_text() or "{}").get("pid", 0) if lock.exists() else 0
+        return engine if engine in self._children() else 0
+
+    def readers(self) -> list[int]:
+        """The ids of the processes that answer reads."""
+        return [pid for pid in self._children() if pid != self.worker()]
+
+    def _children(self) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return int(children[0]) if children else 0
+        return [*map(int, children)]
 
 
 @dataclass
@@ -245,13 +274,16 @@ class CommandLine:
 
     def __call__(self, *words: str, **more: str) -> Done:
         with self.start(*words, **more) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
         assert "Traceback" not in err, err
         return Done(process.returncode, out, err)
 
 
 class OpenStack:
-    """The `openstack` command. Starting it takes a second, so one process runs all command lines, one by one."""
+    """The `openstack` command.
+
+    Starting it takes a second, so one process runs all command lines, one by one.
+    """
 
     def __init__(self, home: Path, variables: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(

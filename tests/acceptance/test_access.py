@@ -1,4 +1,4 @@
-"""Servers that ask who somebody is, and the clients that people use, unmodified."""
+"""Servers with authentication, and unmodified clients."""
 
 import json
 import subprocess
@@ -15,6 +15,8 @@ import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import TEMPLATES, CommandLine, OpenStack, Server, environment, eventually
+
+pytestmark = pytest.mark.full
 
 HELLO = str(TEMPLATES / "hello.yaml")
 PASSWORD = "söme: p'assword"
@@ -49,7 +51,10 @@ def listed_by_the_sdk(folder: Path, **proof: str) -> str:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
-    """Starts a server that asks, whose files `heatlite user` has written; nothing secret may be in its log."""
+    """Start a server with accounts written by `heatlite user`.
+
+    Its log must not contain secrets.
+    """
     started = []
 
     def serve(auth: str) -> Server:
@@ -77,7 +82,7 @@ def story(openstack: OpenStack, owner: str) -> None:
 
 
 def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -> None:
-    pytest.importorskip("bcrypt", reason="bcrypt is not installed (extra `basic`)")
+    pytest.importorskip("bcrypt", reason="bcrypt is not installed (extra `server`)")
     added = heatlite(tmp_path, "user", "add", "mia", "--project", "demo=member,reader", stdin=f"{PASSWORD}\n")
     assert added.returncode == 0, added.stderr
     assert PASSWORD not in added.stdout + added.stderr
@@ -202,7 +207,7 @@ def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None
 
 @pytest.mark.full
 def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tmp_path: Path) -> None:
-    """A new name each time, more at once than the server has threads, and an address that the caller makes up."""
+    """Wrong logins with new names and forged addresses, more than threads."""
     need("bcrypt", "bcrypt")
     heatlite(tmp_path, "user", "add", "mia", "--project", "demo=member", stdin=PASSWORD + "\n")
     server = start("basic")

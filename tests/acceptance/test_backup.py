@@ -1,4 +1,4 @@
-"""`heatlite db backup` beside a server that works, `heatlite db restore`, and what starts from that."""
+"""`heatlite db backup` beside a busy server, `heatlite db restore`, and the start."""
 
 import threading
 from collections.abc import Callable
@@ -67,6 +67,7 @@ def test_a_backup_under_a_stream_of_creates_is_restored(
 
     done = heatlite("db", "restore", "copy", "--database", database)
     assert done.code == 0, done.err
+    assert done.err.startswith("Restored copy as ")
     (aside,) = [one for one in server.home.glob("heatlite.db.before-restore-*") if one.suffix != ".key"]
     assert str(aside) in done.err
     assert heatlite("fsck", "--database", f"sqlite:///{aside}").code == 0

@@ -1,9 +1,10 @@
-"""The story of docs/tour.md with `heatlite`, no server running: each command starts an engine of its own."""
+"""The tutorial docs/tour.md without a server: each command runs its own engine."""
 
 import io
 import json
 import os
 import pty
+import re
 import signal
 import sqlite3
 import subprocess
@@ -34,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command line, and returns what it printed: stdout where it worked, stderr where it was to fail."""
+    """Run a command line; return its stdout, or its stderr if it was to fail."""
 
     def run(*words: str, code: int = 0) -> str:
         found = main(words)
@@ -305,17 +306,16 @@ def test_the_state_of_a_stack_is_explained(run: Callable[..., str], tmp_path: Pa
     assert "There are none" not in run("resources", "s", "-o", "wide")
 
 
-def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) -> None:
-    group = "{count: 2, resource_def: {type: 'OS::Heat::RandomString'}}"
-    (tmp_path / "s.yaml").write_text(
-        "heat_template_version: 2021-04-16\n"
-        f"resources: {{g: {{type: OS::Heat::ResourceGroup, properties: {group}}}}}\n"
-    )
+def on_terminal(columns: int, *words: str, **variables: str) -> tuple[int, str]:
+    """Run a command on a terminal, and agree to what it asks.
+
+    Returns exit code and output.
+    """
     terminal, inside = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "heatlite", "up", str(tmp_path / "s.yaml")],
+        [sys.executable, "-m", "heatlite", *words],
         cwd=TEMPLATES.parent,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "70", "NO_COLOR": "1"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1", **variables},
         stdin=inside,
         stdout=inside,
         stderr=inside,
@@ -333,11 +333,40 @@ def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) ->
             answered = True
             os.write(terminal, b"y\n")
     os.close(terminal)
-    assert process.wait() == 0, out.decode()
-    shown = out.decode()
+    return process.wait(), re.sub(r"\x1b\[\d*m", "", out.decode())
+
+
+def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) -> None:
+    group = "{count: 2, resource_def: {type: 'OS::Heat::RandomString'}}"
+    (tmp_path / "s.yaml").write_text(
+        "heat_template_version: 2021-04-16\n"
+        f"resources: {{g: {{type: OS::Heat::ResourceGroup, properties: {group}}}}}\n"
+    )
+    code, shown = on_terminal(70, "up", str(tmp_path / "s.yaml"))
+    assert code == 0, shown
     assert "+ g  (OS::Heat::ResourceGroup)" in shown and "Do it? [y/N]" in shown
     assert "g  CREATE_COMPLETE" in shown and "2 of 2 inside" in shown
-    assert "s: CREATE_COMPLETE in " in shown and ": 1 created" in shown
+    assert "Plan: 3 added" in shown and "s: CREATE_COMPLETE in " in shown and ": 3 created" in shown
+
+
+def test_no_line_is_wider_than_the_terminal(run: Callable[..., str]) -> None:
+    run(*UP)
+    run("lock", "story", "--level", "stacks")
+    run("down", "--yes", "story", code=1)
+    commands = [
+        "", "nosuch", "ls", "resources story", "action list", "events story", "lock-status story", "audit",
+        "show story", "explain story", "down story",
+    ]  # fmt: skip
+    for command in commands:
+        _, shown = on_terminal(62, *command.split(), HEATLITE_DATABAS="1")
+        assert [line for line in shown.splitlines() if len(line) > 62] == [], command
+
+
+def test_headings_of_a_table_differ(run: Callable[..., str]) -> None:
+    run(*UP)
+    run("mark-unhealthy", "story", "member_1")
+    _, shown = on_terminal(80, "audit")
+    assert shown.split()[:6] == ["time", "user", "operation", "stack", "resource", "outcome"]
 
 
 def test_down(run: Callable[..., str]) -> None:
@@ -362,7 +391,7 @@ def test_checks(run: Callable[..., str]) -> None:
 
 
 def test_types_and_database(run: Callable[..., str]) -> None:
-    assert "OS::Heat::Value" in run("types", "-f", "value", "-c", "resource_type").splitlines()
+    assert "OS::Heat::Value" in run("types", "list", "-f", "value", "-c", "resource_type").splitlines()
     shown = run("types", "show", "OS::Heat::RandomString")
     assert shown.startswith("OS::Heat::RandomString\n")
     assert "length" in shown
@@ -385,7 +414,7 @@ def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: P
 
 
 def interrupted(command: list[str], until: str) -> tuple[int, str]:
-    """Run a command line, interrupt it once it has printed something, and tell its exit code and its errors."""
+    """Interrupt a command line after its first output; return exit code and errors."""
     words = [sys.executable, "-m", "heatlite", *command]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -421,6 +450,7 @@ def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
     bad, good = listed
     assert run("action", "list", "--status", "FAILED,RUNNING", "-f", "value", "-c", "id") == f"{bad['id']}\n"
     assert run("action", "list", "--target", "good", "-f", "value", "-c", "id") == f"{good['id']}\n"
+    assert run("action", "list", "bad", "-f", "value", "-c", "id") == f"{bad['id']}\n"
     assert run("action", "list", "--sort", "created_at", "--limit", "1", "-f", "value", "-c", "id") == f"{good['id']}\n"
     assert run("action", "show", bad["id"][:8], "-f", "value", "-c", "action") == "STACK_CREATE\n"
     moves = json.loads(run("action", "show", good["name"], "--history", "-f", "json"))
@@ -432,10 +462,11 @@ def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
     assert "The Action (nope) could not be found" in run("action", "show", "nope", code=1)
 
 
+@pytest.mark.full
 def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(
         "heat_template_version: 2021-04-16\n"
-        "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 8}}}}\n"
+        "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 30}}}}\n"
     )
     assert interrupted(["up", "--yes", str(tmp_path / "slow.yaml")], "slow.a")[0] == 130
     action = run("action", "list", "-f", "value", "-c", "id").strip()
@@ -443,7 +474,7 @@ def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_pa
     assert code == 130
     assert f"nothing is lost; wait again with: heatlite action wait {action}" in errors
     assert "Not ended within 0 seconds." in run("action", "wait", action, "--timeout", "0", code=124)
-    assert ": SUCCEEDED" in run("action", "wait", action, "--timeout", "60")
+    assert ": SUCCEEDED" in run("action", "wait", action, "--timeout", "120")
     assert "CANCEL" not in run("action", "show", action, "--history")
 
 
@@ -501,3 +532,30 @@ def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> 
     events = json.loads(run("events", "net", "--format", "json"))
     assert any("has it adopt the cloud simulated" in event["resource_status_reason"] for event in events)
     run("down", "--yes", "net", *simulated)
+
+
+UNUSED = (
+    *("asyncpg", "bcrypt", "celery", "gunicorn", "jsonschema", "keystoneauth1", "openstack", "prometheus_client"),
+    *("psycopg", "psycopg2", "pymysql", "rich.console"),
+    *(f"heatlite.{name}" for name in ("agent", "api.cfn", "api.healing", "api.nodes", "healing")),
+    *(f"heatlite.{name}" for name in ("migrate", "nodes", "osc", "simulated", "ui")),
+    *("heatlite.api.further_routes", "heatlite.clients.connection", "heatlite.store.admin.backup"),
+    *("playhouse", "tomllib", "zoneinfo"),
+)
+"""Modules that the first example does not need."""
+
+
+def test_up_imports_what_it_uses(tmp_path: Path) -> None:
+    """Imports are most of the processor time of a short command."""
+    code = (
+        "import sys; from heatlite.__main__ import main; sys.argv[1:] = ['up', 'templates/hello.yaml', '--yes'];"
+        " code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=TEMPLATES.parent, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    modules = done.stderr.split()
+    assert not sorted({*UNUSED} & {*modules})
+    types = [name for name in modules if name.startswith("heatlite.resources.")]
+    assert types == ["heatlite.resources.values"], "types that the template names"

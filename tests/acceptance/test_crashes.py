@@ -1,4 +1,4 @@
-"""kill -9 of the worker and of everything, in the middle of a create that makes real things."""
+"""kill -9 of the worker and of all processes during a create with real objects."""
 
 import os
 import signal
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import Server, eventually
+
+pytestmark = pytest.mark.full
 
 FILES = 12
 TEMPLATE = {

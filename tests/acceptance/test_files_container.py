@@ -1,4 +1,4 @@
-"""`--files-container` of the unmodified client: it sends names, and the server finds what they mean."""
+"""`--files-container` of the unmodified client: names that the server resolves."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import OpenStack, Server
+
+pytestmark = pytest.mark.full
 
 TEMPLATE = """\
 heat_template_version: 2018-08-31
@@ -20,7 +22,7 @@ outputs:
 
 @pytest.fixture
 def openstack(serve: Callable[[], Server], tmp_path: Path) -> Iterator[OpenStack]:
-    """A command of its own, for it keeps the first address that it gets, and a server that has containers."""
+    """A process of its own: the client keeps the first address; the server has files."""
     need("openstackclient", "python-openstackclient")
     need("heatclient", "python-heatclient")
     settings = tmp_path / ".config" / "heatlite" / "heatlite.toml"

@@ -1,4 +1,4 @@
-"""A disk without room: 503, nothing half-written, reads go on, and all is well after."""
+"""A full disk: 503, nothing half-written, reads go on, and recovery after."""
 
 import resource
 from collections.abc import Callable

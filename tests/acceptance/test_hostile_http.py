@@ -25,7 +25,7 @@ def still_healthy(server: Server) -> Iterator[None]:
 
 
 def raw(server: Server, payload: bytes, timeout: float = 10) -> int | None:
-    """Send bytes, read the status of the answer; None where the connection was closed without one."""
+    """Send bytes and return the answer's status; None if closed without an answer."""
     with socket.create_connection(("127.0.0.1", server.port), timeout) as connection:
         try:
             # What is too large is refused before it was read, and the rest meets a closed door.
@@ -180,7 +180,7 @@ def test_silent_clients_stop_nobody(server: Server) -> None:
 
 @contextmanager
 def dripping(connections: list[socket.socket]) -> Iterator[None]:
-    """Inside, each of them sends a byte every now and then, as long as the server takes it."""
+    """In the block, each connection sends a byte at intervals while the server reads."""
     ended = threading.Event()
 
     def drip() -> None:
@@ -253,7 +253,7 @@ def test_requests_in_a_row_are_answered_in_a_row(server: Server) -> None:
 
 
 def test_who_takes_no_answer_stops_nobody(server: Server) -> None:
-    """More of them than the server has threads; what they are to get is more than their connections hold."""
+    """More slow readers than the server has threads, with answers larger than buffers."""
     path = server.create("large", {**TEMPLATE, "description": "x" * 1_000_000})
     server.settled(path)
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""`auth` = ``keystone``: its own middleware, a Keystone over HTTP, and the `openstack` command with a password."""
+"""`auth` = ``keystone``: middleware, Keystone over HTTP, `openstack` by password."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +16,8 @@ from tests.acceptance.conftest import need
 from tests.acceptance.keystone import Account, Keystone
 from tests.acceptance.processes import TEMPLATES, OpenStack, Server
 from tests.api.conftest import Heat, template, value
+
+pytestmark = pytest.mark.full
 
 if find_spec("keystonemiddleware") is None or find_spec("oslo_policy") is None:
     pytest.skip("keystonemiddleware or oslo.policy is not installed (extra `keystone`)", allow_module_level=True)
@@ -115,6 +117,7 @@ def test_a_token_that_expires_is_401_although_it_was_seen(serve: Serve, keystone
     as_(server, keystone.issue("mia", "demo", lifetime=-1)).call("GET", "/stacks", code=401)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("trouble", ["error", "garbage", "text", "list", "hangs"])
 def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
@@ -138,7 +141,10 @@ def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
 
 
 def test_a_keystone_that_hangs_leaves_threads_to_others(serve: Serve, keystone: Keystone) -> None:
-    """To those with tokens that it was asked about before. The rest is told at once to come again."""
+    """To those with tokens that it was asked about before.
+
+    The rest is told at once to come again.
+    """
     server = serve(keystone.url)
     mia = as_(server, keystone.issue("mia", "demo"))
     mia.get("/stacks")
@@ -261,6 +267,7 @@ class TestPolicyFile:
 # -- the real client ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_openstack_with_a_password(
     keystone: Keystone, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -1,4 +1,4 @@
-"""The story of docs/maintenance.md: a locked stack, three machines with agents, one restarted after the other."""
+"""The page docs/maintenance.md: a locked stack, three agents, restarts one by one."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from tests.agent.agents import Agent, lives
 STACK = str(TEMPLATES / "maintenance" / "stack.yaml")
 PLAYBOOK = str(TEMPLATES / "maintenance" / "restart.yaml")
 NODES = ("db1", "db2", "db3")
-PATIENCE = 60
+PATIENCE = 240
 ONE_BY_ONE = [line for name in NODES for line in (f"{name} restart postgresql", f"{name} is up")]
-"""What is done to the services."""
+"""Actions on the services."""
 
 SERVICE = """\
 #!/bin/sh
@@ -54,8 +54,7 @@ def site(serve: Callable[[], Server]) -> Server:
 def run(
     site: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
-    """Runs a command line against that server, and returns what it printed: stdout where it worked, stderr where it was
-    to fail."""
+    """Run a command line against the server; return stdout, or stderr of a failure."""
     for name in list(os.environ):
         if name.startswith(("OS_", "HEATLITE_", "XDG_")):
             monkeypatch.delenv(name)
@@ -73,8 +72,10 @@ def run(
 
 @pytest.fixture
 def agents(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[dict[str, Agent]]:
-    """The stack, and an agent beside each of its machines. Their service writes what is done to it into the file
-    ``log``, and restarts only while the file ``go`` is there."""
+    """The stack, and an agent beside each of its machines.
+
+    Their service writes what is done to it into the file ``log``, and restarts only while the file ``go`` is there.
+    """
     log, started = tmp_path / "log", {}
     run("up", "--yes", STACK, "-n", "db")
     with ExitStack() as ends:
@@ -162,7 +163,7 @@ def test_a_rolling_restart_under_a_lock(
 
 
 def what_goes_wrong_on_one_machine(run: Callable[..., str], agent: Agent, folder: Path) -> None:
-    """It is away, then gets all that has gathered; a script does not want to end; then its disk is wiped."""
+    """The agent is away, then gets all; a script hangs; then its disk is wiped."""
     script, pid = folder / "stubborn.sh", folder / "pid"
     script.write_text(STUBBORN)
     agent.stop(SIGKILL)

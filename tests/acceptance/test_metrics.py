@@ -19,7 +19,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def shown(server: Server) -> dict[str, float]:
-    """What there is, each summed up over its labels."""
+    """The metrics, each summed over its labels."""
     answer = server.request("GET", "/metrics")
     assert answer.status == 200
     sums: dict[str, float] = {}

@@ -2,9 +2,11 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,31 @@ def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Serv
     )
 
 
+def test_up_uses_a_server_that_starts_meanwhile(
+    heatlite: CommandLine, serve: Callable[[], Server], tmp_path: Path
+) -> None:
+    """It finds no server, and then another process has the engine."""
+    database = tmp_path / "heatlite.db"
+    heatlite.variables["HEATLITE_DATABASE"] = f"sqlite:///{database}"
+    with closing(sqlite3.connect(database, isolation_level=None)) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        up = heatlite.start("up", "--yes", HELLO)
+        eventually(lambda: database in opened_files(up.pid), "it opens the database")
+        up.send_signal(signal.SIGSTOP)
+    server = serve()
+    up.send_signal(signal.SIGCONT)
+    out, err = up.communicate(timeout=240)
+    assert (up.returncode, err) == (0, "")
+    assert "[hello]: CREATE_COMPLETE" in out
+    assert server.request("GET", "/v1/default/stacks/hello").status == 302
+
+
+def opened_files(pid: int) -> Iterator[Path]:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it is closed by now
+            yield descriptor.readlink()
+
+
 def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "boom.yaml").write_text(
         "heat_template_version: 2018-08-31\n"
@@ -107,6 +134,7 @@ def test_validate_tells_every_problem(heatlite: CommandLine, tmp_path: Path) -> 
     assert heatlite("validate", HELLO).code == 0
 
 
+@pytest.mark.full
 def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, tmp_path: Path) -> None:
     """With a stale openrc about, which would break it."""
     need("openstackclient", "python-openstackclient")
@@ -124,18 +152,20 @@ def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, t
             env=environment(tmp_path, PYTHON=sys.executable, **stale),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=240,
             check=False,
         )
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_env_names_the_server_that_runs(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     assert f"export OS_ENDPOINT={server.url}/v1/default\n" in heatlite("env", "--database", database).out
 
 
+@pytest.mark.full
 def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
@@ -151,6 +181,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], S
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
 def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
     done = heatlite("serve", "--host", host)
@@ -173,6 +204,7 @@ def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
     assert "heatlite 0.1.0 at http://127.0.0.1:" in log
 
 
+@pytest.mark.full
 def test_sigterm_in_the_middle_of_a_create(serve: Callable[[], Server]) -> None:
     """The server leaves at once, and the next one goes on where it was."""
     first = serve()

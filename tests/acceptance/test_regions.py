@@ -1,4 +1,4 @@
-"""OS::Heat::Stack: two real servers, one the region of the other, and between them whatever may go wrong."""
+"""OS::Heat::Stack between two real servers, with faults on the connection."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.processes import Server, eventually
+
+pytestmark = pytest.mark.full
 
 CHILD = """
 heat_template_version: 2021-04-16
@@ -37,7 +39,7 @@ resources: {boom: {type: OS::Heat::TestResource, properties: {fail: true}}}
 
 
 def here(text: str = "one", template: str = THERE, region: str | None = "far") -> dict[str, Any]:
-    """A template with a stack in another region, and something that uses what comes of it."""
+    """A template with a stack in another region, and a resource that uses its output."""
     properties: dict[str, Any] = {"template": template, "parameters": {"text": text} if template == THERE else {}}
     if region is not None:
         properties["context"] = {"region_name": region}
@@ -91,7 +93,7 @@ def open_way(far: Server) -> Iterator[Way]:
                 return
             way.token = self.headers["X-Auth-Token"]
             length = int(self.headers.get("Content-Length", 0))
-            connection = HTTPConnection("127.0.0.1", way.target, timeout=30)
+            connection = HTTPConnection("127.0.0.1", way.target, timeout=240)
             try:
                 headers = {"Content-Type": "application/json"}
                 connection.request(self.command, self.path, self.rfile.read(length), headers)
@@ -226,14 +228,28 @@ def test_the_reason_of_a_failure_comes_through(near: Server) -> None:
     assert near.stack(path)["stack_status_reason"] == f"Resource CREATE failed: {told}"
 
 
-def test_a_template_that_is_refused_there(near: Server, far: Server) -> None:
-    wrong = "heat_template_version: 2021-04-16\nresources: {a: {type: No::Such::Type}}"
-    path = near.create("refused", here(template=wrong))
+def test_a_create_that_is_refused_there(near: Server, far: Server) -> None:
+    path = near.create("refused", here(template=CHILD))  # without its parameter
     assert near.settled(path) == "CREATE_FAILED"
-    told = reason(near, path, "remote")
-    assert told.startswith("RegionRefused: resources.remote: Region far has answered 400: ")
-    assert "No::Such::Type" in told
+    assert reason(near, path, "remote").startswith("RegionRefused: resources.remote: Region far has answered 400: ")
     assert not [name for name in names(far) if name.startswith("refused-")]
+
+
+def test_a_template_that_is_refused_there(near: Server) -> None:
+    wrong = "heat_template_version: 2021-04-16\nresource: {}"
+    body = {"stack_name": "invalid", "template": here(template=wrong)}
+    answer: Any = near.request("POST", "/stacks", body)
+    assert answer.status == 400
+    assert 'region "far" refuses the template: ' in answer.data["error"]["message"]
+    assert "resource" in answer.data["error"]["message"]
+    assert near.request("POST", "/validate?all_errors=true", body).status == 200
+    assert "invalid" not in names(near)
+
+
+def test_parameters_of_the_stack_do_not_go_there(near: Server) -> None:
+    template = {**here(), "parameters": {"own": {"type": "string"}}}
+    path = near.create("parametrised", template, **{**MORE, "parameters": {"own": "x"}})
+    assert near.settled(path) == "CREATE_COMPLETE"
 
 
 @pytest.mark.parametrize(
@@ -281,8 +297,8 @@ def test_what_was_never_there_can_be_deleted_without_its_region(near: Server) ->
 def test_a_lost_answer_makes_no_second_stack(near: Server, far: Server, way: Way) -> None:
     lost: list[str] = []
 
-    def lose_the_first(method: str, _path: str) -> bool:
-        if method == "POST" and not lost:
+    def lose_the_first(method: str, path: str) -> bool:
+        if (method, path) == ("POST", "/v1/demo/stacks") and not lost:
             lost.append(method)
             return False
         return True
@@ -367,8 +383,8 @@ def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
     near = Server(tmp_path, **variables(way))
     crashed = threading.Event()
 
-    def crash(method: str, _path: str) -> bool:
-        if method == "POST" and not crashed.is_set():
+    def crash(method: str, path: str) -> bool:
+        if (method, path) == ("POST", "/v1/demo/stacks") and not crashed.is_set():
             near.kill()
             crashed.set()
         return True

@@ -16,7 +16,7 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `heatlite test` on files, some of them given by their text: its exit code, and what it printed."""
+    """Run `heatlite test` on files and texts; return its exit code and output."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "network.yaml").write_text((TEMPLATES / "network.yaml").read_text())
 

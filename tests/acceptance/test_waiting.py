@@ -19,6 +19,8 @@ from tests.acceptance.conftest import need
 from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
+pytestmark = pytest.mark.full
+
 HELLO = TEMPLATES / "hello.yaml"
 OPENSTACK = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
 
@@ -69,7 +71,7 @@ class Background:
         """Return the output of a process, which must have succeeded."""
         process = self._running.pop(name, None)
         if process is not None:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
             assert process.returncode == 0, out + err
             self._printed[name] = out
         return self._printed[name]

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from heatlite.agent import signature
 
-PATIENCE = 60
+PATIENCE = 240
 """Seconds that a busy machine may take for anything."""
 
 ROOT = Path(__file__).parents[2]

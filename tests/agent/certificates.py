@@ -8,6 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+HOST = "machine.test"
+"""Name in the certificates. It has no address, so only a proxy that knows it reaches it."""
+
 
 class Authority:
     """Create an authority. Writes NAME.pem and NAME.key into a folder."""
@@ -35,7 +38,8 @@ class Authority:
     def _signed(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, is_authority: bool) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
         day = datetime.timedelta(days=1)
-        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        here = x509.SubjectAlternativeName([address, x509.DNSName(HOST)])
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)

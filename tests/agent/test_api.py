@@ -130,7 +130,7 @@ def test_an_id_is_one_action(agent: Agent) -> None:
 
 
 def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None:
-    """The engine's own client: several actions at once, one of them refused, and an answer of several pages."""
+    """The engine's client: several actions, one refused, and an answer of many pages."""
     before = agent.get("/v1/agent")
     node = NodeRecord(
         "n", "s", "r", "p", "a", agent.url, agent.secret, "", 0, "1", (), False, NodeState.UP, "", 1.0

@@ -16,6 +16,8 @@ import pytest
 
 from tests.agent.agents import ROOT, Agent, Registry, lives, wait
 
+pytestmark = pytest.mark.full
+
 SETTINGS = """
 [limits]
 memory_mib = 300
@@ -227,7 +229,7 @@ def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
 
 @pytest.mark.full
 def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
-    """The last one: begins anew, with another secret and another database, and says so."""
+    """The last agent starts over with another secret and database, and says so."""
     identity, secret = agent.get("/v1/agent")["instance"], agent.secret
     action = agent.script("echo $$ > $folder/pid; sleep 300", inputs={"folder": str(tmp_path)})
     wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())

@@ -1,4 +1,4 @@
-"""Services, kinds of the operator's own, and TLS: one agent that is set up by a file."""
+"""Services, custom kinds, and TLS: one agent configured by a file."""
 
 import http.client
 import json
@@ -14,6 +14,7 @@ from heatlite.agent import signature
 from heatlite.agent.kinds import kinds
 from heatlite.agent.settings import BadSettings, Limits, check, load
 from tests.agent.agents import PATIENCE, ROOT, Agent, Registry, lives, wait
+from tests.tables import table
 
 pytest.importorskip("cryptography", reason="certificates are made with cryptography")
 certificates = pytest.importorskip("tests.agent.certificates")
@@ -180,7 +181,7 @@ def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
     assert {"service.restart", "site/drain"} <= kinds(settings).keys()
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("listen =", "is no TOML"),

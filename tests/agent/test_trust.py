@@ -91,7 +91,7 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     """An agent that does not start."""
     return subprocess.run(
         [sys.executable, "-m", "heatlite.agent", "run", "--folder", str(folder), "--listen", "127.0.0.1:0"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 

@@ -37,7 +37,10 @@ class Heat:
     def call(
         self, method: str, path: str, body: object = None, code: int | None = None, headers: Mapping[str, str] = {}
     ) -> TestResponse:
-        """One request. `path` is below the project, or whole if it starts with /v1; `body` is JSON or bytes."""
+        """One request.
+
+        `path` is below the project, or whole if it starts with /v1; `body` is JSON or bytes.
+        """
         url = path if path.startswith("/v1/") else self.root + path
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         sent = {**HEADERS, **self.proof, **headers}
@@ -71,7 +74,7 @@ class Heat:
 
     def settle(self, path: str, expect: str | None = None) -> Any:
         """The stack once nothing is in progress any more."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while True:
             stack = self.get(path)["stack"]
             if not stack["stack_status"].endswith("IN_PROGRESS"):
@@ -125,7 +128,7 @@ KINDS = ("script", "test/loop", "test/success")
 
 
 def registered(store: Store, stack: StackRecord, name: str, **more: object) -> NodeRecord:
-    """Have the agent of a resource register, which the test plays: nobody else looks after the tree."""
+    """Register the agent of a resource that the test plays; no orchestrator runs."""
     (row,) = store.resources.by_name(stack.id, [name])
     given = {"kinds": KINDS, "state": NodeState.UP, **more}
     node = NodeRecord(

@@ -1,4 +1,4 @@
-"""A stack with hidden parameters goes through everything that can happen to one; what is said meanwhile is kept."""
+"""The life of a stack with hidden parameters, with a record of all answers."""
 
 import json
 import time
@@ -101,7 +101,7 @@ def template(**more: object) -> dict[str, Any]:
 
 
 def environment(secret: str = SECRET, **parameters: object) -> dict[str, object]:
-    """What belongs to `template`."""
+    """The files of `template`."""
     return {
         "parameters": {"secret": secret, **parameters},
         "parameter_defaults": {"inner": DEFAULT},
@@ -113,7 +113,7 @@ def environment(secret: str = SECRET, **parameters: object) -> dict[str, object]
 
 
 class History:
-    """What is done, and what is answered."""
+    """Requests and their answers."""
 
     def __init__(self, heat: Heat, asked: Callable[[], None] = lambda: None) -> None:
         self.heat = heat
@@ -137,8 +137,8 @@ class History:
         return path
 
     def settle(self, path: str, ends: str) -> None:
-        """Wait until it has come to rest there; meanwhile answer its deployment, and let it go on where it waits."""
-        end = time.monotonic() + 120
+        """Wait until the stack rests; answer its deployment and release its hooks."""
+        end = time.monotonic() + 240
         while True:
             stack = self.call("GET", path)["stack"]
             if not stack["stack_status"].endswith("IN_PROGRESS"):
@@ -160,7 +160,7 @@ class History:
         self.settle(path, ends)
 
     def look(self, path: str) -> None:
-        """Read everything that is not handed over: that is records, outputs, and what agents ask for."""
+        """Read all that is not an export: records, outputs, requests of agents."""
         for below in ("", "/template", "/environment", "/files", "/snapshots", "/lock", "/events?nested_depth=5"):
             self.call("GET", path + below)
         self.call("GET", f"{path}/resources?nested_depth=5&with_detail=true")
@@ -181,7 +181,7 @@ class History:
             self.call("GET", url)
 
     def live(self) -> str:
-        """A stack goes through everything; its path, while it is there and nothing goes on."""
+        """Lead a stack through its life; yield its path whenever it rests."""
         body, files = template(), {"child.yaml": CHILD}
         request = {"template": body, "files": files, "environment": environment()}
         self.call("POST", "/validate?show_nested=true", {"template": body, "files": files, **request}, 200)
@@ -245,7 +245,7 @@ class History:
 
     def _rest(self, path: str) -> None:
         """Wait until nothing goes on in the tree."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + 240
         while any(
             one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED")
             for one in self.call("GET", "/actions?limit=500")["actions"]

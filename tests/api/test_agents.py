@@ -1,4 +1,4 @@
-"""Agents of servers have accounts in the stack domain of Keystone, each for its own resource (decision 0014)."""
+"""Accounts of agents in Keystone's stack domain, one per resource (decision 0014)."""
 
 import json
 import re
@@ -33,7 +33,7 @@ PEOPLE = {"mia": ("member",), "rob": ("reader",), "bot": ("heat_stack_user",)}
 
 
 class Place:
-    """A server with a stack domain in the simulated cloud, and a Keystone that gives out tokens for its users."""
+    """A server with a simulated stack domain, and a Keystone for its users."""
 
     def __init__(self, folder: Path, keystone: Keystone, **settings: Any) -> None:
         self.folder, self.keystone = folder, keystone
@@ -88,7 +88,7 @@ def keystone() -> Iterator[Keystone]:
 
 @pytest.fixture
 def begin(tmp_path: Path, keystone: Keystone) -> Iterator[Callable[..., Place]]:
-    """`begin(faults=[…])` → a server on a simulated cloud that behaves so, once it has what an operator makes."""
+    """`begin(faults=[…])` → a server on a simulated cloud with these faults."""
     places: list[Place] = []
 
     def begin(**scenario: Any) -> Place:
@@ -181,6 +181,7 @@ def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Pl
     agent.call("GET", f"{path}/resources/server/metadata", code=403)
 
 
+@pytest.mark.full
 def test_an_account_opens_its_own_resource_and_nothing_else(place: Place) -> None:
     mia = place.person("mia")
     path = mia.create(template(**EVERYTHING), wait=False)
@@ -307,7 +308,7 @@ def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:
 
 
 def test_an_attempt_that_has_lost_its_action_leaves_no_account(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Meanwhile somebody else has removed all that there was, as far as that could be known."""
+    """Another client has removed everything in the meantime, as far as it could know."""
     verbs = cast(dict[str, Any], place.cloud.simulation.verbs)
     for verb, tables in (("create_project", ("account", "account_project")), ("create_user", ("account",))):
 
@@ -331,7 +332,7 @@ def test_an_attempt_that_has_lost_its_action_leaves_no_account(place: Place, mon
 
 
 def test_what_failed_and_what_stays_behind_has_no_account_after_the_stack(place: Place) -> None:
-    """In a group of nested stacks, too; and after a process has died between making and writing."""
+    """Also in a group of nested stacks, and after a crash between making and writing."""
     mia = place.person("mia")
     failing = {"type": "OS::Heat::TestResource", "properties": {"fail": True}, "depends_on": "group"}
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": SERVER}}

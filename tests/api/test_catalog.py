@@ -48,7 +48,11 @@ def test_one_resource_type(refusing: Heat) -> None:
 def test_without_a_cloud_its_types_are_not_offered(refusing: Heat) -> None:
     names = refusing.get("/resource_types")["resource_types"]
     assert RANDOM in names and "OS::Nova::Server" not in names
-    body = {"stack_name": "s", "template": template(a={"type": "OS::Neutron::Net"})}
+    net = {"type": "OS::Neutron::Net"}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"resource_def": net}}
+    body = {"stack_name": "s", "template": template(a=net, b={"type": "OS::Neutron::Router"}, c=group)}
+    answer = refusing.call("POST", "/validate?all_errors=true", {"template": body["template"]}, code=200)
+    assert [one["type"] for one in answer.json["problems"]] == ["ResourceTypeUnavailable"]  # one cause is told once
     assert refusing.fault("POST", "/stacks", body) == (
         "ResourceTypeUnavailable",
         "HEAT-E99001 Service neutron is not available for resource type OS::Neutron::Net, reason: no cloud is set.",
@@ -133,13 +137,17 @@ class TestValidate:
         }
 
     def test_templates_used_as_types_are_in_the_registry(self, refusing: Heat) -> None:
+        group = {"type": "OS::Heat::ResourceGroup", "properties": {"resource_def": {"type": "m.yaml"}}}
+        chain = {"type": "OS::Heat::ResourceChain", "properties": {"resources": ["c.yaml", RANDOM]}}
         body = {
-            "template": template(a={"type": "n.yaml"}, b={"type": "My::Own"}),
+            "template": template(a={"type": "n.yaml"}, b={"type": "My::Own"}, g=group, c=chain),
             "environment": {"resource_registry": {"My::Own": "n.yaml"}},
-            "files": {"n.yaml": json.dumps(template(r=value()))},
+            "files": dict.fromkeys(("n.yaml", "m.yaml", "c.yaml"), json.dumps(template(r=value()))),
         }
         environment = refusing.call("POST", "/validate", body, code=200).json["Environment"]
-        assert environment["resource_registry"] == {"n.yaml": "n.yaml", "My::Own": "n.yaml", "resources": {}}
+        assert environment["resource_registry"] == {
+            "n.yaml": "n.yaml", "m.yaml": "m.yaml", "c.yaml": "c.yaml", "My::Own": "n.yaml", "resources": {},
+        }  # fmt: skip
 
     def test_parameters_need_no_values(self, refusing: Heat) -> None:
         open_ended = {
@@ -199,7 +207,7 @@ class TestValidate:
         ],
     )
     def test_what_only_a_create_looks_at(self, heat: Heat, lenient: object, created: int) -> None:
-        """Values of properties and parameters; and what nobody looks at."""
+        """Values of properties and parameters, and values that are not checked."""
         heat.call("POST", "/validate", {"template": lenient}, code=200)
         heat.call("POST", "/stacks", {"stack_name": "s", "template": lenient}, code=created)
 
@@ -223,7 +231,7 @@ def test_services(heat: Heat) -> None:
     """An engine reports soon after its start."""
     import time
 
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while not (services := heat.get("/services")["services"]):
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from heatlite import wiring
+from heatlite.cli import client
 from heatlite.cli.main import run
 from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.clock import Clock
@@ -17,7 +18,7 @@ from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
-PATIENCE = 60
+PATIENCE = 240
 
 
 class Here:
@@ -35,7 +36,7 @@ class Here:
 
 @pytest.fixture(autouse=True)
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without anybody's settings."""
+    """An environment without the user's settings."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
 
@@ -76,6 +77,19 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
         assert (first.result(PATIENCE), second.result(PATIENCE)) == (0, 0)
     assert tells(1, "s is being deleted already: waiting for that.")
     assert tells(2, resumed)
+
+
+def test_events_are_read_in_pages(
+    heat: Heat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heat.create(template(a=value("x"), b=value("y")))
+    assert Here(heat)("events s") == 0
+    every = capsys.readouterr().out
+    assert every.count("\n") == 6
+    for size in (1, 3, 4):
+        monkeypatch.setattr(client, "EVENT_PAGE", size)
+        assert Here(heat)("events s") == 0
+        assert capsys.readouterr().out == every
 
 
 def test_what_is_protected_is_shown_and_refused_with_the_way_out(
@@ -197,14 +211,35 @@ def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytes
     assert (scope["scope"], scope["breaker"], scope["allowed"]) == ("type:OS::Heat::TestResource", "closed", 1)
     assert here("healing show s --policy -f json") == 0
     assert json.loads(capsys.readouterr().out)["max_unhealthy"] == "40%"
+    assert here("healing list -c stack_name -c mode -c version -f json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"stack_name": "s", "mode": "auto", "version": 1}]
     assert here("incident list -f json") == 0
     assert json.loads(capsys.readouterr().out) == []
     assert here("incident show none") == 1
     assert "none" in capsys.readouterr().err
+    assert here("health show s --check -f json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    report = {"key": "k", "status": "unhealthy", "stack": "s", "resource": "a"}
+    heat.call("POST", "/health/generic", {"reports": [report]})
+    assert here("health show s") == 0
+    assert "OBSERVED" in capsys.readouterr().out
+    assert here("health source show generic -f json") == 0
+    assert json.loads(capsys.readouterr().out)["results"][0]["result"] == "accepted"
+    (tmp_path / "source.yaml").write_text("format: generic\nttl: 600\n")
+    assert here(f"health source put own {tmp_path / 'source.yaml'}") == here("health source acknowledge own") == 0
+    capsys.readouterr()
+    assert here("health token create prometheus --source own") == 0
+    assert capsys.readouterr().out.startswith("hlh_")
+    assert here("health token list -f json") == 0
+    (token,) = json.loads(capsys.readouterr().out)
+    assert (token["name"], token["source"]) == ("prometheus", "own")
+    assert here(f"health token delete {token['id']} -y") == 0
     assert here("healing acknowledge s web") == 1
     capsys.readouterr()
     assert here("healing off s -y") == 0
     assert capsys.readouterr().out == "s: no healing policy\n"
+    assert here("healing show s --policy") == 1
+    assert capsys.readouterr().err == "heatlite: Stack s has no healing policy: nothing is repaired.\n"
     file.write_text("healing_policy: 2026-11-22\nmode: perhaps\n")
     assert here(f"healing set s {file}") != 0
     assert "mode" in capsys.readouterr().err
@@ -231,10 +266,45 @@ def test_heal_shows_its_plan_and_repairs(heat: Heat, capsys: pytest.CaptureFixtu
     heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
     before = heat.call("GET", f"{path}/resources/a").json["resource"]["physical_resource_id"]
     assert command("heal s -y") == 1
-    assert "mode_off holds the repair of a" in capsys.readouterr().err
+    held = capsys.readouterr().err
+    assert "mode_off holds the repair of a" in held
+    assert "heatlite heal --ignore mode_off" in held
     assert command("heal s a -y --step replace --ignore mode_off") == 0
     assert "± a  (OS::Heat::TestResource)" in capsys.readouterr().out
     assert heat.call("GET", f"{path}/resources/a").json["resource"]["physical_resource_id"] != before
     plan = heat.call("PATCH", f"{path}/preview?plan=true", {"heal": {"resources": ["b"]}}, code=200).json["plan"]
     assert [item["action"] for item in plan["resources"] if item["path"] == ["b"]] == ["replace"]
     assert heat.call("GET", f"{path}/resources/b").json["resource"]["resource_status"] == "CREATE_COMPLETE"
+
+
+def test_stacks_and_objects_are_found(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    here = Here(heat)
+    for name in ("web-1", "web-2", "db"):
+        path = heat.create(template(a=value(name)), name=name)
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+    for options, expected in {
+        "--search web": ["web-2", "web-1"],
+        "--unhealthy": ["db"],
+        "--locked": [],
+        "--status FAILED": [],
+    }.items():
+        assert here(f"ls {options} -f value -c stack_name") == 0
+        assert capsys.readouterr().out.split() == expected
+    physical = heat.get(f"{path}/resources/a")["resource"]["physical_resource_id"]
+    assert here(f"find {physical} elsewhere -f value -c path -c root_stack_name -c health") == 0
+    assert capsys.readouterr().out.split() == ["a", "db", "unhealthy"]
+
+
+def test_a_member_of_a_group_is_marked_and_protected_by_its_path(
+    heat: Heat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value()}}
+    heat.create(template(a=value(), web=group))
+    command = Here(heat)
+    assert command("mark-unhealthy s web/1 --reason disk") == 0
+    shown = capsys.readouterr()
+    assert ".1: CHECK_FAILED  disk" in shown.out and "heatlite explain s\n" in shown.err
+    assert (command("mark-healthy s web/1"), command("protect s web/0"), command("unprotect s web/0")) == (0, 0, 0)
+    assert capsys.readouterr().out.endswith(".0: not protected\n")
+    assert command("mark-unhealthy s a/1") == 1
+    assert "a of s is neither a group nor a nested stack" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Software from a stack to its servers and back, with what an agent on a server does."""
+"""Software from a stack to its servers and back, with the agent's requests."""
 
 import time
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def deployment(server: str = "server", **more: object) -> dict[str, object]:
 
 
 def until(ask: Callable[[], Any]) -> Any:
-    """What `ask` gives, once that is something."""
-    end = time.monotonic() + 120
+    """Poll `ask` until it returns a value."""
+    end = time.monotonic() + 240
     while not (found := ask()):
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.003)
@@ -94,7 +94,8 @@ def test_a_server_is_told_and_answers(heat: Heat, transport: str) -> None:
     assert shown["attributes"] == {"deploy_stdout": "out", "deploy_stderr": None, "deploy_status_code": 0}
     kept = heat.get(f"/software_deployments/{shown['physical_resource_id']}")["software_deployment"]
     assert (kept["status"], kept["action"], kept["server_id"]) == ("COMPLETE", "CREATE", server_id)
-    assert kept["output_values"]["y"] == "done"
+    assert (kept["status_reason"], kept["output_values"]["y"]) == ("Outputs received", "done")
+    assert kept["input_values"] == {"x": 1}
     events = heat.get(f"{path}/resources/d/events?resource_action=SIGNAL")["events"]
     assert [event["resource_status_reason"] for event in events] == [f"Signal: deployment {kept['id']} succeeded"]
 
@@ -111,7 +112,7 @@ def test_a_server_that_fails_fails_the_stack(heat: Heat) -> None:
     agent.answer(agent.wait()[0], deploy_status_code=2, deploy_stderr="no")
     stack = heat.settle(path, "CREATE_FAILED")
     assert (
-        "The deployment to the server failed: deploy_status_code : The exit status was 2"
+        "Deployment to server failed: deploy_status_code : Deployment exited with non-zero status code: 2"
         in (stack["stack_status_reason"])
     )
     physical_id = heat.get(f"{path}/resources/d")["resource"]["physical_resource_id"]
@@ -146,6 +147,22 @@ def test_an_input_may_replace_the_deployment(heat: Heat) -> None:
     after = heat.get(f"{path}/resources/d")["resource"]["physical_resource_id"]
     assert after != before
     assert [one["id"] for one in heat.get("/software_deployments")["software_deployments"]] == [after]
+
+
+def test_a_deployment_reads_as_in_heat(heat: Heat) -> None:
+    named = config(inputs=[{"name": "x", "default": "d"}, {"name": "z", "replace_on_change": True}])
+    quiet = deployment(signal_transport="NO_SIGNAL", input_values={"z": 2})
+    path = heat.create(template(server=SERVER, c=named, d=quiet))
+    physical_id = heat.get(f"{path}/resources/d")["resource"]["physical_resource_id"]
+    shown = heat.get(f"/software_deployments/{physical_id}")["software_deployment"]
+    assert (shown["status"], shown["status_reason"]) == ("COMPLETE", "Not waiting for outputs signal")
+    assert (shown["input_values"], shown["output_values"]) == ({"z": 2}, None)
+    derived = heat.get(f"/software_configs/{shown['config_id']}")["software_config"]
+    assert derived["name"].startswith("s-c-"), "the name of the config"
+    assert derived["inputs"][:2] == [
+        {"name": "x", "type": "String", "default": "d", "value": "d"},
+        {"name": "z", "type": "String", "replace_on_change": True, "value": 2},
+    ]
 
 
 def test_a_delete_is_told_to_the_server(heat: Heat) -> None:

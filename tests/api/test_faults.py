@@ -409,7 +409,7 @@ class Endless:
 
 @pytest.mark.parametrize("length", ["99999999999", None])
 def test_nothing_beyond_the_limit_is_read(refusing: Heat, length: str | None) -> None:
-    """Neither where the length says it (and nothing comes), nor where chunks never end."""
+    """Limits hold for a length without a body, and for chunks without an end."""
     stream = Endless()
     environ = {"wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_TYPE": "application/json"}
     if length is not None:

@@ -1,4 +1,4 @@
-"""`files_container`: files that lie with the server, for every request that brings a template."""
+"""`files_container`: files on the server, for every request with a template."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_an_update_reads_the_container_anew(heat: Heat, root: Path) -> None:
 
 
 def test_a_patch_goes_on_from_the_files_that_are_there(heat: Heat, root: Path) -> None:
-    """With the stack's own template as with another one; a container's files replace those of the same name."""
+    """With the old and a new template; container files replace those of the same name."""
     path = created(heat, BODY)
     other = root / "demo" / "d"
     other.mkdir()

@@ -12,7 +12,7 @@ from tests.api.conftest import Heat
 from tests.databases import sqlite
 
 CLOUD = {"resource_registry": dict.fromkeys(("OS::Nova::*", "OS::Cinder::*", "AWS::EC2::*"), "OS::Heat::None")}
-"""What an environment maps to a type that makes nothing, where a cloud is not at hand."""
+"""An environment that maps types of a cloud to a type that makes nothing."""
 NEEDED = {"key_name": "k", "image": "i", "image_id": "i"}
 
 

@@ -1,4 +1,4 @@
-"""Types that only some may use are asked for wherever a template with them is taken, foreseen, or carried out."""
+"""Restricted types are checked on submission, in previews and on execution."""
 
 import json
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.api.access.policy import TABLE
+from heatlite.healing.policy import VERSION
 from tests.api.conftest import template, value
 from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
 from tests.api.test_lock_matrix import OPERATIONS
@@ -16,10 +17,14 @@ REFUSED = f"You are not authorized to use {KIND}."
 GROUP = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": GUARDED}}
 
 REFUSING = {"heal", "recover", "patch", "delete", "force", "restore", "suspend", "resume", "retry"}
-"""Operations on a stack that has such a type; the rest leave its resources as they are, or take them from nobody."""
+"""Operations on a stack with such a type.
+
+The others neither change its resources nor take them away.
+"""
 LETTING_IN = {
-    "create", "put", "check", "check_resource", "abandon", "snapshot", "delete_snapshot", "mark", "signal", "drop",
-    "replay", "cancel_update", "cancel_without_rollback", "lock", "unlock", "protect", "unprotect", "rotate_keys",
+    "create", "put", "check", "check_resource", "abandon", "snapshot", "delete_snapshot", "mark", "marks", "signal",
+    "drop", "replay", "cancel_update", "cancel_without_rollback", "lock", "unlock", "protect", "unprotect",
+    "rotate_keys",
 }  # fmt: skip
 
 
@@ -58,6 +63,25 @@ def test_what_is_there(town: Town, resource: Any) -> None:  # noqa: F811
     member.call("PUT", path, without, code=202)
     member.settle(path)
     member.call("DELETE", path, code=204)
+
+
+@pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize("resource", [GUARDED, GROUP], ids=["in it", "nested"])
+def test_healing_lends_no_rights(town: Town, resource: Any) -> None:  # noqa: F811
+    """Policies and approvals come from callers who may repair.
+
+    The loop itself has no caller.
+    """
+    member, admin = town["member"], town["admin"]
+    path = admin.create(template(a=resource))
+    policy = {"healing_policy": VERSION, "mode": "off"}
+    assert member.fault("PUT", f"{path}/healing", policy, code=403)[1] == REFUSED
+    assert admin.call("PUT", f"{path}/healing", policy, code=200).json["version"] == 1
+    report = {"key": "k", "status": "unhealthy", "stack": "s", "resource": "a" if resource is GUARDED else "a/0"}
+    (result,) = member.call("POST", "/health/generic", {"reports": [report]}, code=200).json["results"]
+    approve = f"/incidents/{result['incident']}/approve"
+    assert member.fault("POST", approve, {"plan_digest": "x"}, code=403)[1] == REFUSED
+    assert admin.fault("POST", approve, {"plan_digest": "x"}, code=409)[0] == "InvalidStackState"
 
 
 @pytest.mark.usefixtures("guarded")

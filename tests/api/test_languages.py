@@ -1,4 +1,4 @@
-"""CloudFormation's templates through the API and nested ones, and objects to adopt."""
+"""CloudFormation templates at the API, nested ones, and objects to adopt."""
 
 from pathlib import Path
 

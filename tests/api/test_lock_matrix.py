@@ -1,7 +1,7 @@
-"""Every route that could change a stack × every state of a stack: what is answered, and that a refusal writes nothing.
+"""Each changing route × state of a stack: the answer, and its audit row.
 
-The expected answers are written down here after docs/reference/lock.md, not taken from the
-code. A route or an action that this file does not know fails it.
+A refusal writes nothing else. The expected answers are written down here after docs/reference/lock.md, not taken from
+the code. A route or an action that this file does not know fails it.
 """
 
 import json
@@ -23,6 +23,7 @@ from heatlite.core.config import Settings
 from heatlite.core.healing import IGNORABLE
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.store.audit import AuditQuery, Outcome
 from heatlite.store.records import (
     ActionRecord,
     LockRecord,
@@ -33,6 +34,7 @@ from heatlite.store.records import (
 )
 from heatlite.wiring import Embedded
 from tests.databases import sqlite
+from tests.tables import table
 
 from .conftest import Heat, template, value
 
@@ -66,6 +68,9 @@ NO_STACK = {
     "PUT " + P + "/software_deployments/{deployment_id}",
     "DELETE " + P + "/software_deployments/{deployment_id}",
     "POST " + P + "/actions/{action}",
+    "POST " + P + "/access_keys",
+    "DELETE " + P + "/access_keys/{key_id}",
+    "POST /v1",
     "PUT " + P + "/node_playbooks/{playbook}",
     "DELETE " + P + "/node_playbooks/{playbook}",
     "POST " + P + "/node_playbook_runs/{run}/approve",
@@ -113,6 +118,7 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
     "restore": ("POST " + S + "/snapshots/{snapshot_id}/restore", "/snapshots/SNAPSHOT/restore", None),
     "delete_snapshot": ("DELETE " + S + "/snapshots/{snapshot_id}", "/snapshots/SNAPSHOT", None),
     "mark": ("PATCH " + R, "/resources/a", {"mark_unhealthy": True}),
+    "marks": ("PATCH " + S + "/resources", "/resources", {"marks": [{"resource": "a", "mark_unhealthy": True}]}),
     "signal": ("POST " + R + "/signal", "/resources/a/signal", {}),
     "check_resource": ("POST " + R + "/actions", "/resources/a/actions", {"check": {}}),
     "recover": ("POST " + R + "/actions", "/resources/a/actions", {"recover": {"operation": "RECREATE"}}),
@@ -151,7 +157,7 @@ CODES = {
 
 SETTLED: dict[str, int | str] = {
     "check_resource": 202, "recover": 202,
-    "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
+    "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "marks": 200, "replay": 200,
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     "snapshot": 200, "restore": 202, "delete_snapshot": 204,
     "force": 204, "retry": WRONG, "rotate_keys": NOTHING, "protect": 200, "unprotect": NOTHING,
@@ -165,7 +171,7 @@ SETTLED: dict[str, int | str] = {
 }  # fmt: skip
 IN_PROGRESS = SETTLED | {
     "check_resource": RUNNING, "recover": RUNNING,
-    "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
+    "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "marks": BUSY_MARK, "replay": BUSY_MARK,
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
     "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
     "retry": RUNNING, "rotate_keys": RUNNING, "protect": RUNNING, "unprotect": RUNNING,
@@ -173,7 +179,7 @@ IN_PROGRESS = SETTLED | {
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
-        "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
+        "put", "patch", "delete", "check", "mark", "marks", "replay", "suspend", "resume", "cancel_update",
         "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot", "force",
         "retry", "rotate_keys", "protect", "unprotect", "check_resource", "recover",
         "heal",
@@ -225,7 +231,7 @@ STARTS = {
 
 
 class Bench:
-    """The real application on a database in which nobody works: what is queued stays queued."""
+    """The real application on a database without a worker: queued actions stay queued."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "heat.db"
@@ -238,9 +244,9 @@ class Bench:
     def stack(
         self, verb: Verb, status: Status, queued: ActionStatus = ActionStatus.RUNNING, **more: Any
     ) -> StackRecord:
-        """The one stack there is, in a state, with the action that this state needs, and one suppressed mark."""
+        """The only stack, in a state with its action, and one suppressed mark."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            for table in ("stack", "resource", "event", "action", "suppressed", "snapshot"):
+            for table in ("stack", "resource", "event", "action", "suppressed", "snapshot", "audit"):
                 connection.execute(f"DELETE FROM {table}")
         return self.another("s", verb, status, queued, **more)
 
@@ -357,9 +363,9 @@ WITHOUT_COUNT = 12
 
 def new_suppressed(before: dict[str, list[Any]], after: dict[str, list[Any]]) -> list[Any]:
     """The entries of the suppressed log that have come; nothing else may have changed."""
-    for table, rows in before.items():
-        if table != "suppressed":
-            assert after[table] == rows, f"the refused request has changed {table}"
+    for name, rows in before.items():
+        if name != "suppressed":
+            assert after[name] == rows, f"the refused request has changed {name}"
     known = len(before["suppressed"])
     assert [row[:WITHOUT_COUNT] for row in after["suppressed"][:known]] == [
         row[:WITHOUT_COUNT] for row in before["suppressed"]
@@ -398,15 +404,18 @@ def split(name: str) -> tuple[Verb, Status]:
     return Verb(verb), Status(status)
 
 
-@pytest.mark.share(5)
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.share(9)
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@table("name", sorted(EXPECTED))
 def test_matrix(bench: Bench, operation: str, name: str) -> None:
     expected = EXPECTED[name][operation]
     stack = bench.stack(*split(name))
     before = bench.content()
     answer = bench.ask(stack, operation)
     after = bench.content()
+    is_refused = answer.status_int >= 400
+    rows = [(row.status, row.outcome, row.times) for row in bench.store.audit.page("demo", AuditQuery())]
+    assert rows == [(answer.status_int, Outcome.REFUSED, 1) if is_refused else (None, Outcome.DONE, 1)]
     if isinstance(expected, int):
         assert answer.status_int == expected, answer.text
         assert after != before, "an accepted request leaves something behind"
@@ -428,9 +437,9 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     assert listed_before.count == 1 + (operation == "mark" and expected == MAINTENANCE)
 
 
-@pytest.mark.share(7)
-@pytest.mark.parametrize("name", LOCKABLE)
+@pytest.mark.share(14, whole=3)
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@table("name", LOCKABLE)
 def test_a_lock_and_an_unlock_change_nothing_of_what_can_be_done(bench: Bench, operation: str, name: str) -> None:
     """The answer is that of the state before the lock."""
     expected = EXPECTED[name][operation]
@@ -462,7 +471,7 @@ WITHIN = {**template(x=value()), "parameters": {"v": {"type": "string"}}}
 
 
 def around(a: str = "v", v: str = "v") -> dict[str, object]:
-    """A request for a stack with a value and, within two others, a nested stack; and with what they are given."""
+    """A request for a stack with a value and a nested stack of two levels; its inputs."""
     inner = {"type": "leaf.yaml", "properties": {"v": {"get_param": "v"}}}
     middle = {**template(leaf=inner), "parameters": {"v": {"type": "string"}}}
     files = {"middle.yaml": json.dumps(middle), "leaf.yaml": json.dumps(WITHIN)}
@@ -479,7 +488,7 @@ class Tree:
         bench.stack(Verb.DELETE, Status.COMPLETE)  # nothing else
         server = wiring.embedded(Settings(database=sqlite(bench.path.parent)))
         assert Heat(server.app).call("POST", "/stacks", around()).status_int == 201
-        end = time.monotonic() + 120
+        end = time.monotonic() + 240
         while self.root().status is Status.IN_PROGRESS:
             assert time.monotonic() < end
             time.sleep(0.005)
@@ -496,7 +505,7 @@ class Tree:
         return found
 
     def plant(self) -> tuple[StackRecord, StackRecord, StackRecord]:
-        """Put the tree there, as it was made: root, middle, leaf; each with one suppressed mark on `a`."""
+        """The tree of root, middle and leaf, each with one suppressed mark on `a`."""
         with closing(sqlite3.connect(self.bench.path, isolation_level=None)) as connection:
             for table, rows in self.made.items():
                 connection.execute(f"DELETE FROM {table}")
@@ -558,11 +567,11 @@ def said(answer: Any) -> int | str:
     return str(answer.json["error"]["type"]) if answer.status_int >= 400 else int(answer.status_int)
 
 
-@pytest.mark.share(3)
-@pytest.mark.parametrize("name", sorted(HELD))
+@pytest.mark.share(9, whole=2)
 @pytest.mark.parametrize("operation", IN_TREES)
+@table("name", sorted(HELD))
 def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> None:
-    """All that can be done there is to set another lock, where the table lets the locked one be locked again."""
+    """The only operation is another lock, if the table lets it be locked again."""
     root, _, leaf = tree.plant()
     tree.put_into(root, name)
     leaf = tree.put_into(leaf, "LOCK_FAILED", locked=False)
@@ -581,6 +590,7 @@ TOUCHING: dict[str, tuple[str, object]] = {
     "put": ("", {**around(v="new")}),
     "patch": ("", {"template": around(v="new")["template"], "files": around()["files"]}),
     "mark": ("/resources/n", {"mark_unhealthy": True}),
+    "marks": ("/resources", {"marks": [{"resource": "n", "mark_unhealthy": True}]}),
     "recover": ("/resources/n/actions", {"recover": {"operation": "RECREATE"}}),
     "heal": ("/actions", {"heal": {"resources": ["n"], "ignore": sorted(IGNORABLE)}}),
 }
@@ -593,12 +603,12 @@ NOT_TOUCHING: dict[str, tuple[str, object]] = {
 }
 
 
-@pytest.mark.share(3)
-@pytest.mark.parametrize("touching", [True, False], ids=["touching", "not touching"])
-@pytest.mark.parametrize("name", sorted(HELD))
+@pytest.mark.share(9)
 @pytest.mark.parametrize("operation", IN_TREES)
+@table("touching", [True, False])
+@table("name", sorted(HELD))
 def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, touching: bool) -> None:
-    """The table is asked for the locked one; an update and a mark that leave it alone pass."""
+    """The locked stack decides; an update and a mark that leave it alone pass."""
     root, _, leaf = tree.plant()
     leaf = tree.put_into(leaf, name)
     before = tree.bench.content()
@@ -606,8 +616,8 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     # Beside what runs on the child there is nothing to be done at all. (What is replayed is a mark of `n`.)
     free = ("protect", "unprotect")  # what concerns the parent alone
     held = dict.fromkeys((*free, "put", "patch", "recover", "heal"), RUNNING)
-    busy = {**held, "mark": BUSY_MARK, "replay": BUSY_MARK}
-    settled = {"put": 202, "patch": 202, "recover": 202, "heal": 200, "mark": 200}
+    busy = {**held, "mark": BUSY_MARK, "marks": BUSY_MARK, "replay": BUSY_MARK}
+    settled = {"put": 202, "patch": 202, "recover": 202, "heal": 200, "mark": 200, "marks": 200}
     may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
     expected = {
         **{one: EXPECTED[name][one] for one in IN_TREES},
@@ -628,12 +638,12 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     assert tree.bench.store.stacks.get(leaf.id) == leaf
 
 
-@pytest.mark.share(3)
-@pytest.mark.parametrize("parked", [False, True], ids=["running", "parked"])
-@pytest.mark.parametrize("name", ["UPDATE_IN_PROGRESS", "CHECK_IN_PROGRESS"])
+@pytest.mark.share(7, whole=2)
 @pytest.mark.parametrize("operation", IN_TREES)
+@table("parked", [False, True])
+@table("name", ["UPDATE_IN_PROGRESS", "CHECK_IN_PROGRESS"])
 def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, parked: bool) -> None:
-    """Nobody changes a nested stack while its ancestor's action is there, not even by deleting it."""
+    """An ancestor's action keeps a nested stack from every change, even deletion."""
     root, _, leaf = tree.plant()
     tree.put_into(root, name, status=ActionStatus.WAITING if parked else ActionStatus.RUNNING)
     below = IN_LEAF.get(operation)
@@ -641,7 +651,7 @@ def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, pa
         leaf = tree.put_into(leaf, own)
         before = tree.bench.content()
         answer = tree.ask(leaf, operation, None if below is None else (below, OPERATIONS[operation][2]))
-        others = {"signal": NO_SIGNAL, "mark": BUSY_MARK, "replay": BUSY_MARK}
+        others = {"signal": NO_SIGNAL, "mark": BUSY_MARK, "marks": BUSY_MARK, "replay": BUSY_MARK}
         assert said(answer) == others.get(operation, RUNNING), answer.text
         assert new_suppressed(before, tree.bench.content()) == []
 
@@ -654,7 +664,7 @@ def test_on_the_parent_of_a_child_at_work(tree: Tree, operation: str) -> None:
     before = tree.bench.content()
     answer = tree.ask(root, operation)
     expected = {
-        "delete": 204, "force": 204, "signal": NO_SIGNAL, "mark": BUSY_MARK, "replay": BUSY_MARK,
+        "delete": 204, "force": 204, "signal": NO_SIGNAL, "mark": BUSY_MARK, "marks": BUSY_MARK, "replay": BUSY_MARK,
         "cancel_update": UNSUPPORTED, "cancel_without_rollback": UNSUPPORTED,
     }.get(operation, RUNNING)  # fmt: skip
     assert said(answer) == expected, answer.text
@@ -685,7 +695,7 @@ def test_reads_are_free(bench: Bench, name: str) -> None:
 
 
 def test_what_is_unknown_or_malformed_is_refused_before_the_lock_is_asked(bench: Bench) -> None:
-    """Nothing of it gets into the list of suppressed requests: it could never be replayed."""
+    """No entry in the list of suppressed requests: a replay would be impossible."""
     stack = bench.stack(Verb.LOCK, Status.COMPLETE)
     before = bench.content()
     path = f"/stacks/s/{stack.id}"
@@ -719,7 +729,7 @@ SCALED = template(
 
 
 def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
-    """A stack in a state, with a handle and with a policy and its group, and the group's nested stack."""
+    """A stack in a state, with a handle, a policy, its group and the nested stack."""
     stack = bench.stack(*split(name))
     nested = bench.another("nested", Verb.CREATE, Status.COMPLETE, parent_id=stack.id, root_id=stack.id)
     row = bench.store.resources.of(nested.id)[0]
@@ -753,7 +763,7 @@ def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
 @pytest.mark.parametrize("name", sorted(HELD))
 @pytest.mark.parametrize("resource", ["handle", "policy"])
 def test_signals_where_a_relative_is_locked(bench: Bench, resource: str, name: str, where: str) -> None:
-    """The lock of an ancestor, of the group, or of one of its members keeps it from scaling; data gets through."""
+    """A lock of ancestor, group or member prevents scaling; data signals pass."""
     stack, nested = signalled(bench, "CREATE_COMPLETE")
     root = stack if where != "above" else bench.another("above", *split(name))
     above = {"parent_id": root.id, "root_id": root.id}

@@ -1,9 +1,15 @@
 """POST S/resources/{path}/actions: bodies, answers, roles and refusals."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from heatlite import wiring
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template
 
@@ -31,6 +37,8 @@ def test_the_answer(heat: Heat, path: str) -> None:
     assert answer.headers["Location"] == answer.headers["X-Heatlite-Action"]
     assert answer.headers["Location"].endswith(f"/actions/{action['id']}")
     shown = heat.get(f"/actions/{action['id']}")["action"]
+    assert heat.get(f"{path}/resources/g")["resource"]["size"].keys() == {"set", "over", "by", "at"}
+    assert "size" not in heat.get(f"{path}/resources/a")["resource"]
     assert shown["inputs"] == {"scale_out": {"count": 1, "strict": True, "ignore_cooldown": False}}
     assert {key: shown[key] for key in ("name", "action", "target")} == {
         key: action[key] for key in ("name", "action", "target")
@@ -57,7 +65,8 @@ FAULTS: list[tuple[Any, str]] = [
     ({"delete_members": {"members": ["9"]}}, "no member 9"),
     ({"delete_members": {"members": ["1", "1"]}}, "named twice"),
     ({"replace_members": {"members": ["9"]}}, "no member 9"),
-    ({"recover": {"operation": "REBOOT"}}, "recover.operation"),
+    ({"recover": {"operation": "NODE"}}, "recover.operation"),
+    ({"recover": {"operation": "REBOOT"}}, "nothing to recover"),
     ({"recover": {"operation": "RECREATE"}}, "nothing to recover"),
     ({"check": {"believe_absent": 1}}, "check.believe_absent"),
 ]
@@ -91,17 +100,57 @@ def test_cooldown(heat: Heat) -> None:
     assert int(answer.headers["Retry-After"]) > 0
 
 
+POLICY = {
+    "type": "OS::Heat::ScalingPolicy",
+    "properties": {
+        "adjustment_type": "change_in_capacity",
+        "auto_scaling_group_id": {"get_resource": "g"},
+        "scaling_adjustment": 1,
+    },
+}
+
+
+class StoppedClock(Clock):
+    """Shows a chosen time, once there is one."""
+
+    time: float | None = None
+
+    def now(self) -> float:
+        return super().now() if self.time is None else self.time
+
+
+def test_signals_in_a_cooldown_leave_an_event_per_minute(tmp_path: Path) -> None:
+    clock = StoppedClock()
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=clock)
+    try:
+        heat = Heat(server.app)
+        path = heat.create(template(g=AUTOMATIC, up=POLICY))
+        events, signal = f"{path}/resources/up/events", f"{path}/resources/up/signal"
+        before = len(heat.get(events)["events"])
+
+        def told() -> list[str]:
+            found = heat.get(events)["events"]
+            return sorted(one["resource_status_reason"] for one in found if one["resource_status"].startswith("SIGNAL"))
+
+        clock.time = clock.now() // 60 * 60 + 60
+        answers = [heat.call("POST", signal, {}, code=200) for _ in range(100)]
+        assert {answer.text for answer in answers} == {"null"}
+        assert {answer.headers["X-Heatlite-Ignored"].partition(";")[0] for answer in answers} == {"cooldown"}
+        assert told() == ["Signal ignored: cooldown"]
+        refused = heat.call("POST", f"{signal}?fail_fast=true", {}, code=409)
+        assert refused.json["error"]["type"] == "ActionCooldown"
+        assert 0 < int(refused.headers["Retry-After"]) <= 600
+        clock.time += 60
+        heat.call("POST", signal, {}, code=200)
+        assert told()[1:] == ["Signal ignored: cooldown, and 99 more since the last such event"]
+        assert len(heat.get(events)["events"]) == before + 2
+    finally:
+        server.close()
+
+
 def test_ignored_signals(heat: Heat) -> None:
-    policy = {
-        "type": "OS::Heat::ScalingPolicy",
-        "properties": {
-            "adjustment_type": "change_in_capacity",
-            "auto_scaling_group_id": {"get_resource": "g"},
-            "scaling_adjustment": 1,
-        },
-    }
-    made = template(g=AUTOMATIC, up=policy)
-    made["outputs"] = {"url": {"value": {"get_attr": ["up", "signal_url"]}}}  # type: ignore[index]
+    made = template(g=AUTOMATIC, up=POLICY)
+    made["outputs"] = {"url": {"value": {"get_attr": ["up", "signal_url"]}}}
     path = heat.create(made)
     signal = f"{path}/resources/up/signal"
     answer = heat.call("POST", signal, {}, code=200)

@@ -157,7 +157,7 @@ def test_a_deleted_stack_has_none(heat: Heat) -> None:
 def test_nobody_reads_what_is_hidden(
     heat: Heat, store: Store, server: wiring.Embedded, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Neither values of hidden parameters nor what its name says is secret: in no answer, event or line of the log."""
+    """Hidden parameters and secret names appear in no answer, event or log line."""
     made = template(a=value()) | {"parameters": {"key": {"type": "string", "hidden": True}}}
     path = heat.create(made, parameters={"key": "opensesame"})
     stack = store.stacks.get(path.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""The actions of a project: listed, shown, found by what people call them; and where a request tells of its action."""
+"""The actions of a project: list, show, find by name; links from requests."""
 
 import re
 import time
@@ -47,7 +47,7 @@ def treated(heat: Heat) -> str:
 
 def until(done: Callable[[], bool]) -> None:
     """Wait for what another thread does."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while not done():
         assert time.monotonic() < end
         time.sleep(0.003)

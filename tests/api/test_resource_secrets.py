@@ -1,11 +1,15 @@
-"""Secrets of resources are shown to callers who may export the stack, and to nobody else."""
+"""Secrets of resources are shown only to callers who may export the stack."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
@@ -16,6 +20,8 @@ from heatlite.plugin.signing import NATIVE, NODE, Signalled
 from tests.databases import sqlite
 
 from .conftest import Heat, template, value
+from .test_access import routes
+from .test_cfn import with_key
 
 SCRIPT = {"type": "OS::Heat::SoftwareConfig", "properties": {"group": "script", "config": "true"}}
 NESTED = json.dumps(
@@ -85,8 +91,8 @@ class Bench:
         return [str(secret) for secret in found if secret]
 
     def wait(self) -> None:
-        """Until all is made but the deployment, which nobody answers."""
-        end = time.monotonic() + 120
+        """Wait until all is made but the deployment, which gets no answer."""
+        end = time.monotonic() + 240
         while True:
             left = [
                 one["resource_name"]
@@ -99,9 +105,10 @@ class Bench:
             time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    bench = Bench(tmp_path_factory.mktemp("secrets"))
+@contextmanager
+def complete(folder: Path) -> Iterator[Bench]:
+    """A bench whose stack is complete and has a snapshot."""
+    bench = Bench(folder)
     bench.wait()
     url = bench.signalled("deployed").signed_url("signal").partition("heat.example")[2]
     bench.member.call("POST", url, {"deploy_status_code": "0"}, 200)
@@ -110,6 +117,19 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     bench.member.settle(bench.path, "SNAPSHOT_COMPLETE")
     yield bench
     bench.server.close()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with complete(tmp_path_factory.mktemp("secrets")) as bench:
+        yield bench
+
+
+@pytest.fixture
+def own_bench(tmp_path: Path) -> Iterator[Bench]:
+    """For a test that changes the secrets."""
+    with complete(tmp_path) as bench:
+        yield bench
 
 
 def views(heat: Heat, path: str) -> dict[str, str]:
@@ -161,7 +181,8 @@ def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
     assert snapshot["data"]["resources"]["server"]["type"] == "OS::Heat::DeployedServer"
 
 
-def test_new_keys_make_old_urls_and_tokens_worthless(bench: Bench) -> None:
+def test_new_keys_make_old_urls_and_tokens_worthless(own_bench: Bench) -> None:
+    bench = own_bench
     outsider = Heat(bench.server.app)
 
     def paths() -> dict[str, str]:
@@ -190,3 +211,59 @@ def test_new_keys_make_old_urls_and_tokens_worthless(bench: Bench) -> None:
     assert len({*bench.secrets()} & {*secrets}) == 2
     events = bench.reader.get(f"{bench.path}/resources/handle/events")["events"]
     assert events[2]["resource_status_reason"] == "A new signal key was drawn"
+
+
+def test_no_route_shows_a_reader_a_secret(bench: Bench) -> None:
+    """Each route that reads, with the names and ids of the stack.
+
+    Outputs are shown to all, a stream does not end, and the test above reads single events.
+    """
+    secrets, store, reader = bench.secrets(), bench.server.store, bench.reader
+    root = store.stacks.by_name("demo", "s")
+    assert root is not None
+    known = {
+        "action_id": [one["id"] for one in reader.get("/actions")["actions"]],
+        "config_id": [one["id"] for one in reader.get("/software_configs")["software_configs"]],
+        "deployment_id": [one["id"] for one in reader.get("/software_deployments")["software_deployments"]],
+        "server_id": [row.physical_id or "" for row in store.resources.by_name(root.id, ["server"])],
+    }
+    asked = 0
+    for route in routes(bench.server.app):
+        method, path = route.split()
+        others = "{output_key}" in path or "{event_id}" in path or path.endswith("{project}/events")
+        if method != "GET" or "{project}" not in path or others:
+            continue
+        for stack in (root, *store.stacks.descendants(root)):
+            given = {
+                **known, "project": ["demo"], "stack_name": [stack.name], "stack_id": [stack.id],
+                "resource_name": [row.name for row in store.resources.of(stack.id)],
+                "snapshot_id": [one.id for one in store.snapshots.of(stack.id)],
+            }  # fmt: skip
+            names = re.findall(r"\{(\w+)\}", path)
+            for values in product(*(given.get(name, ["x"]) for name in names)):
+                url = path
+                for name, one in zip(names, values, strict=True):
+                    url = url.replace(f"{{{name}}}", one)
+                answer = reader.call("GET", f"{url}?resolve_outputs=false" if path.endswith("{stack_id}") else url)
+                if answer.status_int == 400:
+                    continue
+                assert seen(answer.text, secrets) == [], url
+                asked += answer.status_int == 200
+    assert asked > 50
+
+
+def test_the_query_api_shows_a_reader_no_secret(bench: Bench) -> None:
+    ask, secrets = with_key(bench.reader), bench.secrets()
+    stack = bench.server.store.stacks.by_name("demo", "s")
+    assert stack is not None
+    for action in (
+        "DescribeStacks", "DescribeStackEvents", "DescribeStackResources", "GetTemplate", "ListStackResources",
+    ):  # fmt: skip
+        assert seen(text_of(ask(action, StackName="s")), secrets) == [], action
+    for row in bench.server.store.resources.of(stack.id):
+        shown = text_of(ask("DescribeStackResource", StackName="s", LogicalResourceId=row.name))
+        assert seen(shown, secrets) == [], row.name
+
+
+def text_of(element: ElementTree.Element) -> str:
+    return "\n".join(element.itertext())

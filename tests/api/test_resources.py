@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from heatlite.api.handlers import events as event_routes
 from heatlite.core.ids import new_id
-from heatlite.store.database.database import Database, Parameters, Row
+from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -296,6 +298,14 @@ class TestEvents:
             seen += [event["id"] for event in page]
             marker = f"&marker={seen[-1]}"
         assert seen == forward
+
+    def test_a_list_has_a_limit(self, heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = heat.create(PAIR)
+        every = [event["id"] for event in heat.get(f"{path}/events")["events"]]
+        monkeypatch.setattr(event_routes, "MAX_EVENTS", 2)
+        for query in ("", "?limit=100", "?nested_depth=1"):
+            assert [event["id"] for event in heat.get(f"{path}/events{query}")["events"]] == every[:2]
+        assert len(heat.get(f"{path}/events?limit=1")["events"]) == 1
 
     def test_filters(self, heat: Heat) -> None:
         path = heat.create(PAIR)

@@ -1,4 +1,4 @@
-"""The route table: methods, redirects, version documents, and what is said of URLs that lead nowhere."""
+"""The route table: methods, redirects, version documents, unknown URLs."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ S = P + "/stacks/n/i"
 ROUTES: dict[str, str] = {
     "/": "GET",
     "/versions": "GET",
-    "/v1": "GET",
+    "/v1": "GET POST",
     "/healthcheck": "GET",
     P + "/stacks": "GET POST",
     P + "/stacks/detail": "GET",
@@ -42,7 +42,7 @@ ROUTES: dict[str, str] = {
     S + "/lock": "GET",
     S + "/lock/suppressed/1": "DELETE",
     S + "/lock/suppressed/1/replay": "POST",
-    S + "/resources": "GET",
+    S + "/resources": "GET PATCH",
     S + "/resources/r": "GET PATCH",
     S + "/resources/r/metadata": "GET",
     S + "/resources/r/signal": "POST",
@@ -232,8 +232,8 @@ def test_the_public_url(tmp_path: Path) -> None:
         server.close()
 
 
-@pytest.mark.share(5)
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:80", "null", ""])
+@pytest.mark.share(7)
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:81", "https://localhost:80", "null", ""])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"])
 def test_a_web_page_of_another_site_is_refused(heat: Heat, method: str, origin: str) -> None:
     path = heat.create(template(a=value()))

@@ -299,7 +299,7 @@ DETAILS = st.none() | st.dictionaries(
 
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str, wiring.Embedded]]:
-    """A stack with a resource of each type, in a server in which nobody works; the path of the stack."""
+    """The path of a stack with a resource of each type, on a server without a worker."""
     database = sqlite(tmp_path_factory.mktemp("every"))
     server = wiring.embedded(Settings(database=database))
     heat = Heat(server.app)
@@ -339,7 +339,7 @@ def some(field: Field) -> Any:
     return ANYTHING[field.kind]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(17, whole=5)
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(details=DETAILS)

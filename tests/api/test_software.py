@@ -36,8 +36,8 @@ class TestConfigs:
         assert made.keys() == {"id", "name", "group", "config", "inputs", "outputs", "options", "creation_time"}
         assert made["config"] == {"tasks": ["a", 1]}
         assert made["inputs"] == [
-            {"name": "x", "default": {"a": 1}, "type": "Json", "description": "An x.", "replace_on_change": False},
-            {"name": "y", "type": "String", "replace_on_change": False},
+            {"name": "x", "default": {"a": 1}, "type": "Json", "description": "An x."},
+            {"name": "y", "type": "String"},
         ]
         assert made["outputs"] == [{"name": "e", "type": "String", "error_output": True}]
         assert made["options"] == {"o": [1]}
@@ -118,8 +118,8 @@ class TestDeployments:
         made = deployment(heat, config_id)
         assert made.pop("creation_time")
         assert made == {
-            "id": made["id"], "server_id": "server-1", "config_id": config_id, "input_values": {}, "output_values": {},
-            "action": "INIT", "status": "COMPLETE", "status_reason": "",
+            "id": made["id"], "server_id": "server-1", "config_id": config_id, "input_values": {},
+            "output_values": None, "action": None, "status": None, "status_reason": "",
         }  # fmt: skip
 
     def test_show_list_and_delete(self, heat: Heat) -> None:
@@ -215,6 +215,51 @@ def test_a_project_may_have_so_many(narrow: Heat) -> None:
     body = {"config_id": config_id, "server_id": "s"}
     assert narrow.fault("POST", "/software_deployments", body)[0] == "RequestLimitExceeded"
     config(narrow.of("other"))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Heat]:
+    """A server whose answers about software have at most 20 000 characters."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), max_resource_data=20_000))
+    yield Heat(server.app)
+    server.close()
+
+
+def test_a_list_of_deployments_has_a_size(small: Heat) -> None:
+    config_id = config(small)["id"]
+    for number in range(12):
+        deployment(small, config_id, f"s{number}", input_values={"x": "z" * 6000}, status_reason="r")
+    listed = small.get("/software_deployments")["software_deployments"]
+    assert [one["server_id"] for one in listed] == [f"s{number}" for number in range(12)]
+    assert [one["input_values"] is not None for one in listed] == [True] * 3 + [False] * 9
+    assert "values_error" not in listed[2]
+    assert {name: listed[3][name] for name in ("output_values", "status_reason", "values_error")} == {
+        "output_values": None,
+        "status_reason": None,
+        "values_error": "The values of the list come to more than 20000 characters of JSON (max_resource_data)."
+        " Show the deployment.",
+    }
+    (one,) = small.get("/software_deployments?server_id=s11")["software_deployments"]
+    assert one["input_values"] == {"x": "z" * 6000}
+
+
+def test_the_software_of_a_server_has_a_size(small: Heat) -> None:
+    reason = "more than 20000 characters of JSON (max_resource_data)"
+    assert reason in small.fault("POST", "/software_configs", {**CONFIG, "config": "z" * 20_000})[1]
+    ids = [config(small, config="z" * 8000)["id"] for _ in range(3)]
+    first, _ = (deployment(small, config_id) for config_id in ids[:2])
+    body = {"config_id": ids[2], "server_id": "server-1"}
+    assert reason in small.fault("POST", "/software_deployments", body)[1]
+    assert len(small.get("/software_deployments/metadata/server-1")["metadata"]) == 2
+    other = deployment(small, config(small, config="small")["id"])
+    assert reason in small.fault("PUT", f"/software_deployments/{other['id']}", {"config_id": ids[2]})[1]
+    small.call("PUT", f"/software_deployments/{first['id']}", {"config_id": ids[2]}, code=200)
+
+
+@pytest.mark.parametrize("name", ["name", "group"])
+def test_names_have_a_length(small: Heat, name: str) -> None:
+    config(small, **{name: "n" * 255})
+    assert "255" in small.fault("POST", "/software_configs", {**CONFIG, name: "n" * 256})[1]
 
 
 def test_the_limits_are_heats() -> None:

@@ -534,3 +534,26 @@ def test_stacks_with_a_hidden_tag_are_listed_on_request(heat: Heat) -> None:
 def test_show_hidden_has_to_be_a_boolean(heat: Heat) -> None:
     heat.get("/stacks?show_hidden=True")
     assert "show_hidden" in heat.fault("GET", "/stacks?show_hidden=yes")[1]
+
+
+def test_locked_and_unhealthy_stacks_are_listed(heat: Heat) -> None:
+    """The filters choose what `GET …/counts` counts, also below a lock."""
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
+    paths = {name: heat.create(template(g=group), name=name) for name in ("fine", "locked", "unwell", "both")}
+    for name in ("unwell", "both"):
+        listed = heat.get(f"{paths[name]}/resources?nested_depth=1")["resources"]
+        (member,) = [one["links"][0]["href"] for one in listed if one["resource_name"] == "0"]
+        heat.call("PATCH", "/" + member.split("/demo/")[1], {"mark_unhealthy": True}, code=200)
+    for name in ("locked", "both"):
+        heat.call("POST", paths[name] + "/actions", {"lock": None}, code=200)
+        heat.settle(paths[name])
+    counts = heat.get("/counts")["counts"]
+    for query, expected in {
+        "locked=true": {"locked", "both"},
+        "unhealthy=true": {"unwell", "both"},
+        "locked=true&unhealthy=true": {"both"},
+    }.items():
+        found = heat.get(f"/stacks?with_count=true&{query}")
+        assert {one["stack_name"] for one in found["stacks"]} == expected
+        assert found["count"] == counts.get(query.removesuffix("=true"), 1)
+    heat.fault("GET", "/stacks?locked=perhaps", code=400)

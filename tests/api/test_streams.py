@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -13,11 +14,11 @@ from falcon.testing import create_environ
 
 from heatlite.api.event_streams import MAX_PER_CALLER, PAGE, Streams, TooManyStreams
 from heatlite.api.request import Request
+from heatlite.connections import Connection
 from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.frontend import Connection
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
@@ -34,8 +35,8 @@ def known(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def stack(known: Store, name: str, parent: StackRecord | None = None) -> StackRecord:
-    made = StackRecord(new_id(), name, "demo", "mia", "", {}, Verb.CREATE, Status.COMPLETE, "", 1.0)
+def stack(known: Store, name: str, parent: StackRecord | None = None, project: str = "demo") -> StackRecord:
+    made = StackRecord(new_id(), name, project, "mia", "", {}, Verb.CREATE, Status.COMPLETE, "", 1.0)
     if parent is not None:
         made = replace(made, parent_id=parent.id, root_id=parent.root_id or parent.id, depth=parent.depth + 1)
     with known.transaction():
@@ -43,10 +44,10 @@ def stack(known: Store, name: str, parent: StackRecord | None = None) -> StackRe
     return made
 
 
-def tell(known: Store, *told: tuple[StackRecord, str]) -> None:
+def tell(known: Store, *told: tuple[StackRecord, str], at: float = 1.0) -> None:
     with known.transaction():
         known.events.append_many(
-            [EventRecord(of.id, name, "T", None, "CREATE", "COMPLETE", "state changed", 1.0) for of, name in told]
+            [EventRecord(of.id, name, "T", None, "CREATE", "COMPLETE", "state changed", at) for of, name in told]
         )
 
 
@@ -54,7 +55,7 @@ class Client:
     """The other end."""
 
     def __init__(
-        self, streams: Streams, of: StackRecord, depth: int = 0, marker: str | None = None, user: str = "",
+        self, streams: Streams, of: StackRecord | str, depth: int = 0, marker: str | None = None, user: str = "",
         admit: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.sock, server = socket.socketpair()
@@ -67,7 +68,12 @@ class Client:
         request.admit = admit
         self.lines: TextIOWrapper = self.sock.makefile("r")
         try:
-            for chunk in streams.follow(request, of, depth, EventQuery(marker=marker)):
+            body = (
+                streams.follow_project(request, of, marker)
+                if isinstance(of, str)
+                else streams.follow(request, of, depth, EventQuery(marker=marker))
+            )
+            for chunk in body:
                 connection.sendall(chunk)
         except TooManyStreams:
             self.close()
@@ -117,6 +123,54 @@ def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) 
     streams.close()
 
 
+def test_an_event_that_is_committed_during_a_round_comes_once(known: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = Streams(known, max_streams=1)
+    root, after, late = stack(known, "root"), known.events.after, ["b"]
+    tell(known, (root, "a"))
+
+    def read_after_another_commit(stack_id: str, number: int, limit: int, query: EventQuery) -> list[EventRecord]:
+        if late:
+            tell(known, (root, late.pop()))
+        return after(stack_id, number, limit, query)
+
+    monkeypatch.setattr(known.events, "after", read_after_another_commit)
+    client = Client(streams, root)
+    assert client.names(2) == "ab"
+    tell(known, (root, "c"))
+    assert client.names(1) == "c"
+    client.close()
+    streams.close()
+
+
+def test_a_project_comes_once_and_goes_on_after_a_break(known: Store) -> None:
+    """An event that is committed late, with a lower id than a newer one, is sent, too."""
+    streams = Streams(known, max_streams=2)
+    known.listen(replace(NO_LISTENERS, committed=streams.wake))
+    one, two, other = stack(known, "one"), stack(known, "two"), stack(known, "other", project="foreign")
+    tell(known, (one, "a"), (one, "b"))
+    alive = Client(streams, "demo")
+    now = time.time()
+    with known.transaction():
+        tell(known, (one, "x"), (two, "y"), at=now)
+        late = known.events.after(one.id, 0, 9)[-1]
+        known.database.write("DELETE FROM event WHERE id = ?", [late.id])
+    tell(known, (other, "z"), (two, "c"), at=now)
+    assert alive.names(2) == "yc"
+    with known.transaction():
+        known.database.write(
+            "INSERT INTO event (id, stack_id, resource_name, resource_type, verb, status, status_reason, created_at,"
+            " properties) VALUES (?, ?, 'd', 'T', 'CREATE', 'COMPLETE', '', ?, '{}')",
+            [late.id, one.id, now],
+        )
+    tell(known, (one, "e"), at=now)
+    assert sorted(alive.names(2)) == ["d", "e"]
+    again = Client(streams, "demo", marker="1")
+    assert again.names(5) == "bdyce"
+    for client in (alive, again):
+        client.close()
+    streams.close()
+
+
 def test_a_comment_breaks_the_silence(known: Store) -> None:
     streams = Streams(known, max_streams=1, heartbeat=0.05)
     client = Client(streams, stack(known, "s"))
@@ -127,7 +181,7 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
 
 
 def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -> None:
-    """A token may end, or be taken back, while its stream runs; a client that goes on is asked again."""
+    """A token may expire or be revoked during a stream; a client that stays is asked."""
     streams = Streams(known, max_streams=1, heartbeat=0.02, max_duration=0.1)
     of = stack(known, "s")
     tell(known, (of, "a"), (of, "b"))

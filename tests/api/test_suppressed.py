@@ -1,4 +1,4 @@
-"""The list of suppressed requests, and what becomes of a replay (docs/decisions/0021-what-a-lock-hides.md)."""
+"""Suppressed requests and their replay (docs/decisions/0021-what-a-lock-hides.md)."""
 
 import json
 import time
@@ -59,7 +59,7 @@ def replay_url(path: str, entry: Any) -> str:
 
 
 def settle_actions(heat: Heat) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while any(one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED") for one in heat.get("/actions")["actions"]):
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -162,8 +162,10 @@ class TestList:
         heat.call("PATCH", path, {"parameters": {"pw": "open"}}, code=409)
         heat.call("PATCH", path, {"template": {"heat_template_version": "zz"}}, code=409)
         heat.call("POST", f"{path}/snapshots", {"name": "n"}, code=409)
-        mark, clear, put, patch, faulty, snapshot = listed(heat, path)
+        heat.call("PATCH", f"{path}/resources/b", {**MARK, "resource_status_reason": "r" * 300}, code=409)
+        mark, clear, put, patch, faulty, snapshot, long = listed(heat, path)
         assert mark["effect"] == MARK
+        assert long["effect"]["resource_status_reason"] == "r" * 255
         assert clear["effect"] == {"mark_unhealthy": False}
         template_id = put["effect"].pop("template")
         assert put["effect"] == {

@@ -1,4 +1,4 @@
-"""Every problem at once (POST /validate?all_errors=true), and where it is; templates that the server gets itself."""
+"""All problems with places (POST /validate?all_errors=true), template URLs."""
 
 import http.server
 import threading
@@ -264,7 +264,7 @@ def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) 
 
 
 def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, elsewhere: str) -> None:
-    """A path in it is a name in `files`, as in any template, not a place beside the template.
+    """A path is a name in `files`, as in every template, not a path on disk.
 
     POST /validate looks at no values, so there only the missing type is a fault.
     """

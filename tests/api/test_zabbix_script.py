@@ -30,7 +30,10 @@ def path(heat: Heat) -> str:
 
 
 def notify(heat: Heat, **changed: str) -> Any:
-    """Run the script as Zabbix does. Returns the answer of heatlite, raises if the script throws."""
+    """Run the script as Zabbix does.
+
+    Returns the answer of heatlite, raises if the script throws.
+    """
 
     def post(url: str, body: str, headers: list[str]) -> list[object]:
         sent = dict(line.split(": ", 1) for line in headers)

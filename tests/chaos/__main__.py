@@ -1,4 +1,4 @@
-"""Run `python -m tests.chaos --database PostgreSQL --broker RabbitMQ --seconds 3600`.
+"""The chaos driver: `python -m tests.chaos --database PostgreSQL --seconds 3600`.
 
 Exits with 1 if anything was lost, stuck or doubled.
 """

@@ -1,4 +1,4 @@
-"""The run: servers, processes, disturbances at random, and the judgement at the end."""
+"""The run: servers, processes, random disturbances, and the final judgement."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.actions.table import OPEN
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.driver import Dialect
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Process, Server, Worker
 from tests.chaos.relay import Relay
@@ -41,7 +41,7 @@ FAILING = (
     "JOIN resource AS slow ON slow.stack_id = action.stack_id AND slow.status = 'IN_PROGRESS' "
     "JOIN resource AS bad ON bad.stack_id = action.stack_id AND bad.status = 'FAILED' WHERE action.status = 'RUNNING'"
 )
-"""How many resources are under way in an action of which one has failed."""
+"""Count the resources under way in an action of which one has failed."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Report:
 
 
 class Member:
-    """One process, with the network between it and its servers; started again whenever it has ended."""
+    """A process and its network to the servers, restarted whenever it ends."""
 
     def __init__(
         self, name: str, start: Callable[[dict[str, str]], Process], links: dict[str, tuple[str, int]]
     ) -> None:
-        """`links` name the setting that holds a server's URL, that URL and the server's port."""
+        """`links`: the setting with a server's URL, that URL and the server's port."""
         self.name = name
         self.lock = threading.Lock()
         """Held while the process is disturbed or started."""
@@ -161,7 +161,10 @@ class Chaos:
     # -- set-up ------------------------------------------------------------------------------------
 
     def run(self) -> Report:
-        """Disturb everything for as long as was asked for, come to rest, judge. Raises NoServer."""
+        """Disturb everything for as long as was asked for, come to rest, judge.
+
+        Raises NoServer.
+        """
         with ExitStack() as opened:
             if self._plan.database == Dialect.SQLITE:
                 url, disturbers = sqlite(self._home, "heatlite.db"), self._set_up_one(opened)
@@ -344,7 +347,7 @@ class Chaos:
         return any(int(str(host).rpartition(":")[2]) in ports for (host,) in store.database.read(sql))
 
     def _cut(self) -> bool:
-        """The network between one process and a server; afterwards its connections live on, or are broken."""
+        """The network of a process to a server; connections later live on or break."""
         member = self._random.choice(self._members)
         relay = self._random.choice([*member.relays.values()])
         relay.cut()
@@ -508,7 +511,10 @@ class Chaos:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """A file system of its own at the folder. Raises NoServer where it cannot be mounted."""
+    """A file system of its own at the folder.
+
+    Raises NoServer where it cannot be mounted.
+    """
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", "heatlite-chaos", str(folder)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         raise servers.NoServer("only root can mount a small disk")

@@ -1,4 +1,4 @@
-"""A TCP relay in front of a server: the network between one process and that server, which can be cut."""
+"""A TCP relay before a server: the network of one process, which can be cut."""
 
 import asyncio
 import threading

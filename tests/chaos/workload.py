@@ -1,4 +1,4 @@
-"""Clients that take stacks through their lives while everything breaks, and know how each step has to end.
+"""Clients that lead stacks through their lives and know the end of each step.
 
 A step is asked for until it is certain that it was accepted. Its end is judged when it was accepted exactly once: a
 request of which no answer came may have been accepted, and is not judged by what a second one would do.
@@ -13,12 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.records import ResourceRecord
 from heatlite.store.store import Store
 from tests.acceptance.processes import Answer, Server
 from tests.crash.scenarios import CHANGED_TREE, FAILING, FILES, FIRST, SECOND, TREE, groups, template
+
+T = TypeVar("T")
 
 PATIENCE = 600.0
 """Seconds within which a step has to come to an end; longer is stuck."""
@@ -70,7 +73,7 @@ class Client(threading.Thread):
         self, number: int, seed: int, database: str, apis: Callable[[], Sequence[Server]], files: Path, record: Record,
         stopping: threading.Event,
     ) -> None:
-        """`apis` gives the servers that may be asked; `database` is the URL past all disturbances."""
+        """`apis` are the servers to ask; `database` is the URL without disturbances."""
         super().__init__(name=f"client-{number}", daemon=True)
         self._number = number
         self._random = random.Random(f"{seed}-{number}")
@@ -99,6 +102,9 @@ class Client(threading.Thread):
                     self._record.note(f"{life.__name__}: {stuck}")
         except Stopping:
             pass
+        except Exception as error:
+            self._record.note(f"the driver: {self.name}: {type(error).__name__}: {error}")
+            raise
         finally:
             self.store.close()
 
@@ -158,7 +164,7 @@ class Client(threading.Thread):
         raise Stuck(f"create of {name} is never accepted")
 
     def ask(self, verb: str, method: str, path: str, body: object = None, refusals: Collection[int] = ()) -> int:
-        """Ask for an operation until it is accepted, or refused with one of these codes; the code."""
+        """Repeat a request until it is accepted or refused with these codes; the code."""
         before, uncertain, sent = self._count(verb), False, 0
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -186,14 +192,22 @@ class Client(threading.Thread):
         raise Stuck(f"{method} {path} is never accepted")
 
     def _count(self, verb: str) -> int:
-        """How many actions of a verb the stack has had."""
+        """Count the actions of a verb on the stack."""
         sql = "SELECT COUNT(*) FROM action WHERE stack_id = ? AND verb = ?"
+        ((count,),) = self.read(lambda store: store.database.read(sql, (self.stack_id, verb)))
+        return int(count)
+
+    def read(self, query: Callable[[Store], T]) -> T:
+        """Return the result of a query, once the database answers."""
         while not self.stopping.is_set():
             with suppress(DatabaseUnavailable):
-                ((count,),) = self.store.database.read(sql, (self.stack_id, verb))
-                return int(count)
+                return query(self.store)
             self.stopping.wait(0.5)
         raise Stopping
+
+    def rows(self, stack_id: str) -> Sequence[ResourceRecord]:
+        """Return the rows of a stack's resources."""
+        return self.read(lambda store: store.resources.of(stack_id))
 
     def settled(self) -> str:
         """The state of the stack once nothing is done to it; "" where it is gone."""
@@ -275,7 +289,7 @@ def _groups(client: Client, name: str) -> None:
 def _failed_create(client: Client, name: str) -> None:
     client.create(name, FAILED_CREATE, disable_rollback=True)
     client.ends("create", "CREATE_FAILED")
-    rows = [row for row in client.store.resources.of(client.stack_id) if row.name == "bad"]
+    rows = [row for row in client.rows(client.stack_id) if row.name == "bad"]
     client.expect(len(rows) == 1, f"the failed resource has {len(rows)} rows")
     made = [path for row in rows for path in client.files.glob(f"{row.physical_name}.*")]
     client.expect(len(made) == 1, f"the failed resource was made {len(made)} times")
@@ -308,7 +322,7 @@ def _attached(client: Client, name: str) -> None:
     """A delete that fails, and one that works."""
     client.create(name, SIZED)
     if client.ends("create", "CREATE_COMPLETE"):
-        row = next(row for row in client.store.resources.of(client.stack_id) if row.name == "v")
+        row = next(row for row in client.rows(client.stack_id) if row.name == "v")
         holder = client.files / f"{row.physical_name}-attached"
         holder.touch()
         try:
@@ -367,11 +381,11 @@ def _scaled(client: Client, name: str) -> None:
     group = client.look(f"{client.path}/resources/s")["resource"]["physical_resource_id"]
     end = time.monotonic() + PATIENCE
     while client.once and time.monotonic() < end:
-        stack = client.store.stacks.get(group)
+        stack = client.read(lambda store: store.stacks.get(group))
         if stack is None or stack.status != "IN_PROGRESS":
             break
         client.stopping.wait(0.2)
-    count = len({row.name for row in client.store.resources.of(group)})
+    count = len({row.name for row in client.rows(group)})
     client.expect(count == 2, f"a group of one that was asked to grow by one has {count} members")
     client.delete()
 

@@ -24,13 +24,13 @@ Begin = Callable[..., OnCloud]
 
 @pytest.fixture
 def simulated(place: Path) -> Iterator[Begin]:  # noqa: F811 - the fixture
-    """`simulated()` → an engine on a simulated cloud; `admin=True`: as its administrator."""
+    """`simulated()` → an engine on a simulated cloud; `admin=True`: as administrator."""
     yield from _engines(place, real=False)
 
 
 @pytest.fixture
 def real_cloud(place: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:  # noqa: F811
-    """`real_cloud()` → an engine on the real cloud; `admin=True`: as its administrator."""
+    """`real_cloud()` → an engine on the real cloud; `admin=True`: as administrator."""
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(project))
     yield from _engines(place, real=True)
 

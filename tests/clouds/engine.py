@@ -1,4 +1,4 @@
-"""An engine on a cloud, whichever it is, and what can be compared of what it has done there."""
+"""An engine on either cloud, and the comparable results of its work."""
 
 import json
 import re
@@ -24,7 +24,7 @@ KINDS = (
     "network.security_groups", "compute.servers", "compute.keypairs", "compute.server_groups", "block_storage.volumes",
     "block_storage.snapshots", "image.images",
 )  # fmt: skip
-"""What an ordinary user may leave behind, as the verbs that list it."""
+"""Objects that a user may leave behind, as the verbs that list them."""
 
 ADMINISTERED = (
     "identity.users", "identity.groups", "identity.projects", "identity.roles", "identity.domains",
@@ -32,7 +32,7 @@ ADMINISTERED = (
 )  # fmt: skip
 """And an administrator, of Keystone's."""
 THEIRS = ("hl-", "test_", "http://hl-")
-"""How begins what names these: others may make and remove some meanwhile."""
+"""Prefixes of these names: other users may make and remove some meanwhile."""
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
@@ -45,8 +45,15 @@ _DOMAIN = re.compile(r"\.(openstacklocal|cloud\.example)\.")
 _RANDOM = re.compile(r"-[a-z0-9]{12}\b")
 
 
+ANSWER = 300.0
+"""Seconds for an answer of a real service.
+
+A check fails without one, and on a busy machine it takes long.
+"""
+
+
 class Ahead(Clock):
-    """A cloud takes its time, so this passes as it does; but it may be ahead of the real one."""
+    """A clock in step with the machine's, possibly ahead of it: a cloud takes time."""
 
     def __init__(self) -> None:
         self._by = 0.0
@@ -62,7 +69,7 @@ class Ahead(Clock):
 class OnCloud(Engine):
     """The use cases of one caller, on a cloud."""
 
-    def __init__(self, folder: Path, real: bool, admin: bool = False, timeout: float = 30.0) -> None:
+    def __init__(self, folder: Path, real: bool, admin: bool = False, timeout: float = ANSWER) -> None:
         self._real, self._admin = real, admin
         self._made: list[str] = []
         cloud = ("ours-admin" if admin else "ours") if real else "simulated"
@@ -87,7 +94,7 @@ class OnCloud(Engine):
         return self.server.components.engine_services.services.clouds.of(self.who.project).cloud
 
     def holdings(self) -> dict[str, set[str]]:
-        """What the project has, and what everybody may use: kind → ids."""
+        """The ids of the project's and public objects, by kind."""
         found: dict[str, set[str]] = {}
         for kind in ADMINISTERED if self._admin else KINDS:
             if not self._real and kind not in VERBS:
@@ -148,7 +155,7 @@ class OnCloud(Engine):
         self.clock.pass_(seconds)
 
     def story(self, stack: StackRecord) -> dict[str, Any]:
-        """What has happened to the resources of a stack and its nested ones: name → its states, in order."""
+        """The states of the resources of a stack and its nested ones, by name, in order."""
         told: dict[str, list[str]] = {}
         for event in self.events(stack):
             told.setdefault(event.resource_name, []).append(state(event.verb, event.status))
@@ -172,7 +179,7 @@ class OnCloud(Engine):
         return {key: _plain(value, names) for key, value in self.outputs(stack).items()}
 
     def objects(self, stack: StackRecord) -> dict[str, Json]:
-        """What the services tell of the resources' objects, made comparable: name → object."""
+        """The comparable objects of the resources, as the services show them, by name."""
         names, found = self._names(stack), {}
         for row in self.rows(stack):
             cls = self.components.types.get(row.type)
@@ -188,7 +195,7 @@ class OnCloud(Engine):
         return names
 
     def seen(self, stack: StackRecord) -> dict[str, Any]:
-        """What can be compared of a stack."""
+        """The comparable data of a stack."""
         if self.get(stack).verb is Verb.CREATE:
             self.in_order(stack)
         return {
@@ -199,13 +206,13 @@ class OnCloud(Engine):
         }
 
     def why(self, stack: StackRecord) -> list[str]:
-        """Why the stack and its resources are as they are."""
+        """The reasons of the states of the stack and its resources."""
         rows = [f"{row.name}: {row.status_reason}" for row in self.rows(stack) if row.status == "FAILED"]
         return [self.get(stack).status_reason, *rows]
 
 
 def _label(thing: Mapping[str, Json]) -> str:
-    """What an administrator's object is called."""
+    """The name of an administrator's object."""
     return str(thing.get("url") or thing.get("name") or thing["id"])
 
 

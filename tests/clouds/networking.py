@@ -1,4 +1,4 @@
-"""The types of the network service, for both clouds: all of them in one stack, changed in place, and taken away."""
+"""All network types in one stack, changed in place and deleted, for both clouds."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ADMINISTERED = ("provider", "policy", "segment", "rbac", "limit", "mark", "least
 
 
 def networking(engine: OnCloud) -> dict[str, Any]:
-    """What an ordinary user may make."""
+    """Objects that a user may make."""
 
     def written(**changed: Any) -> Any:
         given = {
@@ -84,7 +84,7 @@ def networking(engine: OnCloud) -> dict[str, Any]:
 
 
 def network_administration(engine: OnCloud) -> dict[str, Any]:
-    """What only an administrator may make."""
+    """Objects that only an administrator may make."""
 
     def written(rate: int, **more: Any) -> Any:
         return template(

@@ -1,4 +1,4 @@
-"""An agent's first look: os-collect-config, unmodified, with the settings that it is given, asks Keystone and then us.
+"""The first poll of an unmodified os-collect-config: Keystone, then heatlite.
 
 Its input: `os-collect-config` of a server's metadata. Its output: what it has collected.
 """

@@ -1,4 +1,4 @@
-"""The cloud of real services that may lie beside the checkout, and a project of our own in it."""
+"""The cloud of real services beside the checkout, and a project of its own in it."""
 
 import fcntl
 import os
@@ -19,19 +19,25 @@ that is our own story with a server, the templates that people use, and some of 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOME = Path(os.environ.get("CLOUD_HOME") or CACHE / "heatlite-cloud")
 NETWORK = 9696
+START_SECONDS = 600
+"""Time for its services to start, on a busy machine as well."""
 PORTS = (5000, 9292, NETWORK, 8774, 8776)
-"""Where its services listen unless its environment says otherwise."""
+"""The default address of its services."""
 
 
 def needed() -> None:
-    """Skip where no such cloud is named: minutes are too long for everyday tests. Start it if it stands still."""
+    """Skip where no such cloud is named: minutes are too long for everyday tests.
+
+    Start it if it stands still.
+    """
     if not FOLDER.is_dir():
         pytest.skip("HEATLITE_TEST_CLOUD names no cloud of real services; .ci/run does, where there is one")
     if not (HOME / "seeded").is_file():
         pytest.skip(f"the cloud in {FOLDER} is not set up: run its ./setup (minutes), or set CLOUD_HOME")
     with locked("start"):
         if not all(map(_listens, PORTS)):
-            done = subprocess.run([FOLDER / "start"], capture_output=True, text=True, timeout=120, check=False)
+            patient = {**os.environ, "CLOUD_WAIT": str(START_SECONDS)}
+            done = subprocess.run([FOLDER / "start"], env=patient, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
 
 
@@ -51,8 +57,10 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def project(folder: Path) -> Iterator[Path]:
-    """A project that nobody else uses: its clouds.yaml, with the clouds `ours` (a member of the project), `ours-admin`
-    (an administrator who works in it) and `other` (a member of another project)."""
+    """A project of its own, by the path of its clouds.yaml.
+
+    Its clouds are `ours` (member), `ours-admin` (administrator in it) and `other` (member of another project).
+    """
     from openstack.config import OpenStackConfig
     from openstack.connection import Connection
 

@@ -9,8 +9,10 @@ from http.client import HTTPConnection
 from tests.clouds.serving import Serving, serving
 
 TROUBLE = ("unheard", "unanswered", "late", "503", "html", "empty")
-"""What befalls the first request that makes something of this name: the service does not hear it; it does, and its
-answer is cut off, comes too late, or is another one's."""
+"""Faults of the first request that makes something of this name.
+
+The request is lost; or its answer is cut off, late, or of another request.
+"""
 LATE = 30.0
 
 
@@ -24,7 +26,7 @@ class Relay:
         """The trouble that was, in order."""
 
     def trouble(self, method: str, body: bytes) -> str:
-        """What is to befall a request."""
+        """The fault of a request."""
         if method != "POST" or not body:
             return ""
         for thing in json.loads(body).values():
@@ -47,7 +49,7 @@ def relay(port: int) -> Iterator[Relay]:
             if trouble == "unheard":
                 self.close_connection = True
                 return
-            service = HTTPConnection("127.0.0.1", way.target, timeout=60)
+            service = HTTPConnection("127.0.0.1", way.target, timeout=240)
             service.request(self.command, self.path, body, dict(self.headers))
             heard = service.getresponse()
             status, data, kind = heard.status, heard.read(), heard.headers.get("Content-Type", "")

@@ -1,4 +1,4 @@
-"""Small HTTP servers that stand where a cloud's services would, and answer as a test says."""
+"""Small HTTP servers in the place of cloud services, with answers by a test."""
 
 import json
 import threading
@@ -60,7 +60,7 @@ class Network:
 
 
 class FakeCloud:
-    """An identity service whose catalog has one other service, a network service, at the same port."""
+    """An identity service whose catalog has one network service, at the same port."""
 
     def __init__(self, port: int, network: Service | None) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -79,6 +79,8 @@ class FakeCloud:
         """Further services of the catalog: type → path. The network service answers for them."""
         self.calls: list[tuple[str, str]] = []
         """Method and path of what the network service was asked, in order."""
+        self.connections: set[object] = set()
+        """Addresses of the client's ends of all connections."""
 
     def entry(self, **more: Any) -> dict[str, Any]:
         """Its entry in clouds.yaml."""
@@ -140,6 +142,7 @@ def fake_cloud(network: Service | None) -> Iterator[FakeCloud]:
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
+            cloud.connections.add(self.client_address)
             said = cloud.answer(self.command, self.path, self.headers.get("X-Auth-Token"), body)
             if said is None:
                 self.close_connection = True

@@ -37,8 +37,10 @@ for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
 
 @contextmanager
 def serving(handler: type[Serving], ended: threading.Event) -> Iterator[int]:
-    """The port where requests are answered, for as long as the context lasts. Then `ended` is set, so that no answer
-    that takes its time is waited for."""
+    """The port where requests are answered, for as long as the context lasts.
+
+    Then `ended` is set, so that no answer that takes its time is waited for.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""A real cloud through openstacksdk: what services say, fail to say and say wrongly, and where a cloud is found."""
+"""A cloud through openstacksdk: answers, missing and wrong ones, and discovery."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ Opened = Callable[..., tuple[RealCloud, FakeCloud]]
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Opened]:
-    """`opened(network)` → a cloud whose network service is that function, and what stands behind it."""
+    """`opened(network)` → a cloud with that function as its network service."""
     ends = []
 
     def open_one(network: Any, timeout: float = 10.0, **entry: Any) -> tuple[RealCloud, FakeCloud]:
@@ -73,6 +73,20 @@ def test_names_are_the_services_own_and_nothing_is_made_up(opened: Opened) -> No
     cloud, _ = opened(saying(Answer(201, {"network": NET})))
     made = cloud.call("network.create_network", name="net")
     assert made == NET
+
+
+def test_views_of_a_cloud_share_their_connections(opened: Opened) -> None:
+    """One view per stack: idle connections would exhaust those of a service."""
+    from keystoneauth1.identity import v3
+
+    _, fake = opened(saying(Answer(200, {"networks": [NET]})))
+    connections = Connections("fake", 10.0)
+    views = [connections.by(lambda own: v3.Password(**own)) for _ in range(5)]
+    for _ in range(2):
+        for view in views:
+            assert view.call("network.networks") == [NET]
+        del views[0]
+    assert len(fake.connections) == 1
 
 
 def test_a_list_is_a_list_and_nothing_is_null(opened: Opened) -> None:

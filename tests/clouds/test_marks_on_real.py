@@ -12,8 +12,12 @@ OF_USERS = [OWN, "tests/types/examples/neutron.yaml"]
 OF_ADMINISTRATORS = [
     f"tests/types/examples/{name}.yaml" for name in ("neutron_admin", "compute", "storage", "identity")
 ]
-SOME = {OWN: ["subnet"]}
-"""Without HEATLITE_TEST_CLOUD_ALL: a subnet, which a port with a floating IP, a router and a server hold."""
+SOME = {
+    OWN: ["subnet"],
+    "tests/types/examples/neutron.yaml": ["shared"],
+}
+"""Without HEATLITE_TEST_CLOUD_ALL: a subnet, which ports with floating IPs, a router and a server hold, and a floating
+IP with a port forwarding."""
 
 
 def counts(engine: OnCloud) -> dict[str, int]:

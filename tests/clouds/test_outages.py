@@ -1,4 +1,4 @@
-"""A service that is out of reach: nothing is made twice, nothing is lost, and nobody waits for ever."""
+"""A service out of reach: nothing is made twice or lost, and no wait is endless."""
 
 import json
 from collections.abc import Callable

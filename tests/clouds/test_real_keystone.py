@@ -1,4 +1,4 @@
-"""`auth` = ``keystone`` before a Keystone that is one: that of a cloud on this machine, where one runs."""
+"""`auth` = ``keystone`` before the Keystone of a cloud on this machine."""
 
 import json
 import os
@@ -21,8 +21,11 @@ import yaml
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from tests.api.conftest import Heat, template, value
+from tests.api.test_cfn import Query
 from tests.api.test_deployments import SERVER, config, deployment, until
 from tests.clouds import real
+from tests.ui.conftest import Browser
+from tests.ui.test_login import log_in
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
@@ -37,7 +40,7 @@ class RealKeystone:
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, str | None, dict]:
         parts = urlsplit(self.url)
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=240)
         try:
             sent = {name.replace("_", "-"): text for name, text in headers.items()}
             sent["Content-Type"] = "application/json"
@@ -56,7 +59,7 @@ class RealKeystone:
         return self.prove(user, {"name": account["project_name"], "domain": domain})
 
     def prove(self, user: dict[str, Any], project: dict[str, Any]) -> tuple[str, str]:
-        """The same for whoever has a password."""
+        """The same for a user with a password."""
         identity = {"methods": ["password"], "password": {"user": user}}
         auth = {"auth": {"identity": identity, "scope": {"project": project}}}
         status, token, body = self.ask("POST", "/auth/tokens", auth)
@@ -91,7 +94,8 @@ def keystone() -> RealKeystone:
 def server(keystone: RealKeystone, tmp_path: Path) -> Iterator[wiring.Embedded]:
     password = keystone.accounts["demo"]["password"]
     table = {"auth_url": keystone.url, "username": "heat", "password": password, "project_name": "service"}
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", auth=Auth.KEYSTONE, keystone=table)
+    table["http_connect_timeout"] = "30"  # a busy machine
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", auth=Auth.KEYSTONE, keystone=table, ui=True)
     server = wiring.embedded(settings)
     yield server
     server.close()
@@ -116,6 +120,21 @@ def test_a_token_that_was_taken_back(keystone: RealKeystone, server: wiring.Embe
     token, project = keystone.login("demo")
     keystone.revoke(token)
     Heat(server.app, project, {"X-Auth-Token": token}).call("GET", "/stacks", code=401)
+
+
+def test_a_password_opens_the_dashboard(keystone: RealKeystone, server: wiring.Embedded) -> None:
+    account = keystone.accounts["demo"]
+    browser = Browser(server.app)
+    log_in(browser, 401, user="demo", password="wrong")
+    log_in(browser, 401, user="demo", password=account["password"], domain="nowhere")
+    page = log_in(browser, user="demo", password=account["password"]).follow()
+    if page.location.endswith("/projects"):
+        page = page.follow().click("^demo$")
+    else:
+        page = page.follow()
+    assert "New stack" in page.text
+    assert "project</span> demo" in page.text
+    browser.app.get(f"/ui/p/{keystone.login('alt')[1]}", status=403)
 
 
 @pytest.fixture
@@ -164,7 +183,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever makes a stack goes; it goes on by his trust, its agents by their accounts. Nothing is left of them."""
+    """The creator of a stack leaves; trust and agents' accounts work, and then end."""
     clouds = yaml.safe_load(project.read_text())["clouds"]
     password = keystone.accounts["demo"]["password"]
     own = {"auth_url": keystone.url, "username": "heat", "password": password, "project_name": "service"}
@@ -179,7 +198,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
     boss = keystone.login("fakecloud")[0]
 
     def in_keystone() -> list[str]:
-        """What there is in the stack domain beside its administrator, and our user's trusts."""
+        """The users of the stack domain except its administrator, and our user's trusts."""
         domain = stack_domain["stack_user_domain_name"]
         (found,) = keystone.ask("GET", f"/domains?name={domain}", X_Auth_Token=boss)[2]["domains"]
         every = [
@@ -243,3 +262,28 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
         assert polling.call("GET", metadata).status_int == 401, "Keystone takes back the tokens of who is gone"
     finally:
         server.close()
+
+
+def test_the_query_api_takes_its_ec2_credentials(keystone: RealKeystone, server: wiring.Embedded) -> None:
+    token, project = keystone.login("demo")
+    demo = Heat(server.app, project, {"X-Auth-Token": token})
+    user = keystone.ask("GET", "/auth/tokens", X_Auth_Token=token, X_Subject_Token=token)[2]["token"]["user"]["id"]
+    credentials = f"/users/{user}/credentials/OS-EC2"
+    status, _, body = keystone.ask("POST", credentials, {"tenant_id": project}, X_Auth_Token=token)
+    assert status == 201, body
+    made = body["credential"]
+    try:
+        keystone.ask("GET", f"{credentials}/{made['access']}", X_Auth_Token=token)
+    except ValueError:
+        # Each use reads the credential; the second one finds its secret taken out of the copy in the cache.
+        pytest.xfail("with dogpile.cache.memory Keystone answers 500 when it reads a credential again")
+    query = Query(demo, made["access"], made["secret"])
+    path = demo.create(template(a=value()))
+    (listed,) = query("ListStacks").findall("ListStacksResult/StackSummaries/member")
+    assert path.endswith(listed.findtext("StackId").rpartition("/")[2])
+    query("DeleteStack", method="POST", StackName="s")
+    demo.settle(path, "DELETE_COMPLETE")
+    assert Query(demo, made["access"], "x").refused("ListStacks", 403)[0] == "SignatureDoesNotMatch"
+    keystone.ask("DELETE", f"{credentials}/{made['access']}", X_Auth_Token=token)
+    assert query.refused("ListStacks", 403)[0] == "SignatureDoesNotMatch"
+    assert "ec2 credentials" in demo.fault("POST", "/access_keys")[1]

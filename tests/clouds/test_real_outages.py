@@ -1,4 +1,4 @@
-"""Between heatlite and a real service answers get lost: what was made is found again."""
+"""Answers of a real service get lost: the objects made are found again."""
 
 from pathlib import Path
 from typing import cast

@@ -1,4 +1,4 @@
-"""The cloud of a stack as a real one tells it: by the auth URL, the region and the project of the token."""
+"""The cloud of a stack by auth URL, region and project of the token."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -142,7 +142,7 @@ QUOTAS: dict[str, tuple[str, dict[str, Json], Callable[[Asked], Json]]] = {
         "block_storage.update_quota_set", {"volumes": 0}, lambda of: of.call("block_storage.create_volume", size=1),
     ),
 }  # fmt: skip
-"""Which quota is set → what it refuses."""
+"""Quotas and the types that they refuse."""
 
 
 def refused(of: Asked, project: str) -> dict[str, tuple[type[CloudError], int | None]]:

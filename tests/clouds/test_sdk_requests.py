@@ -51,7 +51,7 @@ class Recorder:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def versions(self, service: str) -> JsonMap:
-        """What a service says of itself."""
+        """Texts of services."""
         links: list[Json] = [{"rel": "self", "href": f"{self.url}/{service}"}]
         return {"versions": [{"id": VERSIONS[service], "status": "CURRENT", "links": links}]}
 
@@ -75,7 +75,7 @@ def cloud(recorder: Recorder) -> Iterator[RealCloud]:
 
 
 NOUNS = [(name, name, name) for name in ("network", "subnet", "port", "router")] + [("ip", "floatingip", "floatingip")]
-"""What has value_specs: as the SDK's verbs call it, its path and its body."""
+"""Requests with value_specs: path and body by the SDK's verbs."""
 
 CALLS: list[tuple[str, tuple[str, ...], JsonMap, list[tuple[str, str, Any]]]] = [
     ("load_balancer.create_member", ("p",), {"address": "a", "name": "n"},

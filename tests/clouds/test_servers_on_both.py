@@ -1,4 +1,4 @@
-"""Servers, and what belongs to them, on the simulated cloud and on a real one: the same states and outputs."""
+"""Servers and their parts on both clouds: the same states and outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ def id_of(engine: OnCloud, stack: StackRecord) -> str:
 
 
 def as_it_is(engine: OnCloud, stack: StackRecord) -> dict[str, Any]:
-    """What the compute service says of the server."""
+    """The server as the compute service shows it."""
     found = engine.thing(engine.cloud.call("compute.get_server", id_of(engine, stack)))
     return {name: found.get(name) for name in ("name", "status", "metadata", "locked", "locked_reason", "tags")} | {
         "flavor": found["flavor"]["original_name"]
@@ -139,7 +139,7 @@ def saved(engine: OnCloud) -> Seen:
 
 
 def replaced(engine: OnCloud) -> Seen:
-    """A server that takes another's place has its ports; where it fails, the other one has them again.
+    """A replacement takes over the server's ports, and a failed one gives them back.
 
     They are on different hosts: one that does not run anything forgets no port.
     """
@@ -166,7 +166,7 @@ def replaced(engine: OnCloud) -> Seen:
 
 
 def boots(engine: OnCloud) -> Seen:
-    """From volumes: one that is made of an image and goes with the server, one that is there and stays."""
+    """A volume made of an image and deleted with the server, and one that stays."""
     engine.take_stock()
     seen = {}
     disk = {"image": "cirros", "volume_size": 1, "delete_on_termination": True}
@@ -182,7 +182,7 @@ def boots(engine: OnCloud) -> Seen:
 
 
 def holds(engine: OnCloud) -> Seen:
-    """A server and the volume that it boots from: grown, saved, restored, and held by an image that is to stay."""
+    """A boot volume: grown, saved, restored, and held by a retained image."""
 
     def machine(policy: str = "Delete", **volume: object) -> Any:
         disk = resource("OS::Cinder::Volume", **{"size": 1, "image": "cirros", **volume})
@@ -232,7 +232,7 @@ def holds(engine: OnCloud) -> Seen:
 
 
 def saves(engine: OnCloud) -> Seen:
-    """A server whose volume goes with it: back to its snapshot; then all goes but the volume that this held."""
+    """A server with its volume is restored; then both go, and the held snapshot."""
     engine.take_stock()
     disk = {"image": "cirros", "volume_size": 1, "delete_on_termination": True}
     stack = engine.well(engine.create(written(image=None, block_device_mapping_v2=[disk])))
@@ -288,7 +288,7 @@ def administered(engine: OnCloud) -> Seen:
 
 
 def refused(engine: OnCloud) -> Seen:
-    """What the service does not take, and what it cannot place."""
+    """Requests that the service refuses, and servers that it cannot place."""
     engine.take_stock()
     seen: Seen = {}
     for name, properties in {

@@ -1,4 +1,4 @@
-"""Volumes, images and AWS's names for them on the simulated cloud and on a real one: the same states and outputs."""
+"""Volumes, images and their AWS types on both clouds: same states and outputs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -145,7 +145,7 @@ def amazon(engine: OnCloud) -> Seen:
 
 
 def kinds(engine: OnCloud) -> Seen:
-    """What administrators say about volumes."""
+    """Volumes as administrators see them."""
 
     def written(description: str, **specs: str) -> Any:
         return template(
@@ -184,7 +184,7 @@ class Web(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where the real image service fetches an image from."""
+    """The address from which the image service fetches an image."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Web) as server:
         monkeypatch.setattr(Web, "url", f"http://127.0.0.1:{server.server_port}/i")
         thread = threading.Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""The same files on the simulated cloud and on a real one: the same states, events and outputs."""
+"""The same files on both clouds: the same states, events and outputs."""
 
 import json
 import re
@@ -56,7 +56,7 @@ SHOWN = ("net", "subnet", "port")
 
 
 def network(engine: OnCloud) -> Seen:
-    """A network with everything that is on it, changed in place, checked and taken away."""
+    """A network with all its parts: changed in place, checked and deleted."""
 
     def written(**more: Any) -> Any:
         return template(
@@ -82,7 +82,7 @@ def network(engine: OnCloud) -> Seen:
 
 
 def server(engine: OnCloud) -> Seen:
-    """templates/server.yaml: made, checked, its server replaced, locked, unlocked and taken away."""
+    """templates/server.yaml: made, checked, replaced, locked, unlocked, deleted."""
     written = (TEMPLATES / "server.yaml").read_text()
     engine.take_stock()
     stack = engine.well(engine.create(written))
@@ -110,7 +110,7 @@ def server(engine: OnCloud) -> Seen:
 
 
 def identity_administration(engine: OnCloud) -> Seen:
-    """All types of the identity service, as an administrator: changed in place, looked after, refused, taken away."""
+    """Identity types as administrator: changed in place, checked, refused, deleted."""
     kinds = ("domain", "project", "below", "role", "group", "user", "service", "endpoint", "region")
 
     def written(project: str = "red", **more: Any) -> Any:
@@ -180,7 +180,7 @@ def identity_administration(engine: OnCloud) -> Seen:
 
 
 def refusal(engine: OnCloud, verb: str, *arguments: Any, **given: Any) -> tuple[str, int | None, str]:
-    """How the cloud refuses: our error, the HTTP status, and the words, without ids."""
+    """A refusal of the cloud: our error, the HTTP status and the text without ids."""
     with pytest.raises(CloudError) as refused:
         engine.cloud.call(verb, *arguments, **given)
     return type(refused.value).__name__, refused.value.status, ID.sub("<id>", refused.value.reason)
@@ -191,7 +191,7 @@ def refusal(engine: OnCloud, verb: str, *arguments: Any, **given: Any) -> tuple[
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What these templates want to be there."""
+    """Objects that these templates need."""
 
     key: str
     net: str
@@ -225,7 +225,7 @@ def new_network(engine: OnCloud, corpus: Path) -> Seen:
 
 
 def existing_network(engine: OnCloud, corpus: Path) -> Seen:
-    """hot/servers_in_existing_neutron_net.yaml; its networks hang on a router, as floating IPs want it."""
+    """hot/servers_in_existing_neutron_net.yaml, with a router for its floating IPs."""
     call = engine.cloud.call
     with furnished(engine) as there:
         public = engine.thing(call("network.find_network", "public"))["id"]
@@ -260,7 +260,7 @@ LACKED = ("OS::Octavia::*", "OS::Aodh::*")
 
 
 def autoscaling(engine: OnCloud, corpus: Path) -> Seen:
-    """hot/autoscaling.yaml, with an environment that maps away what the cloud lacks; scaled up, and down again."""
+    """hot/autoscaling.yaml without the types that the cloud lacks, scaled up and down."""
     with furnished(engine) as there:
         public = engine.thing(engine.cloud.call("network.find_network", "public"))["id"]
         parameters = {
@@ -403,7 +403,7 @@ def same(real: Any, simulated: Any) -> None:
 
 
 def differences(where: str, real: Any, simulated: Any) -> list[str]:
-    """Where the simulated cloud is not as the real one is. What it does not tell at all is no difference."""
+    """Differences of the simulated from the real cloud, except what it does not show."""
     if isinstance(real, dict) and isinstance(simulated, dict):
         lacks = sorted(simulated.keys() - real.keys() - ONLY_SIMULATED)
         extra = [f"{where}.{key}: not there, but {simulated[key]!r}" for key in lacks]

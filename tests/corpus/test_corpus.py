@@ -1,11 +1,10 @@
-"""Real templates: what we say about each of them is kept, and was reviewed by reading.
+"""Answers on real templates, recorded and reviewed by reading.
 
 `verdicts.yaml` has an entry for every file of the corpus that may be a template:
 
-- ``accepted``: nothing is wrong with it.
-- ``missing types``: Heat would take it; all that we lack is these types.
-- ``problems``: faults of the template itself, as ``line: message``; beside types that we lack, if there are some.
-- ``environment``: it is one, and a good one; ``no template``: it is neither, for this reason.
+- ``accepted``: nothing is wrong with it. - ``missing types``: Heat would take it; all that we lack is these types. -
+``problems``: faults of the template itself, as ``line: message``; beside types that we lack, if there are some. -
+``environment``: it is one, and a good one; ``no template``: it is neither, for this reason.
 
 The table is written anew by ``python tests/corpus/test_corpus.py``; each line that changes must be looked at again.
 """
@@ -44,7 +43,7 @@ def names() -> list[str]:
 
 
 def verdict(name: str, types: Registry) -> Verdict:
-    """What we say about one file. Parameters need no values, and warnings do not count.
+    """The answer on one file. Parameters need no values; warnings do not count.
 
     An environment that is called as the template, with ``_env`` behind it, belongs to it.
     """

@@ -1,5 +1,7 @@
-"""The example package stands for a cloud; its folder and that of the types that fail are put on the path, for child
-processes too."""
+"""Put the example package and the failing types on the path, also for children.
+
+The example package stands for a cloud.
+"""
 
 import os
 import sys

@@ -3,16 +3,28 @@
 import os
 import threading
 import time
+from contextlib import suppress
+from multiprocessing.synchronize import Event
+from typing import Any
 
 from heatlite import wiring
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.json import JsonMap
+from heatlite.healing.policy import VERSION
+from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Parameters
+from heatlite.store.healing.records import HealingPolicyRecord
+from heatlite.store.store import Store
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import settle, stack_of
-from tests.crash.victim import SURVIVED, bomb, count_commits
+from tests.crash.scenarios import CALLER, create, file, settle, stack_of, template
+from tests.crash.victim import SURVIVED, bomb
 
 SPEED = 10.0
 """Seconds of the engine's clock for each real one."""
+LEASE = 30.0
+"""Seconds of the fast clock until another engine takes over."""
 EPOCH = 1_700_000_000.0
 
 
@@ -26,24 +38,103 @@ class FastClock(Clock):
         return event.wait(seconds / SPEED)
 
 
-def start(database: str) -> Embedded:
-    return wiring.embedded(Settings(database=database, lease_seconds=1e9), clock=FastClock())
+GROUP = {
+    "type": "OS::Heat::ResourceGroup",
+    "properties": {"count": 3, "resource_def": file("member %index%", slow=0)},
+}
+
+
+def start(database: str, lease: float = 1e9) -> Embedded:
+    return wiring.embedded(Settings(database=database, lease_seconds=lease), clock=FastClock())
+
+
+def count_transactions() -> None:
+    """Have every COMMIT of this process count, on each kind of database."""
+    run = Database._run
+
+    def counted(database: Database, sql: str, parameters: Parameters) -> Any:
+        if sql == "COMMIT":
+            bomb.tick(after=False)
+        return run(database, sql, parameters)
+
+    Database._run = counted  # type: ignore[method-assign]
 
 
 def heal(server: Embedded) -> None:
-    """Sweep until the incident is closed and nothing runs."""
-    end = time.monotonic() + 60
-    while server.store.incidents.open_of_root(stack_of(server).id):
-        assert time.monotonic() < end, server.store.incidents.get("i")
-        server.components.healing.sweep()
+    """Sweep until all incidents are closed and nothing runs, as the engine does."""
+    end = time.monotonic() + 240
+    while found := server.store.incidents.open_of_root(stack_of(server).id):
+        assert time.monotonic() < end, found
+        with suppress(DatabaseUnavailable):  # a frozen engine may hold the lock of the stack
+            server.components.healing.sweep()
         time.sleep(0.01)
     settle(server)
 
 
-def victim(database: str, files: str, commits: int, after: bool) -> None:
-    """Heal, and die at the chosen commit; exit with SURVIVED if it is never reached."""
+def put_policy(store: Store, stack_id: str) -> None:
+    """Put a policy that repairs at once."""
+    document: JsonMap = {
+        "healing_policy": VERSION, "mode": "auto", "grace": 0, "confirm": {"hold": 0}, "cooldown": 0, "min_healthy": 0,
+        "ladder": [{"step": "replace", "settle": 1}],
+    }  # fmt: skip
+    with store.transaction():
+        store.healing_policies.put(HealingPolicyRecord(stack_id, document, 1, "ann", FastClock().now()))
+
+
+def report(server: Embedded) -> None:
+    """Take the alert on one member, as Alertmanager sends it until it is answered."""
+    labels = {"alertname": "Down", "heatlite_stack": stack_of(server).name, "heatlite_resource": "g/1"}
+    alert: JsonMap = {"status": "firing", "startsAt": "2026-11-02T12:00:00Z", "labels": {**labels}}
+    server.components.intake.take(CALLER, "alertmanager", {"version": "4", "alerts": [alert]})
+
+
+def prepare(database: str, files: str) -> None:
+    """Make the stack and its policy, in a process that leaves no connection behind."""
     os.environ["EXAMPLE_FILES"] = files
-    count_commits()
-    bomb.arm(commits, after)
-    heal(start(database))
+    store = Store.open(database)
+    store.upgrade()
+    store.close()
+    server = start(database, LEASE)
+    create(server, template(g=GROUP, other=file("other", slow=0)))
+    settle(server)
+    put_policy(server.store, stack_of(server).id)
+    server.close()
+    os._exit(0)
+
+
+def victim(database: str, files: str, commits: int, lease: float = 1e9) -> None:
+    """Report and heal, and die before the chosen commit.
+
+    Exits with SURVIVED if that commit is never reached.
+    """
+    os.environ["EXAMPLE_FILES"] = files
+    server = start(database, lease)
+    count_transactions()
+    bomb.arm(commits, after=False)
+    report(server)
+    heal(server)
     os._exit(SURVIVED)
+
+
+def engine(database: str, files: str, lease: float, runs: Event, commits: int | None = None) -> None:
+    """Heal a reported member as one of several engines; with `commits`, as a victim.
+
+    Sets `runs` once the engine has started.
+    """
+    os.environ["EXAMPLE_FILES"] = files
+    server = start(database, lease)
+    runs.set()
+    if commits is not None:
+        count_transactions()
+        bomb.arm(commits, after=False)
+    heal(server)
+    os._exit(0)
+
+
+def reporter(database: str, files: str) -> None:
+    """Take the report in a process that leaves no connection behind."""
+    os.environ["EXAMPLE_FILES"] = files
+    server = start(database, LEASE)
+    report(server)
+    server.close()
+    os._exit(0)

@@ -1,4 +1,4 @@
-"""Operations to be cut off, each from a prepared state to an end that is known beforehand."""
+"""Operations to interrupt, each from a prepared state to a known end."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def create_tree_and_settle(server: Embedded) -> None:
 
 
 def protecting(*names: str) -> JsonMap:
-    """An environment that protects resources of the root, and the one in the stack at the bottom."""
+    """An environment that protects resources of the root and of the lowest stack."""
     rule: JsonMap = {"protect": {}}
     blocks: JsonMap = dict.fromkeys(names, rule)
     return {"resource_registry": {"resources": {**blocks, "o": {**rule, "inner": {"a": rule}}}}}
@@ -124,7 +124,7 @@ def start_and_delete_tree(server: Embedded) -> None:
 
 
 def groups(count: int, content: str) -> dict[str, object]:
-    """A group that is made and changed member by member, and one that a policy resizes."""
+    """A group that is made and changed by members, and one resized by a policy."""
     policy = {"batch_create": {}, "rolling_update": {"min_in_service": 1}}
     definition = file(f"{content} %index%", slow=0)
     sizes = {"min_size": 1, "max_size": 3, "resource": file(content, slow=0)}
@@ -187,7 +187,7 @@ def stack_of(server: Embedded) -> StackRecord:
 
 def settle(server: Embedded) -> None:
     """Wait until nothing is queued or runs; clear every hook that is reached."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     live = ", ".join(f"'{status}'" for status in LIVE_ACTIONS)
     while server.store.database.read(f"SELECT 1 FROM action WHERE status IN ({live}) LIMIT 1"):
         assert time.monotonic() < end, "an action never ended"
@@ -347,7 +347,7 @@ def aside(act: Callable[[Embedded], None]) -> Callable[[Embedded], None]:
         act(server)
         wait_for_first_step(server)
         tell(server, Signal.SUSPEND)
-        end = time.monotonic() + 120
+        end = time.monotonic() + 240
         while any(action.status is ActionStatus.RUNNING for action in live(server)):
             assert time.monotonic() < end, "it does not let go of its worker"
             time.sleep(0.001)
@@ -376,7 +376,7 @@ def resume_all(server: Embedded) -> None:
 
 def wait_for_first_step(server: Embedded) -> None:
     """Until a handler is under way, so that there is something to cut short."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while not server.store.database.read("SELECT 1 FROM resource WHERE status = 'IN_PROGRESS' LIMIT 1"):
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -392,13 +392,13 @@ PLAYBOOK: JsonMap = {
 
 
 def nodes(server: Embedded) -> None:
-    """A stack with agents beside its resources, which nobody reaches: what they do is told here."""
+    """A stack with unreachable agents beside its resources, played by the test."""
     create_and_settle(server)
     register(server, stack_of(server), ["a", "b", "c"])
 
 
 def play(server: Embedded) -> None:
-    """Run the playbook if that was not asked for yet, and do what it gives to agents, state by state."""
+    """Run the playbook once, and play its agents' work state by state."""
     stack = stack_of(server)
     if not runs(server):
         run_id = server.components.playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
@@ -418,7 +418,7 @@ def play(server: Embedded) -> None:
 
 
 def play_and_cancel(server: Embedded) -> None:
-    """The same, but somebody cancels the run when the first agent is at work."""
+    """The same, but the run is cancelled when the first agent is at work."""
     if not runs(server):
         server.components.playbooks.run(CALLER, stack_of(server), RunRequest(document=PLAYBOOK, granted=True))
     (run,) = runs(server)
@@ -454,7 +454,7 @@ def waiting(server: Embedded) -> None:
 
 
 def signal(server: Embedded) -> None:
-    """Each machine says that it is ready, unless an event tells that it has: then it has its answer and is gone."""
+    """Machines report that they are ready, until an event says that it has arrived."""
     stack = stack_of(server)
     (handle,) = server.store.resources.by_name(stack.id, ["handle"])
     told = [event.status_reason for event in server.store.events.list(stack.id, EventQuery())]
@@ -464,12 +464,14 @@ def signal(server: Embedded) -> None:
 
 
 def software(text: str, *servers: str) -> dict[str, object]:
-    """A config, deployed without waiting for an answer: what is kept beside the rows has to go with them."""
+    """A config deployed without an answer: its stored data must be deleted with it."""
     config = {"type": "OS::Heat::SoftwareConfig", "properties": {"config": text}}
     given = {"config": {"get_resource": "config"}, "signal_transport": "NO_SIGNAL"}
     kind = "OS::Heat::SoftwareDeployment"
     return template(
-        config=config, **{server: {"type": kind, "properties": {**given, "server": server}} for server in servers}
+        config=config,
+        other=config,  # both share a transaction
+        **{server: {"type": kind, "properties": {**given, "server": server}} for server in servers},
     )
 
 
@@ -480,7 +482,7 @@ def deployed(server: Embedded) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`ends` are the states in which the stack may come to rest; the first is that of an undisturbed run."""
+    """`ends` are the states in which the stack may rest, the undisturbed one first."""
 
     prepare: Callable[[Embedded], None]
     act: Callable[[Embedded], None]
@@ -649,12 +651,12 @@ def odd(kind: str, content: str = "x", slow: float = 0.02, **more: object) -> di
 
 BAD = {"fail": True}
 UNDER_WAY = {"one": file("one", slow=0.4), "two": file("two", slow=0.6), "then": file("then", depends_on="two")}
-"""What is being made while something else fails: two are, the third is not begun."""
+"""Makes under way during a failure: two are, the third has not begun."""
 BOOM = template(boom=file("boom", slow=0, properties=BAD), **UNDER_WAY)
 
 
 def refused(kind: str = "Refusing", **more: object) -> tuple[dict[str, object], dict[str, object]]:
-    """Before and after an update that fails at the object of one resource while others are made."""
+    """Before and after an update that fails at one object while others are made."""
     before = template(disk=odd(kind, "small", slow=0), user=value({"get_resource": "disk"}))
     after = template(disk=odd(kind, "large", slow=0, properties=BAD), user=value({"get_resource": "disk"}), **UNDER_WAY)
     return before, after
@@ -674,7 +676,7 @@ def batches(content: str, *, fail: bool = False) -> dict[str, object]:
 
 
 def sick(operations: str) -> dict[str, object]:
-    """One that fails in some operations; two that are at work meanwhile, and two that come later."""
+    """A type that fails in some operations; two at work meanwhile, and two later ones."""
     ill = odd("Sick", operations, slow=0)
     slow = {f"slow{count}": odd("Slow", slow=0.3 * count) for count in (1, 2)}
     return template(ill=ill, later=file(depends_on="ill"), **slow, last=odd("Slow", slow=0.3, depends_on="slow1"))
@@ -713,7 +715,7 @@ def slow_ones(content: str) -> dict[str, object]:
 def cancelled(server: Embedded) -> None:
     """Cancelled while two are being changed; what has begun is let end."""
     update(server, slow_ones("new"))
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while server.store.database.read("SELECT COUNT(*) FROM resource WHERE token IS NOT NULL") != [(2,)]:
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -722,7 +724,7 @@ def cancelled(server: Embedded) -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """An operation that fails in one certain way, however often it is cut off from then on."""
+    """An operation that fails in one way, however often it is interrupted after."""
 
     prepare: Callable[[Embedded], None]
     act: Callable[[Embedded], None]
@@ -805,4 +807,4 @@ FAILURES = {
         done(Verb.UNLOCK, "FAILED"),
     ),
 }
-"""What still has to come to the same end when its engine is killed or stopped after the failure, and nothing else."""
+"""Operations with the same end if the engine dies or stops after the failure."""

@@ -1,4 +1,4 @@
-"""An action that ends each engine which carries it out ends FAILED after a few; its neighbours come to a good end."""
+"""An action that kills its engines ends FAILED; its neighbours succeed."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""The engine is killed before and after every commit of every operation; a new one then finishes the work.
+"""Kills of the engine before and after every commit; a new one finishes the work.
 
 No object may be left that no row knows, and none may have been made twice.
 """
@@ -28,6 +28,7 @@ from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, SCENARIOS, lock, record_path, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 from tests.databases import MEMORY, sqlite
+from tests.processes import fresh
 from tests.thorough import FULL
 
 MAX_COMMITS = 60
@@ -37,15 +38,15 @@ MAX_COMMITS = 60
 @pytest.fixture(scope="module")
 def victims() -> multiprocessing.context.ForkServerContext:
     """Processes that start quickly because everything is imported once."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.crash.victim"])
-    return context
+    return fresh("tests.crash.victim")
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the database and the files are; the files' names stay the same for each crash. A process that is killed
-    leaves the same behind in memory as on a disk."""
+    """The place of database and files, with constant file names.
+
+    A killed process leaves the same in memory as on a disk.
+    """
     with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv("EXAMPLE_FILES", str(Path(folder) / "now" / "files"))
         yield Path(folder)
@@ -76,7 +77,7 @@ def look_for_orphans(server: Embedded, place: Path) -> None:
 
 
 def look_for_orphaned_software(server: Embedded) -> None:
-    """Each config and each deployment is that of a row, or was given to a server by one."""
+    """Each config and deployment belongs to a row, or was given to a server by one."""
     stacks = server.store.stacks.list("demo", StackQuery(show_nested=True))
     known = {row.physical_id for stack in stacks for row in server.store.resources.of(stack.id)}
     deployments = server.store.software_deployments.list("demo")
@@ -107,7 +108,7 @@ def look_for_repeated_hooks(server: Embedded) -> None:
 
 
 def look_for_repeated_events(server: Embedded) -> None:
-    """The last operation told of each state of each object once, and each nested stack had to do one thing once.
+    """The last operation reported each state once; nested stacks had one action each.
 
     Not of updates of nested stacks, of which a group asks for several.
     """
@@ -126,7 +127,7 @@ def look_for_repeated_events(server: Embedded) -> None:
 
 
 def look_for_lost_runs(server: Embedded) -> None:
-    """Each run of a playbook was approved and has ended once, and so have its node actions."""
+    """Each run of a playbook was approved and ended once, as its node actions were."""
     for one in runs(server):
         moves = [move.after for move in server.store.actions.history(one.id)]
         assert moves == [ActionStatus.WAITING, one.status]
@@ -144,7 +145,7 @@ def look_for_lost_runs(server: Embedded) -> None:
 
 
 def recover(place: Path, name: str) -> None:
-    """A new engine on what the dead one left: it comes to a good end by itself, and the stack goes on living."""
+    """A new engine on the state of the dead one finishes, and the stack goes on."""
     scenario = SCENARIOS[name]
     server = start(place)
     try:
@@ -185,7 +186,7 @@ def recover(place: Path, name: str) -> None:
 
 
 def look_at_protection(server: Embedded) -> None:
-    """Once an operation has succeeded, all is protected that the environment names; each is told of once."""
+    """After success all is protected that the environment names, reported once each."""
     root = stack_of(server)
     environments = {root.id: Environment.parse(load_mapping(root.environment, "environment", "Environment"))}
     nested = server.store.stacks.descendants(root)
@@ -214,7 +215,7 @@ def lift_protection(server: Embedded) -> None:
 
 
 def look_at_locks(server: Embedded, place: Path) -> None:
-    """Each stack is locked if it or an ancestor has a lock, and its objects if one of these locks goes that deep."""
+    """Stacks are locked by own or inherited locks, objects by locks of that depth."""
     held: set[str | None] = set()
     root = stack_of(server)
     for stack in (root, *server.store.stacks.descendants(root)):
@@ -253,22 +254,10 @@ def live_on(server: Embedded, place: Path) -> None:
     look_for_lost_snapshots(server, place)
 
 
-SHOWN_ALWAYS = frozenset({"create", "update", "delete", "tree, update", "groups, rolling update"})
-KILLS = [
-    pytest.param(name, after, id=f"{name}-{'after' if after else 'before'}")
-    for name in SCENARIOS
-    for after in (False, True)
-    # .ci/run kills before every commit of every operation, which is after the one before and what handlers have done
-    # between them; any other run, which is to be short, after every commit of some.
-    if (not after if FULL else name in SHOWN_ALWAYS if after else name == "update")
-]
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize(("name", "after"), KILLS)
-def test_killed_at_every_commit(
-    name: str, after: bool, place: Path, victims: multiprocessing.context.ForkServerContext
-) -> None:
+@pytest.mark.share(1, whole=3)
+@pytest.mark.parametrize("name", SCENARIOS if FULL else ["update"])
+def test_killed_at_every_commit(name: str, place: Path, victims: multiprocessing.context.ForkServerContext) -> None:
+    """Before a commit means after the one before and the handlers in between."""
     (place / "now" / "files").mkdir(parents=True)
     server = start(place)
     SCENARIOS[name].prepare(server)
@@ -278,7 +267,7 @@ def test_killed_at_every_commit(
         shutil.rmtree(place / "now")
         shutil.copytree(place / "prepared", place / "now")
         files = os.environ["EXAMPLE_FILES"]
-        victim = victims.Process(target=run, args=(sqlite(place / "now"), files, name, commit, after))
+        victim = victims.Process(target=run, args=(sqlite(place / "now"), files, name, commit))
         victim.start()
         victim.join(60)
         assert victim.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {victim.exitcode}"

@@ -1,4 +1,4 @@
-"""A process that ends itself at a chosen commit, to leave behind whatever a kill -9 or a SIGTERM would."""
+"""A process that ends itself at a chosen commit, by kill -9 or SIGTERM."""
 
 import os
 import signal
@@ -32,7 +32,10 @@ class Bomb:
         self._explode = kill
 
     def arm(self, commits: int, after: bool, fuse: str | None = None, explode: Callable[[], None] = kill) -> None:
-        """Let `commits` - 1 commits pass. With a `fuse` they are counted from the one that writes this value on."""
+        """Let `commits` - 1 commits pass.
+
+        With a `fuse` they are counted from the one that writes this value on.
+        """
         self.commits_left, self.after, self._fuse, self._explode = commits, after, fuse, explode
 
     def see(self, values: Any) -> None:
@@ -81,12 +84,12 @@ def count_commits() -> None:
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
 
 
-def run(database: str, files: str, scenario: str, commits: int, after: bool) -> None:
-    """Do the scenario's operation and die at the chosen commit; exit with SURVIVED if it is never reached."""
+def run(database: str, files: str, scenario: str, commits: int) -> None:
+    """Do the scenario's operation and die before the commit, else exit with SURVIVED."""
     os.environ["EXAMPLE_FILES"] = files
     count_commits()
     server = wiring.embedded(Settings(database=database))
-    bomb.arm(commits, after)
+    bomb.arm(commits, after=False)
     SCENARIOS[scenario].act(server)
     settle(server)
     os._exit(SURVIVED)
@@ -97,9 +100,9 @@ class Stopped(Exception):
 
 
 def fail(database: str, files: str, failure: str, commits: int, how: str) -> None:
-    """Do what fails, and end at the chosen commit from the failure on; exit with SURVIVED if it is never reached.
+    """Do what fails and end at the commit after it, else exit with SURVIVED.
 
-    `how`: ``kill-before`` and ``kill-after`` the commit, or ``stop`` in good order after it.
+    `how`: ``kill`` before the commit, or ``stop`` in good order after it.
     """
     os.environ["EXAMPLE_FILES"] = files
     count_commits()
@@ -120,7 +123,7 @@ def fail(database: str, files: str, failure: str, commits: int, how: str) -> Non
 
     server.worker.stop = stop_noticed  # type: ignore[method-assign]
     signal.signal(signal.SIGTERM, raise_stopped)
-    bomb.arm(commits, how != "kill-before", FAILURES[failure].fuse, terminate if how == "stop" else kill)
+    bomb.arm(commits, how == "stop", FAILURES[failure].fuse, terminate if how == "stop" else kill)
     try:
         FAILURES[failure].act(server)
         settle(server)
@@ -132,7 +135,7 @@ def fail(database: str, files: str, failure: str, commits: int, how: str) -> Non
 
 
 def live(database: str, files: str, limit: int) -> None:
-    """Carry out what there is, until nothing is left of it; exit with SURVIVED, unless an action ends this process."""
+    """Carry out all actions; exit with SURVIVED unless an action ends this process."""
     os.environ["EXAMPLE_FILES"] = files
     server = wiring.embedded(Settings(database=database, takeover_limit=limit))
     settle(server)

@@ -1,4 +1,4 @@
-"""A whole engine in this process, on a database of its own, with a clock that the test holds.
+"""A whole engine in this process, with its own database and the test's clock.
 
 Which kind of database, and whether a broker is between who takes requests and who does the work, is a matter of the
 environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
@@ -7,6 +7,7 @@ environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -30,7 +31,7 @@ from tests.engine.dispatching import DISPATCHING, NAME
 
 HERE = Path(__file__).parent
 START = 1_800_000_000.0
-PATIENCE = 60
+PATIENCE = 240
 """Real seconds after which a test gives up waiting for the engine."""
 
 MEMBER = Context("demo", user="mia", roles=frozenset({"member", "reader"}))
@@ -38,13 +39,33 @@ ADMIN = Context("demo", user="ada", roles=frozenset({"admin", "member", "reader"
 READER = Context("demo", user="rob", roles=frozenset({"reader"}))
 
 
+OF_THE_DATABASE = frozenset({
+    "test_attempts.py", "test_nested.py", "test_quotas.py", "test_results.py", "test_retention.py", "test_schedule.py",
+    "test_sinks.py", "test_snapshots.py", "test_takeovers.py", "test_worker.py",
+})  # fmt: skip
+"""Files whose rules depend on the database's queries and locks. A run on a server has all of their tests."""
+SHARE_OF_OTHERS = 16
+"""A run on a server has about a sixteenth of the others: the statements themselves are tested in `tests/services`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a server, leave out most tests of what does not depend on the database."""
+    if PLACES.are_files or thorough.names_tests(config.args):
+        return
+    others = [one for one in items if one.path.parent == HERE and one.path.name not in OF_THE_DATABASE]
+    # By name: a new test changes nothing of which others run.
+    left = {one for one in others if zlib.crc32(one.nodeid.encode()) % SHARE_OF_OTHERS}
+    items[:] = [one for one in items if one not in left]
+    config.hook.pytest_deselected(items=[*left])
+
+
 def examples(count: int) -> int:
-    """How many examples a law is tried on: with another database or a broker it is not the law that is new."""
+    """Examples of a law: fewer with another database or broker."""
     return thorough.examples(count) if PLACES.are_files and NAME is None else max(2, count // 5)
 
 
 class HeldClock(Clock):
-    """Time that never passes by itself: whoever waits moves it, at once, as far as the test lets it."""
+    """Time that only waiting threads move, at once, up to the test's limit."""
 
     def __init__(self) -> None:
         self._now = START
@@ -52,7 +73,7 @@ class HeldClock(Clock):
         self._lock = threading.Lock()
         self._polls: dict[int, int] = {}
         self.woken = 0
-        """How often a wait has ended because somebody had something to say."""
+        """Count of the waits that a notification has ended."""
 
     def now(self) -> float:
         return self._now
@@ -75,18 +96,18 @@ class HeldClock(Clock):
         return self._limit != float("inf")
 
     def at_rest(self) -> bool:
-        """True if somebody has waited for time to pass, and for nothing else, for some real milliseconds."""
+        """True if only waits for time are left, for some real milliseconds."""
         with self._lock:
             return any(polls >= 5 for polls in self._polls.values())
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, time stands still for everybody but `pass_`."""
-        self._limit = self._now
+        """Inside, only `pass_` moves time. May be nested."""
+        outer, self._limit = self._limit, self._now
         try:
             yield
         finally:
-            self._limit = float("inf")
+            self._limit = max(outer, self._now)
 
     def pass_(self, seconds: float) -> None:
         """Let time go on, also where it is held."""
@@ -118,7 +139,7 @@ class Engine:
             self.store.close()  # a test may have looked at what the process before has left
         self.running.add(self)
         self.server = self.front = wiring.embedded(self.settings, clock=self.clock)
-        """What carries actions out; with a broker another one takes the requests, over a store of its own."""
+        """The worker; with a broker another engine takes requests on its own store."""
         if self.settings.broker is not None:
             self.front = wiring.api(self.settings, clock=self.clock)
         self.components = self.front.components
@@ -126,7 +147,10 @@ class Engine:
         self.store = self.front.store
 
     def close(self) -> None:
-        """End the process; what runs is given back. Nothing is orphaned, whatever the test has done."""
+        """End the process; what runs is given back.
+
+        Nothing is orphaned, whatever the test has done.
+        """
         self.end()
         if not self.by_hand:
             assert self.store.inconsistencies(self.clock.now(), 0.0) == []
@@ -177,7 +201,10 @@ class Engine:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """While time is held: inside, something is asked of what runs. Time must not go on before it has heard."""
+        """While time is held: inside, something is asked of what runs.
+
+        Time must not go on before it has heard.
+        """
         self.wait_for(self.clock.at_rest)
         before = self.clock.woken
         yield
@@ -249,7 +276,7 @@ class Engine:
         return {row.name: row.id for row in self.rows(stack)}
 
     def value(self, stack: StackRecord, name: str) -> Json:
-        """What an OS::Heat::TestResource or OS::Heat::Value was last made to be."""
+        """Properties by which a test resource or value was made last."""
         return self.row(stack, name).properties.get("value")
 
     def outputs(self, stack: StackRecord) -> dict[str, Json]:
@@ -268,7 +295,7 @@ class Engine:
         return self.store.events.list(stack.id, EventQuery(sort_dir="asc"))
 
     def now_on(self, stack: StackRecord) -> int:
-        """Where `told` is to begin to tell only of what comes after this moment."""
+        """A mark after which `told` returns events."""
         return len(self.events(stack))
 
     # -- states that operations of this installation do not lead to --------------------------------------

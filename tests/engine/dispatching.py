@@ -1,9 +1,9 @@
-"""How the engine's tests hear of work: within one process, or with HEATLITE_TEST_ENGINE_BROKER=RabbitMQ (or Redis)
-through that broker.
+"""Dispatch of the engine's tests: in one process or by a broker.
 
-Then requests are taken by one side and carried out by another, as on two machines: they share the database and the
-broker's queues, and nothing else. Celery takes longer to start than most tests, so each process of the tests has one
-connection that sends and one that receives, and what they serve changes from engine to engine.
+HEATLITE_TEST_ENGINE_BROKER=RabbitMQ (or Redis) selects the broker. Then one side takes requests and another carries
+them out. They share only the database and the broker's queues. Each test process has one connection that sends and one
+that receives, for all its engines. A worker program has a process of its own (tests/services, tests/faults), so the
+receiver here is less: a thread that takes what the messages name.
 """
 
 import os
@@ -13,33 +13,45 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from heatlite.core.config import Settings
+from heatlite.core.status import Kind
 from heatlite.engine.dispatch import Dispatcher, WorkerPort
 from heatlite.store.records import Announcement
-from tests.brokers import broker
+from tests.brokers import Broker, broker
 
 NAME = os.environ.get("HEATLITE_TEST_ENGINE_BROKER")
 
 
+THREADS = 9
+"""Threads that run what messages name, as many as a worker program has."""
+
+
 class Relay:
-    """In the worker's place: passes on to that of the engine that there is now. Without one a hint is lost, as hints
-    may be."""
+    """In the worker's place: passes on to that of the engine that there is now.
+
+    Without one a hint is lost, as hints may be.
+    """
 
     def __init__(self) -> None:
         self._worker: WorkerPort | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        """Ends with the engine, and with it the thread's connection to the engine's database."""
+        self._threads: ThreadPoolExecutor | None = None
+        """They end with the engine, and with them their connections to the engine's database."""
         self._lock = threading.Lock()
 
     def begin(self, worker: WorkerPort) -> None:
         with self._lock:
-            self._worker, self._thread = worker, ThreadPoolExecutor(1, "hint")
+            self._worker, self._threads = worker, ThreadPoolExecutor(THREADS, "hint")
 
     def end(self) -> None:
+        """Take nothing more."""
         with self._lock:
             self._worker = None
-            if self._thread is not None:
-                self._thread.shutdown()
-                self._thread = None
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
 
     def wake(self) -> None:
         worker = self._worker
@@ -48,8 +60,8 @@ class Relay:
 
     def take(self, action_id: str) -> None:
         with self._lock:
-            if self._worker is not None and self._thread is not None:
-                self._thread.submit(self._worker.take, action_id).result()
+            if self._worker is not None and self._threads is not None:
+                self._threads.submit(self._worker.take, action_id)
 
 
 class Kept:
@@ -80,6 +92,8 @@ class Kept:
 
     def close(self) -> None:
         self._is_open = False
+        if self._has_worker:
+            self._relay.close()
 
 
 class Dispatching:
@@ -109,18 +123,45 @@ def _through(name: str) -> Iterator[dict[str, str]]:
     from heatlite.engine.dispatch import distributed
 
     real = distributed.CeleryDispatcher
-    with broker(name) as found:
+    with broker(name) as found, _receiving(found, relay := Relay()):
         settings = Settings("sqlite:///unused", broker=found.url, queue_prefix=found.prefix)
-        requests, work, relay = real(settings, found.url), real(settings, found.url), Relay()
-        work.attach(relay)
+        requests, work = real(settings, found.url), real(settings, found.url)
         distributed.CeleryDispatcher = lambda *_: Kept(requests, work, relay)  # type: ignore[assignment, misc]
         try:
             yield {"broker": found.url, "queue_prefix": found.prefix}
         finally:
             distributed.CeleryDispatcher = real  # type: ignore[misc]
             for one in (work, requests):
-                one.detach()
                 one.close()
+
+
+@contextmanager
+def _receiving(found: Broker, relay: Relay) -> Iterator[None]:
+    """Have a thread pass on the messages of the broker."""
+    from kombu import Connection, Consumer, Message, Queue
+    from kombu.mixins import ConsumerMixin
+
+    class Receiver(ConsumerMixin):  # type: ignore[misc]  # kombu has no types
+        def __init__(self, connection: Connection) -> None:
+            self.connection = connection
+
+        def get_consumers(self, consumer: type[Consumer], _channel: object) -> list[Consumer]:
+            queues = [Queue(f"{found.prefix}.{kind}", routing_key=f"{found.prefix}.{kind}") for kind in Kind]
+            return [consumer(queues, callbacks=[self.receive], accept=["json"])]
+
+        def receive(self, body: list[list[str]], message: Message) -> None:
+            message.ack()
+            relay.take(body[0][0])
+
+    with found.connection() as connection:
+        receiver = Receiver(connection)
+        thread = threading.Thread(target=receiver.run, name="receiver")
+        thread.start()
+        try:
+            yield
+        finally:
+            receiver.should_stop = True
+            thread.join()
 
 
 DISPATCHING = Dispatching()

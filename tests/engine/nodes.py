@@ -31,7 +31,7 @@ def tell(server: Embedded, action: NodeActionRecord, state: NodeActionState) -> 
 
 
 def sendable(server: Embedded, stack: StackRecord) -> list[NodeActionRecord]:
-    """What an orchestration would send now."""
+    """The sendable actions of an orchestration."""
     return [
         one
         for one in server.store.node_actions.open_of_root(stack.id)
@@ -40,7 +40,7 @@ def sendable(server: Embedded, stack: StackRecord) -> list[NodeActionRecord]:
 
 
 def work(server: Embedded, stack: StackRecord, ends: NodeActionState = S.DONE) -> list[str]:
-    """Do what may be sent, until nothing is; the nodes in their order, those done at once in one text."""
+    """Do sendable actions until none is left; those done at once in one text."""
     done = []
     while now := sendable(server, stack):
         done.append(" ".join(one.node for one in now))

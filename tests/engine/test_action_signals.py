@@ -34,7 +34,7 @@ def signal(engine: Engine, action: ActionRecord, asked: Signal, force: bool = Fa
 
 
 class Ears:
-    """Tells signals, and when whoever is at the action has heard of them: before, time must not go on."""
+    """Sends signals, and knows the moment at which the execution has seen them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -54,7 +54,7 @@ class Ears:
 
 
 def moves(engine: Engine, action: ActionRecord) -> list[str]:
-    """What an action has become, oldest first."""
+    """States of an action, oldest first."""
     return [str(one.after) for one in engine.store.actions.history(action.id)]
 
 
@@ -113,7 +113,7 @@ def test_a_delete_ends_what_is_suspended_and_has_not_begun(queue: Engine) -> Non
 
 
 def test_a_delete_that_waits_is_cancelled_without_what_it_waits_for(queue: Engine) -> None:
-    """Whoever has the stack still has its rows."""
+    """The owner of the stack still has its rows."""
     stack = queue.create(template(a=thing()), wait=False)
     holder = queue.store.claims.claim("somebody", queue.clock.now(), 60)
     assert holder is not None
@@ -183,7 +183,7 @@ HOUR = 3600.0
 
 
 class World:
-    """Stacks with one resource, of which one operation takes a minute or hangs, and what they have made."""
+    """Stacks with one resource of which one operation takes long, and their objects."""
 
     def __init__(self, engine: Engine, folder: Path, point: str) -> None:
         self.engine = engine
@@ -259,7 +259,7 @@ class World:
         return stack, live(engine, stack)
 
     def is_slow(self, stack: StackRecord) -> bool:
-        """Whether `a` waits for its minute to pass."""
+        """True while `a` waits for its minute."""
         if self.point == "nested":
             children = self.engine.store.stacks.descendants(self.engine.get(stack))
             return bool(children) and self.is_asked(children[0])
@@ -280,7 +280,7 @@ class World:
         return {action.status for action in self.engine.store.actions.live(self.tree(stack))}
 
     def suspended(self, verb: Verb, name: str) -> tuple[StackRecord, ActionRecord]:
-        """A stack with an operation that was suspended there; hours pass, and nothing happens."""
+        """A stack whose operation was suspended there; hours pass without a change."""
         stack, action = self.reached(verb, name)
         signal(self.engine, action, Signal.SUSPEND)
         if self.point == "call":
@@ -296,7 +296,7 @@ class World:
         return stack, found
 
     def ended(self, stack: StackRecord, action: ActionRecord) -> str:
-        """How the operation has ended, once, with nothing left of it."""
+        """The end of the operation, reported once, without leftovers."""
         self.engine.wait_for(lambda: not self.engine.store.actions.live(self.tree(stack)))
         ends = [status for status in moves(self.engine, action) if status in ("SUCCEEDED", "FAILED", "CANCELLED")]
         assert len(ends) == 1
@@ -348,7 +348,7 @@ def undisturbed(verb: Verb) -> str:
     return f"{'FAILED' if verb is Verb.ROLLBACK else 'SUCCEEDED'} {verb}_COMPLETE"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(7)
 @everywhere()
 def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -360,7 +360,7 @@ def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb)
     world.remove(stack)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(7)
 @everywhere()
 def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -373,7 +373,7 @@ def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb
     world.remove(stack)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(7)
 @everywhere()
 def test_what_is_suspended_can_be_cancelled(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -394,10 +394,10 @@ def test_what_is_suspended_makes_room_for_a_delete(world: World, verb: Verb) -> 
     world.remove(stack)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(7)
 @everywhere()
 def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
-    """What is under way may finish; whether that is all, is open."""
+    """Work under way may finish, which may or may not be all."""
     with world.engine.clock.held():
         stack, action = world.reached(verb, "s")
         Ears(world.engine).tell(action, Signal.CANCEL)
@@ -407,10 +407,10 @@ def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     world.remove(stack)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(7)
 @everywhere()
 def test_force_waits_for_nobody(world: World, verb: Verb) -> None:
-    """Nor does the delete after it; and whoever was at it writes nothing more."""
+    """Nor does the delete after it; the former owner writes nothing more."""
     with world.engine.clock.held():
         stack, action = world.reached(verb, "s")
         action = signal(world.engine, action, Signal.CANCEL, force=True)
@@ -534,7 +534,7 @@ def world_of_trees(engine: Engine, tmp_path: Path) -> World:
 
 
 def test_a_cancel_is_heard_where_the_operation_turned_back(engine: Engine) -> None:
-    """What made it turn back, on the other hand, does not stop the way back."""
+    """The reason of the rollback does not stop the rollback."""
     slow = thing("one", action_wait_secs={"update": 50})
     stack = engine.create(template(a=slow))
     with engine.clock.held():
@@ -651,7 +651,7 @@ def test_the_time_that_is_left_is_left_after_a_suspend(engine: Engine, restarted
 def test_a_force_leaves_nothing_in_progress_where_the_delete_that_waited_is_gone(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """Whoever is the last at the stack sees to its rows, whatever he was asked for."""
+    """The last owner of the stack cleans up its rows, whatever its operation was."""
     world = World(engine, tmp_path, "call")
     try:
         stack, holder = world.reached(Verb.CREATE, "s")

@@ -1,4 +1,4 @@
-"""What is tried again: how often, when, what is told, and that a crash starts nothing anew."""
+"""Retries: count, delay, events, and none after a crash."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ def reasons(engine: Engine, stack: StackRecord, since: int = 0) -> list[str]:
 
 
 def asked(engine: Engine, name: str) -> dict[str, float]:
-    """What the service was asked for, and when."""
+    """Requests to the service, with their times."""
     return {key: float(str(when)) - START for key, when in engine.store.messages.read(name).items()}
 
 

@@ -1,4 +1,7 @@
-"""What values, rows and answers may come to: some kilobytes must not make gigabytes. Counted, not timed."""
+"""Budgets of values, rows and answers: small inputs make no large outputs.
+
+Counted, not timed.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,10 +16,11 @@ from heatlite.core.json import dump, size
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Request
 from heatlite.resources import members
+from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template import expression
 
-from .conftest import Engine, attr, resource, template
+from .conftest import Engine, attr, ref, resource, template
 
 UNIT = 32 * 1024
 """The limits here are as many of these as they are MiB by default: 8 for a resource, 64 for a stack."""
@@ -39,7 +43,7 @@ def value(of: object) -> Any:
 
 
 def later(name: str) -> Any:
-    """A parameter's value that no check can know, since the resource `tiny` is part of it."""
+    """A parameter's value unknown to every check: the resource `tiny` is part of it."""
     return {"list_join": ["", [{"get_param": name}, {"get_attr": ["tiny", "value"]}]]}
 
 
@@ -146,7 +150,7 @@ def test_a_resource_of_too_much_says_so(engine: Engine) -> None:
 
 
 def test_references_within_a_function_count(engine: Engine) -> None:
-    """What a function is given is looked through: it must not be many times what a resource may hold."""
+    """Arguments of functions are searched: no more than a resource may hold."""
     many = [{"get_attr": ["a", "value"]}] * 5000
     digest = {"digest": ["md5", {"list_join": ["", many]}]}
     stack = engine.create(template(a=value(["x"] * (UNIT // 4)), b=value(digest)))
@@ -173,16 +177,126 @@ NESTED["parameters"] = {"p": {"type": "string", "default": "z" * (UNIT // 2)}}
 
 
 def held(engine: Engine) -> int:
-    """What all rows of resources and of nested stacks hold."""
-    rows = engine.store.database.read("SELECT properties, metadata, data FROM resource")
-    stacks = engine.store.database.read("SELECT environment, inherited FROM stack WHERE root_id IS NOT NULL")
-    return sum(len(part or "") for row in (*rows, *stacks) for part in row)
+    """Sizes of all rows of resources and nested stacks."""
+    found = [engine.store.stacks.get(one) for (one,) in engine.store.database.read("SELECT id FROM stack")]
+    stacks = [one for one in found if one is not None]
+    rows = [row for one in stacks for row in engine.store.resources.of(one.id)]
+    nested = [(one.environment, one.inherited) for one in stacks if one.root_id is not None]
+    return sum(len(dump(part)) for parts in (*((row.properties, row.metadata, row.data) for row in rows), *nested)
+               for part in parts)  # fmt: skip
+
+
+def stored(engine: Engine) -> int:
+    """The characters of all rows but those of templates and actions."""
+    read, quote = engine.store.database.read, engine.store.database.quote
+    tables = {"resource": ("properties", "metadata", "data"), "large_value": ("content",), "event": ("properties",),
+              "stack": ("environment", "previous_environment", "inherited"), "project_value": ("content",),
+              "software_config": ("content",), "software_deployment": ("input_values",)}  # fmt: skip
+    rows = [row for table, columns in tables.items() for row in read(f"SELECT {quote(*columns)} FROM {quote(table)}")]
+    return sum(len(part or "") for row in rows for part in row)
+
+
+@pytest.mark.parametrize("given", ["z" * UNIT, [{"a": "z" * 100}] * (UNIT // 100)])
+def test_the_value_of_a_parameter_is_stored_once_in_a_tree(engine: Engine, given: Any) -> None:
+    kind = "string" if isinstance(given, str) else "json"
+    inner = template(v=value(["inner", P]))
+    made = template(**copies(20, [P, "x"]), **{f"n{n}": resource("n.yaml", p=P) for n in range(10)})
+    for one in (inner, made):
+        one["parameters"] = {"p": {"type": kind}}
+    files = {"n.yaml": dump(inner)}
+    stack = engine.create(made, files=files, environment={"parameters": {"p": given}})
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    assert held(engine) > 39 * UNIT
+    assert stored(engine) < 1.5 * UNIT
+    rows = engine.store.resources.by_name(stack.id, ["v7"])
+    assert [row.properties for row in rows] == [{"value": [given, "x"]}]
+    # The values of before go once no row refers to them, and no event.
+    stack = engine.put(stack, made, files=files, environment={"parameters": {"p": given[:9]}})
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    read = engine.store.database.read
+    engine.clock.pass_(engine.settings.event_days * 86_400.0 + 60)
+    engine.wait_for(lambda: read("SELECT 1 FROM large_value WHERE unused"))
+    engine.clock.pass_(LARGE_VALUE_GRACE + 61)
+    engine.wait_for(lambda: not read("SELECT 1 FROM large_value"))
+
+
+def deployment(**more: Any) -> Any:
+    given = {"config": ref("c"), "server": "web", "signal_transport": "NO_SIGNAL", "input_values": {"x": P}}
+    return resource("OS::Heat::StructuredDeployment", **(given | more))
+
+
+def structured(config: object) -> Any:
+    inputs = [{"name": "x"}]
+    return resource("OS::Heat::StructuredConfig", config=config, inputs=inputs)
+
+
+def test_the_input_of_deployments_is_stored_once_in_a_project(engine: Engine) -> None:
+    """Each has it in its values, the server's config as an input, and in its content."""
+    each = {f"d{number}": deployment(server=f"web{number}") for number in range(20)}
+    stack = engine.create(with_parameter(c=structured({"a": {"get_input": "x"}}), **each), environment=MUCH)
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    deployed = engine.components.software.deployed("demo", "web7")
+    assert len(dump(deployed)) > 2 * UNIT
+    # The tree has one copy, the project the other, with a third more for encryption. The rest is small rows.
+    assert stored(engine) < 4 * UNIT
+
+
+def test_the_config_of_a_server_has_a_limit(engine: Engine) -> None:
+    """The content has an input many times, and a server has many configs."""
+    stack = engine.create(with_parameter(c=structured({"a": [{"get_input": "x"}] * 1000}), d=deployment()), "a",
+                          environment=MUCH)  # fmt: skip
+    assert "a software config of more than 262144 characters of JSON (max_resource_data)" in stack.status_reason
+    each = {f"d{number}": deployment() for number in range(9)}
+    stack = engine.create(with_parameter(c=structured({}), **each), "b", environment=MUCH)
+    assert "more than 262144 characters of JSON (max_resource_data) for the server web" in stack.status_reason
+    assert len(dump(engine.components.software.deployed("demo", "web"))) < 8 * UNIT
+
+
+def test_one_row_with_a_value_many_times_stores_it_once(engine: Engine) -> None:
+    """The generated template of a group whose members have numbers, and a snapshot."""
+    member = {"type": "OS::Heat::Value", "properties": {"value": [P, "%index%"]}}
+    made = with_parameter(g=resource("OS::Heat::ResourceGroup", count=15, resource_def=member), **copies(9, P))
+    stack = engine.create(made, environment=MUCH)
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), "a")
+    engine.settle(stack)
+    read = engine.store.database.read
+    for table, columns in (("template", "document"), ("snapshot", "data")):
+        assert sum(len(text) for (text,) in read(f"SELECT {columns} FROM {table}")) < 3 * UNIT, table
+    found = engine.store.snapshots.get(stack.id, snapshot.id)
+    assert found is not None
+    assert len(dump(found.data)) > 10 * UNIT
+
+
+def test_the_document_of_a_tree_has_a_limit(plugins: Path, place: Path) -> None:
+    """Each nested stack repeats its template, and none repeats the root's files."""
+    engine = Engine(place, max_stack_data=64 * UNIT, enable_stack_abandon=True)
+    nested = {**template(v=value("")), "description": "d" * 3 * UNIT}
+    files = {"n.yaml": dump(nested)}
+    parts = engine.components
+    stack = engine.create(tree_of(22), files=files)
+    for ask in (
+        lambda: parts.snapshots.take(engine.who, engine.get(stack), "a"),
+        lambda: parts.exports.export(engine.get(stack)),
+        lambda: parts.exports.abandon(engine.who, engine.get(stack)),
+    ):
+        with pytest.raises(RequestLimitExceeded, match=r"more than 2097152 characters of JSON \(max_stack_data\)"):
+            ask()
+    assert (engine.get(stack).verb, engine.store.snapshots.count(stack.id)) == (Verb.CREATE, 0)
+    stack = engine.put(stack, tree_of(15), files=files)
+    parts.snapshots.take(engine.who, stack, "a")
+    assert engine.settle(stack).status is Status.COMPLETE
+    exported: Any = parts.exports.abandon(engine.who, engine.get(stack))
+    assert exported["files"] == files
+    assert [entry["files"] for entry in exported["resources"].values()] == [{}] * 15
+    engine.close()
 
 
 def tree_of(count: int, **more: Any) -> Any:
     return template(**{f"n{number}": resource("n.yaml", **more) for number in range(count)})
 
 
+@pytest.mark.full
 def test_the_rows_of_a_tree_have_a_limit_together(engine: Engine) -> None:
     """Each nested stack is far below the limit."""
     files = {"n.yaml": dump(NESTED)}
@@ -202,6 +316,7 @@ def test_the_rows_of_a_tree_have_a_limit_together(engine: Engine) -> None:
     assert 45 * UNIT < engine.store.stack_sizes.of_tree(stack.id) < 46 * UNIT
 
 
+@pytest.mark.full
 def test_a_tree_counts_what_it_holds_already(engine: Engine) -> None:
     files = {"n.yaml": dump(NESTED)}
     stack = engine.create(tree_of(15), files=files)

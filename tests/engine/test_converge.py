@@ -23,7 +23,7 @@ def cloud(plugins: Path) -> "Cloud":
 
 
 class Cloud:
-    """The objects of Test::Seen, which anybody may change."""
+    """The objects of Test::Seen, which any client may change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ def test_what_cannot_be_changed_in_place_is_replaced(engine: Engine, cloud: Clou
 
 
 def test_what_is_already_as_the_new_template_wants_it(engine: Engine, cloud: Cloud) -> None:
-    """Somebody has made the change by hand, even one that needs a new object: only the row must be told."""
+    """The change was made by hand, even one with a new object: only the row changes."""
     stack = engine.create(template(a=cloud.resource("a", kind="x", value="1")))
     before = engine.ids(stack)
     cloud.put("a", kind="y", value="2")
@@ -118,7 +118,7 @@ def test_the_preview_looks_as_well(engine: Engine, cloud: Cloud) -> None:
 
 
 def test_a_tree(engine: Engine, cloud: Cloud) -> None:
-    """A check tells of what has drifted at any depth, and an update with converge mends it there."""
+    """A check reports drift at any depth, and an update with converge mends it."""
     child = json.dumps(template(x=cloud.resource("x", value="1"), y=cloud.resource("y", value="1")))
     stack = engine.create(template(n=resource("child.yaml"), m=thing()), files={"child.yaml": child})
     cloud.put("x", value="2")

@@ -2,10 +2,11 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from heatlite.core.errors import HeatliteError, RequestLimitExceeded, StackExists
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded, StackExists
 from heatlite.core.status import Status, Verb, state
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
@@ -283,3 +284,21 @@ def test_many_resources_in_several_ticks(engine: Engine) -> None:
     for i in range(1, 1202):
         if i % 3:
             assert told[f"r{i - 1} CREATE_COMPLETE"] < told[f"r{i} CREATE_IN_PROGRESS"]
+
+
+@pytest.mark.parametrize("seconds", [10, 1000])
+def test_a_handler_waits_for_the_database(engine: Engine, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """The answer to the commit of its own rows is lost."""
+    software, back = engine.server.components.software, engine.clock.now() + seconds
+    put_config = software.put_config
+
+    def lost(*given: Any) -> None:
+        put_config(*given)
+        if engine.clock.now() < back:
+            raise DatabaseUnavailable(reason="database is locked")
+
+    monkeypatch.setattr(software, "put_config", lost)
+    stack = engine.create(template(config=resource("OS::Heat::SoftwareConfig", config="x")))
+    assert state(stack.verb, stack.status) == "CREATE_COMPLETE"
+    assert engine.clock.now() >= back
+    assert len(engine.store.software_configs.list(stack.project, None, None)) == 1

@@ -40,7 +40,7 @@ def status(engine: Engine, *actions: ActionRecord) -> list[ActionStatus]:
 
 
 def ended(engine: Engine, *actions: ActionRecord) -> list[ActionStatus]:
-    """How they end."""
+    """The ends of the actions."""
     engine.wait_for(lambda: all(one in ENDED_ACTIONS for one in status(engine, *actions)))
     return status(engine, *actions)
 
@@ -223,7 +223,7 @@ def test_one_that_waits_for_one_for_later(engine: Engine) -> None:
 
 
 def test_two_that_can_only_wait_for_each_other_do_not(engine: Engine) -> None:
-    """One for later on the very stack: it finds the stack held by the one that waits for it."""
+    """A later action on the same stack finds it held by the one that waits for it."""
     grove = Grove(engine, 1)
     with engine.clock.held():
         later = after(engine, grove.good[0], not_before=engine.clock.now() + 10)
@@ -247,7 +247,7 @@ NODES = 6
 
 
 def model(graph: Sequence[set[int]], bad: set[int], cancelled: set[int]) -> list[ActionStatus]:
-    """How the actions of a graph end: each depends on earlier ones."""
+    """The ends of a graph's actions: each depends on earlier ones."""
     ends: list[ActionStatus] = []
     for node, depended in enumerate(graph):
         if node in cancelled:
@@ -261,7 +261,7 @@ def model(graph: Sequence[set[int]], bad: set[int], cancelled: set[int]) -> list
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[set[int]], set[int], set[int]]:
-    """What each depends on; which are bad; which are cancelled while all wait."""
+    """Dependencies of each, the failing ones, and those cancelled while all wait."""
     count = draw(st.integers(1, NODES))
     graph = [draw(st.sets(st.integers(0, node - 1))) if node else set() for node in range(count)]
     some = st.sets(st.integers(0, count - 1), max_size=2)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.store.records import SoftwareDeploymentRecord, StackRecord
+from heatlite.store.stacks.software import SoftwareDeployments
 
 from .conftest import MEMBER, Engine, ref, resource, template, thing
 
@@ -54,13 +55,26 @@ def test_a_deployment_survives_the_engine(engine: Engine) -> None:
 
 
 def test_an_answer_that_comes_before_the_engine_looks_is_not_lost(engine: Engine) -> None:
-    """The row of the resource belongs to the operation that runs; the answer lies beside it."""
+    """The running operation has the resource's row; the answer is stored beside it."""
     with engine.clock.held():
         stack = engine.create(template(c=CONFIG, d=deployment(), slow=thing(wait_secs=50)), wait=False)
         engine.begun(lambda: deployments(engine))
         answer(engine, stack, y=1)
         assert engine.states(stack)["d"] == "CREATE_IN_PROGRESS"
     assert engine.settle(stack).status == "COMPLETE"
+
+
+def test_a_deployment_is_hardly_polled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    get, reads = SoftwareDeployments.get, []
+
+    def counted(deployments: SoftwareDeployments, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
+        reads.append(deployment_id)
+        return get(deployments, project, deployment_id)
+
+    monkeypatch.setattr(SoftwareDeployments, "get", counted)
+    stack = engine.create(template(c=CONFIG, d=deployment()), timeout_mins=30)
+    assert engine.states(stack)["d"] == "CREATE_FAILED"
+    assert len(reads) < 30 * 60 / 20
 
 
 def test_a_rollback_leaves_no_software(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""Whoever meets somebody else's action is told so at once."""
+"""Requests that meet another action are refused at once."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.engine.conftest import MEMBER, Engine, attr, ref, resource, template
 
 
 def cluster(wait: float = 0.0, leave: float = 0.0) -> Any:
-    """A scaling group of nodes that take `wait` seconds to make, and `leave` to go; what a user scales it with."""
+    """A group whose nodes take `wait` seconds to make and `leave` to go; its policy."""
     node = resource("OS::Heat::TestResource", value="v", action_wait_secs={"create": wait, "delete": leave})
     nodes = resource("OS::Heat::AutoScalingGroup", resource=node, min_size=1, max_size=9, desired_capacity=2)
     sized = {"auto_scaling_group_id": ref("nodes"), "adjustment_type": "change_in_capacity"}
@@ -42,15 +42,15 @@ def holder(engine: Engine, stack: StackRecord) -> ActionRecord:
 
 
 def recover(engine: Engine, stack: StackRecord, node: str) -> None:
-    """What a health manager does once it has found a node ill."""
+    """Requests of a health manager after it has found an ill node."""
     engine.components.health.mark(MEMBER, engine.get(stack), node, True, "no answer")
     engine.stacks.update(MEMBER, engine.get(stack), Request(), existing=True)
 
 
 def test_the_health_check_and_the_scale_out(engine: Engine) -> None:
-    """The diagram: (1) a node is ill, (2, 3) a user scales out, (4) the node is to be recovered, (6) that is locked.
+    """Node ill (1), scale-out by a user (2, 3), recovery (4) that is locked (6).
 
-    The health manager hears so at once, nothing of it stays in the queue, and at its next look the node is recovered
+    The health manager is refused at once, nothing of it stays in the queue, and its next attempt recovers the node
     once.
     """
     stack = engine.create(cluster(wait=60))
@@ -97,7 +97,7 @@ def test_what_is_only_queued_conflicts_too(engine: Engine) -> None:
 
 
 def test_the_data_of_a_scale_in_says_who_goes(engine: Engine) -> None:
-    """The sequence of the seed: how many, then which; and the action removes these."""
+    """First how many, then which; and the action removes these."""
     stack = engine.create(cluster(leave=60))
     nodes = nodes_of(engine, stack)
     scale(engine, stack, "out")

@@ -1,4 +1,4 @@
-"""Histories of two groups, drawn by chance, against a small model of the specification."""
+"""Random histories of two groups against a small model of the specification."""
 
 import tempfile
 from collections.abc import Callable
@@ -20,7 +20,7 @@ LOW, HIGH = 1, 4
 
 @dataclass
 class Wanted:
-    """What the template says."""
+    """Parameters of the template."""
 
     count: int = 2
     value: str = "v0"
@@ -37,7 +37,7 @@ class Wanted:
 
 
 class History:
-    """A stack, and what is known of its members: names with the ids of their rows, and who has failed."""
+    """A stack and its members: names with the ids of their rows, and the failed ones."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -111,7 +111,10 @@ class History:
         self.seen[name], self.failed[name] = after, set()
 
     def compare_scaled(self, order: list[str], size: int, rolled: set[str] | None) -> None:
-        """The first to go are gone, or others have come. (What a rolling update mends no longer goes first.)"""
+        """The first to go are gone, or others have come.
+
+        (What a rolling update mends no longer goes first.)
+        """
         after = set(self.look("s"))
         assert len(after) == size
         if rolled is None or not self.failed["s"]:

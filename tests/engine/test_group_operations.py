@@ -1,5 +1,7 @@
-"""Operations on the members of groups: sizes, who leaves, what is recorded, and what the next update keeps."""
+"""Operations on members of groups: sizes, leavers, records, later updates."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +17,9 @@ from heatlite.core.errors import (
     ResourceNotFound,
     StackLocked,
 )
-from heatlite.core.status import Cause, LockLevel, Verb
+from heatlite.core.ids import new_id
+from heatlite.core.repairs import RepairStep
+from heatlite.core.status import ActionStatus, Cause, LockLevel, Verb
 from heatlite.engine.operations.signals import IgnoredSignal
 from heatlite.engine.state.group_requests import (
     Adjustment,
@@ -255,8 +259,6 @@ def test_replace_members(engine: Engine, kind: str) -> None:
 
 
 def test_recover(engine: Engine) -> None:
-    from heatlite.core.repairs import RepairStep
-
     stack = engine.create(template(a=thing("v"), **numbered(3)))
     groups, inner = engine.components.groups, nested(engine, stack)
     with pytest.raises(InvalidValue, match="nothing to recover"):
@@ -336,28 +338,100 @@ TOO_FAR: dict[str, SizeRequest] = {
 }
 
 
+def asked(engine: Engine, stack: StackRecord, verb: str, group: str = "g") -> ActionRecord:
+    """Ask for an operation with a body that is in order."""
+    groups, stack = engine.components.groups, engine.get(stack)
+    member = next(iter(names(engine, stack)))
+    if verb == "replace_members":
+        return groups.replace_members(engine.who, stack, group, [member])
+    if verb == "recover":
+        return groups.recover(engine.who, stack, group, RepairStep.REPLACE, {})
+    if verb == "check":
+        return groups.check(engine.who, stack, group)
+    request = DeleteMembers((member,)) if verb == "delete_members" else REQUESTS[verb]
+    return groups.change(engine.who, stack, group, request)
+
+
+VERBS = (*REQUESTS, "replace_members", "recover", "check")
+FREELY = frozenset({"check"})
+"""Operations that a maintenance lock allows."""
+
+
 @kinds
-def test_refusals_change_nothing(engine: Engine, kind: str) -> None:
-    """Each verb × lock, running action and limit."""
-    stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
-    inner = nested(engine, stack)
+def test_each_refusal_of_each_operation_changes_nothing(engine: Engine, kind: str) -> None:
+    """Limits, unknown and repeated members, no group, a lock, a live action."""
+    stack = engine.create(template(a=thing("v"), **KINDS[kind](3)), **SERVERS)
+    inner, groups = nested(engine, stack), engine.components.groups
+    known = names(engine, stack)[0]
     before = (engine.rows(inner), engine.row(stack, "g"), engine.get(inner))
-    for request in TOO_FAR.values():
+    for request in (*TOO_FAR.values(), DeleteMembers((known, known))):
         with pytest.raises(InvalidValue):
             change(engine, stack, request)
-    requests = {**REQUESTS, "delete_members": DeleteMembers((names(engine, stack)[0],))}
+    for members in (["nobody"], [known, known]):
+        with pytest.raises(InvalidValue):
+            groups.replace_members(engine.who, stack, "g", members)
+    with pytest.raises(InvalidValue, match="nothing to recover"):
+        asked(engine, stack, "recover")
+    for verb in VERBS:
+        with pytest.raises(ResourceNotFound):
+            asked(engine, stack, verb, "x")
+        if verb in REQUESTS:
+            with pytest.raises(HTTPBadRequest, match="is no group"):
+                asked(engine, stack, verb, "a")
+    assert (engine.rows(inner), engine.row(stack, "g"), engine.get(inner)) == before
+    engine.mark(inner, known)
+    before = (engine.rows(inner), engine.row(stack, "g"), engine.get(inner))
     for target in (inner, stack):
         engine.lock(target, LockLevel.STACKS)
-        for request in requests.values():
-            with pytest.raises(StackLocked):
-                change(engine, stack, request)
+        for verb in VERBS:
+            if verb not in FREELY:
+                with pytest.raises(StackLocked):
+                    asked(engine, stack, verb)
         engine.unlock(target)
-    engine.by_hand = True
-    busy = engine.components.groups.check(engine.who, engine.get(stack), "g")
-    engine.settle(inner)
-    assert busy.stack_id == inner.id
-    assert [row.id for row in engine.rows(inner)] == [row.id for row in before[0]]
-    assert engine.row(stack, "g").data == before[1].data
+    before = (engine.rows(inner), engine.row(stack, "g"), engine.get(inner))
+    for status, error in ((ActionStatus.RUNNING, ResourceIsLocked), (ActionStatus.WAITING, ActionConflict)):
+        for target in (inner, stack):
+            with live_action(engine, target, status):
+                for verb in VERBS:
+                    with pytest.raises(error):
+                        asked(engine, stack, verb)
+    assert (engine.rows(inner), engine.row(stack, "g"), engine.get(inner)) == before
+
+
+@contextmanager
+def live_action(engine: Engine, stack: StackRecord, status: ActionStatus) -> Iterator[None]:
+    """Add a check of the stack that no worker here runs: another's, or a waiting one."""
+    now = engine.clock.now()
+    begun = status is ActionStatus.RUNNING
+    action = ActionRecord(
+        new_id(), stack.id, stack.root_id or stack.id, "demo", Verb.CHECK, status, "ann", now,
+        pending=int(not begun), owner="another" if begun else None, lease_until=now + 1e9 if begun else None,
+        started_at=now if begun else None,
+    )  # fmt: skip
+    with engine.store.transaction():
+        engine.store.queue.enqueue(action)
+    yield
+    with engine.store.transaction():
+        engine.store.actions.remove([action.id])
+
+
+@pytest.mark.parametrize("kind", ["AutoScalingGroup", "CfnAutoScalingGroup"])
+def test_a_cooldown_refuses_what_scales_by_steps(engine: Engine, kind: str) -> None:
+    """It refuses neither a size that is set nor named members."""
+    made = KINDS[kind](3)
+    made["g"]["properties"]["Cooldown" if kind.startswith("Cfn") else "cooldown"] = 100
+    stack = engine.create(template(**made), **SERVERS)
+    with engine.clock.held():
+        engine.clock.pass_(1000)
+        change(engine, stack, ScaleOut(1))
+        for verb in ("scale_out", "scale_in"):
+            with pytest.raises(ActionCooldown) as refused:
+                asked(engine, stack, verb)
+            assert refused.value.retry_after == 100
+        assert len(names(engine, stack)) == 4
+        change(engine, stack, Resize(Adjustment.CHANGE_IN_CAPACITY, 1))
+        change(engine, stack, DeleteMembers((names(engine, stack)[0],)))
+        assert len(names(engine, stack)) == 4
 
 
 @pytest.mark.parametrize("criteria", [Criteria.RANDOM, Criteria.YOUNGEST_FIRST])

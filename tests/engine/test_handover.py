@@ -43,14 +43,14 @@ def adopt(engine: Engine, record: Json, wait: bool = True, name: str = "s", **mo
 
 
 def unchanged(engine: Engine, stack: StackRecord) -> set[str]:
-    """What a preview of an update with nothing new leaves alone; asserts that there is nothing else."""
+    """Unchanged resources of a preview without changes; asserts that all are."""
     changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
     assert changes.added == changes.deleted == changes.replaced == changes.updated == ()
     return {one.record.name for one in changes.unchanged}
 
 
 def as_heat_exports(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without what Heat does not have: a nested stack's record stands in place of its resource."""
+    """The record without heatlite's additions: nested records replace resources."""
     own = {"mapped_type", "physical_name", "protection", "stack_protection", "cloud"}
     resources: dict[str, Any] = {}
     for name, entry in record["resources"].items():
@@ -205,8 +205,8 @@ class TestAdopt:
         assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
         assert sorted(plugins.iterdir()) == files
 
-    @pytest.mark.parametrize("heats", [False, True], ids=["own", "heats"])
-    def test_a_tree(self, engine: Engine, plugins: Path, heats: bool) -> None:
+    @pytest.mark.parametrize("origin", ["own", "heats", "without id"])
+    def test_a_tree(self, engine: Engine, plugins: Path, origin: str) -> None:
         child = {
             "heat_template_version": "2021-04-16",
             "parameters": {"p": {"type": "string"}},
@@ -219,7 +219,11 @@ class TestAdopt:
         (nested,) = engine.store.stacks.descendants(stack)
         before, files = engine.row(nested, "x").physical_id, sorted(plugins.iterdir())
         record = abandon(engine, stack)
-        stack = adopt(engine, json.dumps(as_heat_exports(record) if heats else record))
+        if origin == "heats":
+            record = as_heat_exports(record)
+        elif origin == "without id":
+            record["resources"]["n"] = {"type": "My::Child", "resources": record["resources"]["n"]["resources"]}
+        stack = adopt(engine, json.dumps(record))
         assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
         (adopted,) = engine.store.stacks.descendants(stack)
         assert (final(adopted), engine.row(adopted, "x").physical_id) == ("ADOPT_COMPLETE", before)
@@ -241,7 +245,7 @@ class TestAdopt:
     )
     @pytest.mark.parametrize("heats", [False, True], ids=["own", "heats"])
     def test_a_group(self, engine: Engine, plugins: Path, group: Any, heats: bool) -> None:
-        """The members that were there are taken over under their names, and an update leaves them alone."""
+        """Existing members are adopted under their names, and an update keeps them."""
         stack = engine.create(template(g=group))
         assert final(stack) == "CREATE_COMPLETE", stack.status_reason
         (nested,) = engine.store.stacks.descendants(stack)
@@ -272,7 +276,7 @@ VALUES = st.text("aé%", max_size=3) | st.integers() | st.booleans() | st.lists(
 
 @st.composite
 def templates(draw: st.DrawFn) -> dict[str, Any]:
-    """Templates of the built-in types that need no other service, with references and attributes between them."""
+    """Templates of built-in types without services, with references and attributes."""
     resources: dict[str, Any] = {}
     for number in range(draw(st.integers(1, 5))):
         earlier = sorted(resources)
@@ -303,7 +307,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @given(document=templates())
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> None:
-    """Abandon then adopt: nothing would be changed by an update, and whatever can be read is the same."""
+    """Abandon then adopt: no update would change anything, and all reads are equal."""
     stack = shared.create(document)
     assert final(stack) == "CREATE_COMPLETE", stack.status_reason
     before = {row.name: (row.physical_id, row.data, row.properties) for row in shared.rows(stack)}
@@ -317,7 +321,7 @@ def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> No
 class TestExternal:
     @pytest.fixture
     def path(self, plugins: Path) -> Path:
-        """An object that somebody else has made."""
+        """An object made outside of heatlite."""
         path = plugins / "theirs"
         path.write_text("theirs")
         return path

@@ -23,8 +23,10 @@ from heatlite.core.errors import (
 from heatlite.core.healing import IGNORABLE, Brake, IncidentState, RepairResult, Word
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
+from heatlite.core.meter import Meter
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleIn, ScaleOut, SizeRequest
 from heatlite.healing.by_hand import HealRequest
 from heatlite.healing.policy import DEFAULT, VERSION
 from heatlite.healing.sweep import HealingLoop
@@ -61,9 +63,9 @@ class Healing:
         """Take a firing report as the intake does. Returns the id of the incident."""
         with self.store.transaction():
             found = self.store.incidents.open_of_slots([(self.stack.id, path, source)])
-            if found:
-                self.store.incidents.note_reports([found[0].id], self.now)
-                return found[0].id
+            for known in found.values():
+                self.store.incidents.note_reports([known], self.now)
+                return known
             tree = read_tree(self.store, self.engine.get(self.stack), DEFAULT, self.now, 0.0)
             place = tree.places[path]
             incident = IncidentRecord(
@@ -82,7 +84,7 @@ class Healing:
     def resolve(self, incident_id: str) -> None:
         """Take a resolved report as the intake does."""
         with self.store.transaction():
-            episodes = self.store.observations.of_incidents([incident_id])
+            episodes = self.store.observations.of_incident(incident_id, 100)
             ended = [replace(one, word=Word.RESOLVED, is_open=False, ended_at=self.now) for one in episodes]
             self.store.observations.save_many(ended)
             self.store.incidents.wake([incident_id], self.now)
@@ -185,6 +187,20 @@ def test_nothing_is_replaced_without_leave(healing: Healing, mode: str) -> None:
     assert (healing.incident(incident).plan_digest is not None) == (mode == "propose")
 
 
+def test_a_proposal_does_not_wait_for_the_engine_that_wanted_it(
+    healing: Healing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may end, or be slow, between its two transactions."""
+    healing.policy(**{**AUTO, "mode": "propose"})
+    incident = healing.fire("g/2")
+    with monkeypatch.context() as patch:
+        patch.setattr(HealingLoop, "_begin_repairs", lambda *_: None)
+        healing.pass_(90)
+        assert healing.told(incident) == ("MARKED", "awaiting_approval")
+    healing.sweep(1)
+    assert healing.told(incident) == ("PROPOSED", "awaiting_approval")
+
+
 def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
     healing.policy(**AUTO)
     begin = healing.engine.now_on(healing.stack)
@@ -199,6 +215,22 @@ def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
     assert [line for line in told if "STORM" in line] == ["s HEALING_STORM_BEGUN"]
     healing.engine.patch(healing.stack)
     assert healing.ids() == before
+
+
+def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    incidents = [healing.fire(f"g/{number}") for number in range(5)]
+    healing.sweep()
+    for one in incidents:
+        healing.resolve(one)
+    healing.sweep()
+    incident = healing.fire("g/5", key="later")
+    healing.pass_(120)
+    told = [line for line in healing.engine.told(healing.stack) if "STORM" in line]
+    assert told == ["s HEALING_STORM_BEGUN", "s HEALING_STORM_ENDED"]
+    healing.fire("g/5")
+    healing.pass_(120)
+    assert healing.told(incident)[0] == "SETTLING"
 
 
 def test_after_an_outage_nothing_happens_without_a_new_report(healing: Healing) -> None:
@@ -360,7 +392,7 @@ def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing
     assert healing.told(first) == ("CLOSED", "quiet")
     assert healing.updates() == 1
     with healing.store.transaction():  # the episode still stands, so the key is free only once it has ended
-        episodes = healing.store.observations.of_incidents([first])
+        episodes = healing.store.observations.of_incident(first, 100)
         healing.store.observations.save_many([replace(one, is_open=False) for one in episodes])
     second = healing.fire("g/2", key="again")
     healing.sweep()
@@ -376,7 +408,7 @@ def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> No
     before = healing.ids()
     healing.pass_(60)
     assert healing.told(one)[0] == "SETTLING"
-    assert healing.told(two) == ("MARKED", "parallel")
+    assert (healing.told(two), healing.states()["2"]) == (("MARKED", "parallel"), "CHECK_FAILED")
     after = healing.ids()
     assert {name for name in before if before[name] != after[name]} == {"1"}
     healing.engine.patch(healing.stack)
@@ -424,8 +456,13 @@ def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
 
 def a_file(healing: Healing) -> StackRecord:
     """A stack with one real object, old enough to be trusted."""
+    return files(healing, 1)
+
+
+def files(healing: Healing, number: int) -> StackRecord:
+    """A stack with some real objects, old enough to be trusted."""
     made = {"type": "Example::Local::File", "properties": {"content": "x"}}
-    with_file = template(a=made, b=thing())
+    with_file = template(**dict.fromkeys("abcde"[:number], made), **({"b": thing()} if number == 1 else {}))
     healing.stack = healing.engine.create(with_file, name="files", wait=False)
     healing.sweep(20)
     healing.stack = healing.engine.settle(healing.stack)
@@ -562,7 +599,7 @@ def test_two_engines_begin_one_repair(healing: Healing) -> None:
     healing.fire("g/2")
     healing.engine.clock.pass_(100)
     loops = [healing.loop, HealingLoop(healing.store, healing.engine.clock, healing.engine.settings,
-                                       healing.engine.components.repairs)]  # fmt: skip
+                                       healing.engine.components.repairs, Meter())]  # fmt: skip
     for _ in range(8):
         threads = [threading.Thread(target=loop.sweep) for loop in loops]
         for thread in threads:
@@ -588,7 +625,7 @@ def test_a_mark_stays_after_a_check_that_finds_the_object(healing: Healing) -> N
     incident = healing.fire("g/2")
     healing.pass_(90)
     healing.engine.check(healing.stack)
-    healing.pass_(60)
+    healing.sweep(2)
     assert healing.told(incident) == ("MARKED", "mode_off")
     assert healing.states()["2"] == "CHECK_FAILED"
 
@@ -624,15 +661,18 @@ def test_a_member_in_a_group_in_a_group_is_repaired_from_the_root(healing: Heali
 @pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
-    """Random reports, time, locks and updates: limits hold, and each mark has its incident."""
+    """Limits hold in random histories, and each mark has its incident.
+
+    A history has reports, time, locks, updates, scalings and deletions.
+    """
     draw = Random(seed)
     healing.policy(mode="auto", cooldown=0, max_unhealthy=2, parallel=1, max_repairs={"count": 2, "per": 3600})
     engine, locked, begun = healing.engine, False, 0
     for number in range(25):
-        path = f"g/{draw.randrange(6)}"
-        match draw.choice(("fire", "fire", "fire", "resolve", "wait", "wait", "wait", "lock", "update")):
+        path = f"g/{draw.choice(sorted(healing.ids()))}"
+        match draw.choice((*["fire"] * 3, "resolve", *["wait"] * 3, "lock", "update", "scale", "drop")):
             case "fire" if not locked:
-                healing.fire(path, key=f"{path} {number}")
+                healing.fire(path, draw.choice(("alertmanager", "grafana")), key=f"{path} {number}")
             case "resolve":
                 for one in healing.store.incidents.open_of_root(healing.stack.id):
                     if one.path == path:
@@ -644,22 +684,40 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
                 locked = not locked
             case "update" if not locked:
                 engine.patch(healing.stack)
+            case "scale" if not locked:
+                change(healing, ScaleOut(1) if len(healing.ids()) < 5 else ScaleIn(1, Criteria.RANDOM))
+            case "drop" if not locked and len(healing.ids()) > 3:
+                change(healing, DeleteMembers((path.removeprefix("g/"),), reduce=draw.random() < 0.5))
         healing.sweep(2)
         incidents = healing.store.incidents.open_of_root(healing.stack.id)
         marked = {one.resource_id for one in incidents if one.is_marked}
+        assert all(one.due is not None or one.action_id is not None for one in incidents)
         rows = engine.rows(healing.group)
         assert {row.id for row in rows if row.state_without_lock.verb is Verb.CHECK} <= marked | {
             row.id for row in rows if row.state_without_lock.status is Status.COMPLETE
         }
         assert len({(one.path, one.source) for one in incidents}) == len(incidents)
         assert len({one.member for one in incidents if one.state in (REPAIRING, SETTLING)}) <= 1
-        repairs = healing.store.repairs.of_root(healing.stack.id, 0.0)
+        rows_of = healing.store.repairs.of_root(healing.stack.id, 0.0)  # one for each source
+        repairs = [*{(one.action_id, one.member): one for one in rows_of}.values()]
         for one in repairs:
             assert sum(one.begun_at - 3600 < other.begun_at <= one.begun_at for other in repairs) <= 2
         if len(repairs) > begun:
             begun = len(repairs)
             assert len({one.member for one in incidents}) <= 2 and not locked
     assert healing.store.inconsistencies(healing.now, 0.0) == []
+    if locked:
+        engine.unlock(healing.stack)
+    engine.delete(healing.stack)
+    healing.pass_(60)
+    assert healing.store.incidents.open_of_root(healing.stack.id) == []
+    assert healing.store.inconsistencies(healing.now, 0.0) == []
+
+
+def change(healing: Healing, request: SizeRequest) -> None:
+    """Change the size of the group."""
+    healing.engine.components.groups.change(MEMBER, healing.engine.get(healing.stack), "g", request)
+    healing.sweep(1)
 
 
 def test_a_protected_resource_is_not_repaired_until_it_is_reported_again(healing: Healing) -> None:
@@ -818,3 +876,142 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
     healing.sweep()
     first, second = healing.store.repairs.of_root(healing.stack.id, 0.0)
     assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)
+
+
+# -- marks by request and of checks --------------------------------------------------------------------
+
+
+def test_a_mark_by_request_is_repaired_where_the_policy_names_it(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    mark(healing, "1")
+    healing.pass_(600)
+    assert (healing.store.incidents.open_of_root(healing.stack.id), healing.updates()) == ([], 0)
+    healing.policy(**AUTO, sources=["api"], max_unhealthy=2)
+    healing.engine.clock.pass_(1)
+    mark(healing, "2")
+    before = healing.ids()
+    healing.sweep()
+    (first, second) = healing.store.incidents.open_of_root(healing.stack.id)
+    told = {one.path: (healing.told(one.id), one.source, one.summary) for one in (first, second)}
+    assert told["g/1"] == (("MARKED", "stale_evidence"), "api", "smoke")  # the policy came after that mark
+    assert told["g/2"][0][0] == "SETTLING"
+    assert {name for name, one in healing.ids().items() if before[name] != one} == {"2"}
+    healing.pass_(1200)
+    mark(healing, "1")
+    healing.sweep()
+    healing.pass_(90)
+    assert {name for name, one in healing.ids().items() if before[name] != one} == {"1", "2"}
+
+
+def test_a_mark_by_request_that_is_taken_back_closes_its_incident(healing: Healing) -> None:
+    healing.policy(mode="off", sources=["api"])
+    mark(healing, "2")
+    healing.sweep()
+    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    assert healing.told(incident.id) == ("MARKED", "mode_off")
+    healing.engine.mark(healing.group, "2", unhealthy=False)
+    healing.pass_(90)
+    assert healing.told(incident.id) == ("CLOSED", "cleared")
+
+
+def test_a_second_opinion_holds_what_the_type_calls_healthy(healing: Healing) -> None:
+    healing.policy(**AUTO, second_opinion="check")
+    incident = healing.fire("g/2")
+    healing.pass_(120)
+    healing.sweep(6)
+    assert healing.told(incident) == ("MARKED", "disputed")
+    assert healing.states()["2"] == "CHECK_FAILED"
+    healing.pass_(3600)
+    assert (healing.told(incident), healing.updates()) == (("MARKED", "disputed"), 0)
+    heal(healing, "g/2", ignore=frozenset({Brake.DISPUTED}))
+    healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_a_failed_check_is_repaired_where_the_policy_names_it(healing: Healing, plugins: Path) -> None:
+    stack = files(healing, 5)
+    healing.policy(**AUTO, sources=["check"], second_opinion="check")
+    path_of = {name: Path(str(healing.engine.row(stack, name).physical_id)) for name in "abcde"}
+    before = healing.engine.ids(stack)
+    for name in "abc":  # most of them: another file system is more likely
+        path_of[name].rename(path_of[name].with_suffix(".away"))
+    healing.engine.check(stack)
+    healing.pass_(120)
+    assert (healing.store.incidents.open_of_root(stack.id), healing.updates()) == ([], 0)
+    assert set(healing.engine.states(stack).values()) == {"CREATE_COMPLETE", "CHECK_COMPLETE"}
+    for name in "ab":
+        path_of[name].with_suffix(".away").rename(path_of[name])
+    healing.engine.check(stack)
+    healing.sweep(12)
+    (incident,) = healing.store.incidents.open_of_root(stack.id)
+    assert (incident.source, incident.path, incident.state) == ("check", "c", SETTLING)
+    after = healing.engine.ids(stack)
+    assert {name for name in before if before[name] != after[name]} == {"c"}
+
+
+LADDER = [{"step": "reboot", "settle": 60}, {"step": "rebuild", "settle": 60}, {"step": "replace", "settle": 60}]
+
+
+def again(healing: Healing, incident: str, path: str) -> str:
+    """Report a slot again after its incident has closed as quiet.
+
+    The intake opens another incident.
+    """
+    assert healing.told(incident) == ("CLOSED", "quiet")
+    with healing.store.transaction():
+        episodes = healing.store.observations.of_incident(incident, 100)
+        healing.store.observations.save_many([replace(one, is_open=False) for one in episodes])
+    return healing.fire(path, key=f"after {incident}")
+
+
+def of_a_phoenix(healing: Healing) -> None:
+    phoenix = {"type": "Test::Phoenix", "properties": {"value": "v"}}
+    healing.stack = healing.engine.create(template(p=phoenix), name="phoenix", wait=False)
+    healing.sweep(5)
+    healing.pass_(700)
+    healing.policy(**{**AUTO, "grace": 0, "give_up_after": 9}, ladder=LADDER)
+
+
+def test_a_reboot_that_helps_is_followed_by_nothing(healing: Healing) -> None:
+    of_a_phoenix(healing)
+    before = healing.engine.row(healing.stack, "p")
+    incident = healing.fire("p")
+    healing.pass_(90)
+    after = healing.engine.row(healing.stack, "p")
+    assert (after.id, after.physical_id) == (before.id, before.physical_id)
+    assert (after.verb, after.status) == (Verb.UPDATE, Status.COMPLETE)
+    assert after.data == {"rebuilt": 0, "rebooted": 1}
+    healing.resolve(incident)
+    healing.pass_(7200)
+    assert healing.told(incident) == ("CLOSED", "healed")
+    assert (healing.updates(), healing.engine.row(healing.stack, "p")) == (1, after)
+
+
+def test_the_ladder_goes_on_at_the_next_report_after_the_step_has_settled(healing: Healing) -> None:
+    of_a_phoenix(healing)
+    before = healing.engine.row(healing.stack, "p")
+    incident = healing.fire("p")
+    healing.pass_(60)
+    healing.fire("p")  # while it settles: no effect
+    healing.pass_(3000)
+    assert healing.updates() == 1, "silence leads to nothing"
+    incident = again(healing, incident, "p")
+    healing.pass_(600)
+    assert healing.engine.row(healing.stack, "p").data == {"rebuilt": 1, "rebooted": 1}
+    assert healing.engine.row(healing.stack, "p").physical_id == before.physical_id
+    incident = again(healing, incident, "p")
+    healing.pass_(70)
+    assert healing.engine.row(healing.stack, "p").physical_id != before.physical_id
+    steps = [one.step for one in healing.store.repairs.of_root(healing.stack.id, 0.0)]
+    assert steps == [RepairStep.REBOOT, RepairStep.REBUILD, RepairStep.REPLACE]
+
+
+def test_steps_that_a_type_cannot_do_are_skipped_with_a_note(healing: Healing) -> None:
+    healing.policy(**AUTO, ladder=LADDER)
+    incident = healing.fire("g/2")
+    healing.pass_(60)
+    assert healing.told(incident)[0] == "SETTLING"
+    line = next(one for one in healing.incident(incident).history if one.after == "REPAIRING")
+    assert line.reason == "repair begun: replace; the type cannot reboot, rebuild"
+    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (repair.step, repair.position) == (RepairStep.REPLACE, 2)

@@ -1,4 +1,4 @@
-"""Marks of health: every row of the table of marks, and what the next update makes of them."""
+"""Marks of health: each row of the table of marks, and the update after it."""
 
 from dataclasses import replace
 
@@ -13,7 +13,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.status import LockLevel, Status, Verb, state
-from heatlite.engine.state.requests import Request
 
 from .conftest import Engine, ref, resource, template, thing
 
@@ -180,28 +179,6 @@ class TestLookup:
 
 
 class TestInProgress:
-    @pytest.mark.parametrize("name", ["a", "idle"])
-    def test_while_an_action_runs(self, engine: Engine, name: str) -> None:
-        stack = engine.create(template(a=thing("1"), idle=thing()))
-        with engine.clock.held():
-            engine.put(stack, template(a=thing("2", wait_secs=5), idle=thing()), wait=False)
-            engine.begun(lambda: engine.row(stack, "a").token)
-            mark = engine.now_on(stack)
-            for unhealthy in (True, False):
-                with pytest.raises(ActionInProgress, match=r"Stack s already has an action \(UPDATE\) in progress"):
-                    engine.mark(stack, name, unhealthy)
-            assert engine.told(stack, mark) == []
-        engine.settle(stack)
-
-    def test_while_one_is_queued(self, engine: Engine) -> None:
-        stack = engine.create(template(a=thing()))
-        engine.close()
-        engine.stacks.update(engine.who, stack, Request(), existing=True)
-        with pytest.raises(ActionInProgress):
-            engine.mark(stack, "a")
-        engine.store.close()
-        engine.open()
-        engine.settle(stack)
 
     def test_a_resource_alone(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))

@@ -21,7 +21,7 @@ def hooks(**names: object) -> dict[str, Any]:
 
 
 def at(engine: Engine, stack: StackRecord) -> dict[str, str]:
-    """Which resources wait at which hook."""
+    """The resources that wait, by hook."""
     return {row.name: str(row.token["hook"]) for row in engine.rows(stack) if row.token and "hook" in row.token}
 
 
@@ -112,7 +112,7 @@ def test_several_hooks_and_patterns(engine: Engine) -> None:
     ids=["nothing to do", "in place", "replaced"],
 )
 def test_before_an_update_whatever_comes_of_it(engine: Engine, after: dict[str, object], told: list[str]) -> None:
-    """A resource that is replaced or made during an update passes the hooks of create and delete."""
+    """Resources replaced or made by an update pass the hooks of create and delete."""
     stack = engine.create(template(a=thing("old"), gone=thing()))
     since = engine.now_on(stack)
     every = ["pre-create", "post-create", "pre-delete", "post-delete"]
@@ -143,7 +143,7 @@ def test_behind_an_update_in_place_only(engine: Engine) -> None:
 
 
 def test_around_a_delete(engine: Engine) -> None:
-    """Here, other than in Heat, what waits behind its deletion can be let go (decisions/0002)."""
+    """Resources behind a deletion can be released, unlike in Heat (decisions/0002)."""
     stack = engine.create(PAIR, environment=hooks(b=["pre-delete", "post-delete"]))
     since = engine.now_on(stack)
     with engine.clock.held():
@@ -372,7 +372,7 @@ def _state(stack: StackRecord) -> tuple[Verb, Status]:
 
 
 def test_within_a_nested_stack(engine: Engine) -> None:
-    """A hook that is set for a resource by the path to it stops that one, and whatever waits for its stack."""
+    """A hook set by path stops that resource and all that waits for its stack."""
     hook: Any = {"resource_registry": {"resources": {"c": {"inner": {"hooks": "pre-create"}}}}}
     files = {"t.yaml": json.dumps(template(inner=thing("x"), beside=thing("y")))}
     with engine.clock.held():

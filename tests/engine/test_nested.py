@@ -332,7 +332,7 @@ def actions(engine: Engine, status: ActionStatus) -> int:
 
 
 def waiting_at(engine: Engine, depth: int) -> bool:
-    """True if all but the last of `depth` nested stacks and the root wait without a worker, and that one is at work."""
+    """True if the last of `depth` nested stacks works and all others are parked."""
     return (actions(engine, ActionStatus.WAITING), actions(engine, ActionStatus.RUNNING)) == (depth, 1)
 
 
@@ -372,7 +372,7 @@ def test_a_cancel_reaches_the_bottom(
 @pytest.mark.parametrize("rollback", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_one_worker_is_enough_for_a_cancel(one_slot: Engine, rollback: bool, restarted: bool) -> None:
-    """Whoever stops and waits for nested stacks to stop needs no thread; once he has ended nothing runs in them."""
+    """A stopped parent needs no thread while its nested stacks stop; then none runs."""
     engine = one_slot
     stack = engine.create(template(c=resource("t1.yaml", v="one")), files=deep(3, PAIR, v="x"))
     with engine.clock.held():

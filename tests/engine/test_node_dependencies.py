@@ -1,4 +1,4 @@
-"""Stack actions wait for what the machines of their tree do, decision 0015; nobody waits for ever."""
+"""Stack actions wait for node actions of their tree, for a time (decision 0015)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Fleet:
         return self.moved(action, sent_at=1.0) if sent else action
 
     def moved(self, action: NodeActionRecord, state: S | None = None, **more: object) -> NodeActionRecord:
-        """What an orchestration writes."""
+        """Records of an orchestration."""
         with self.engine.store.transaction():
             self.engine.store.stacks.lock(action.root_id)
             found = self.engine.store.node_actions.lock(action.id)
@@ -63,7 +63,7 @@ class Fleet:
                 store.dependencies.node_unreachable(one.id, self.engine.clock.now())
 
     def waits_for(self) -> list[str]:
-        """What the action on the stack waits for."""
+        """Dependencies of the action on the stack."""
         (action,) = self.engine.store.actions.live([self.stack.id])
         assert action.status is WAITING
         return sorted(self.engine.store.dependencies.waited_for([action.id]))
@@ -206,7 +206,7 @@ def test_to_stop_what_waits_waits_for_nobody(engine: Engine, fleet: Fleet, rollb
 
 
 def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) -> None:
-    """Whoever holds the tree first is seen by the other: nothing is sent to a machine that is being changed."""
+    """The second sees the first holder of the tree: a changing machine gets nothing."""
     for number in range(6):
         work = [fleet.ask(node, sent=False) for node in ("a", "b")]
         meet = threading.Barrier(2)
@@ -259,7 +259,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
 
 
 def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
-    """Of an approval, a rejection and a cancel at once each sees what the ones before it have done."""
+    """An approval, a rejection and a cancel at once each see the ones before them."""
     requests = engine.components.node_requests
     for _ in range(4):
         action, _ = requests.create(MEMBER, fleet.stack, NodeRequest("a", "script", {}))

@@ -1,4 +1,4 @@
-"""Whatever a type does, a stack gets on: it can be tried again from where it failed, and deleted in any case."""
+"""A stack can be retried from its failure, and deleted in any case."""
 
 import json
 from dataclasses import replace
@@ -188,7 +188,7 @@ def test_a_create_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.Mo
 
 
 def test_an_update_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has not reached is updated; what it has done is not, though an update would make it anew each time."""
+    """An update covers the resources not reached yet and leaves the finished ones."""
     handle = resource("OS::Heat::UpdateWaitConditionHandle")
     stack = engine.create(failing("old", handle=handle, late=thing("old", depends_on="bad")))
     engine.clock.pass_(1)

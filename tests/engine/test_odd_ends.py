@@ -1,4 +1,4 @@
-"""What types and machines can do to the engine: types that are gone, odd answers, restarts, jumps of the clock."""
+"""Types and machines misbehave: missing types, odd answers, restarts, clock jumps."""
 
 import sys
 from pathlib import Path
@@ -141,7 +141,7 @@ class TestOddAnswers:
         assert engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ())["odd"] is None
 
     def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
-        """Answers of False are spaced out up to a second, numbers are taken as they are, also 0 and below."""
+        """Polls that return False are spaced up to a second; numbers are used as given."""
         before = engine.clock.now()
         stack = engine.create(template(a=resource("Test::Odd", answers=[False] * 8 + [0, -5, 3.5, True])))
         assert final(stack) == "CREATE_COMPLETE"
@@ -245,7 +245,7 @@ class TestWorkOfFunctions:
 
     @pytest.mark.full
     def test_a_walk_does_not_run_out_of_it(self, engine: Engine) -> None:
-        """What the check allows for all resources together, each of them may do, as often as it is evaluated."""
+        """Each resource and each evaluation may use the check's whole budget."""
         words: Json = ["x"] * 5000
 
         def made(delimiter: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a plan says is what the update then does: for every resource of a tree, or else the update is refused."""
+"""The update does what the plan says for each resource of a tree, or is refused."""
 
 import json
 from pathlib import Path

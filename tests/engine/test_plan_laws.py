@@ -1,4 +1,4 @@
-"""Random histories of updates and marks: what the plan says is what the update does, and the digest stands for it."""
+"""Random histories: the update does what the plan says, and the digest covers it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Wish:
-    """One resource of a template: its two texts are literals, a secret (#), or the output of another resource (@)."""
+    """A resource with two texts: literals, a secret (#), or another's output (@)."""
 
     kind: str
     changes: str
@@ -89,7 +89,7 @@ def tree(engine: Engine, stack: StackRecord, path: tuple[str, ...] = ()) -> Iter
 
 
 def allowed(item: PlannedResource) -> set[str]:
-    """What the plan leaves possible: where a new value is open, it may come out as it was."""
+    """Results that the plan allows: an open value may come out unchanged."""
     if item.action in ("update", "replace") and any(found.is_open for found in item.differences):
         closed = [found for found in item.differences if not found.is_open]
         if item.action == "replace":

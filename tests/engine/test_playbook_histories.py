@@ -1,5 +1,7 @@
-"""Histories of runs, drawn by chance: whatever is asked and told in whatever order, each run keeps its limits and ends
-once, and nothing is left of it."""
+"""Random histories of runs in any order of requests and reports.
+
+Each run keeps its limits, ends once, and leaves nothing behind.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -55,7 +57,7 @@ class History:
             self.engine.components.controls.signal(MEMBER, run, wanted)
 
     def at_agents(self) -> list[NodeActionRecord]:
-        """What an orchestration would send, or has sent."""
+        """The sendable and the sent actions of an orchestration."""
         return [
             one
             for one in self.engine.store.node_actions.open_of_root(self.stack.id)
@@ -118,7 +120,7 @@ class History:
                         assert has_failed or all(one.state is S.DONE for one in actions if (one.stage or 0) < stage)
 
     def end(self) -> None:
-        """Agents do all they are given; then nobody holds the stack any more."""
+        """Agents do all that they are given; then the stack is free."""
         for run_id in self.runs:
             run = self.engine.store.actions.get(run_id)
             if run is not None and run.status is ActionStatus.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Protection: what is protected is neither deleted nor replaced until it is unprotected (decision 0024)."""
+"""Protected resources are neither deleted nor replaced (decision 0024)."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def unprotect(engine: Engine, stack: StackRecord, name: str | None = None) -> No
 
 
 def protecting(**blocks: object) -> dict[str, Any]:
-    """An environment that protects the named resources; a map leads into nested stacks."""
+    """An environment that protects the named resources, also in nested stacks."""
     made = {name: {"protect": {}} if block is True else block for name, block in blocks.items()}
     return {"resource_registry": {"resources": made}}
 
@@ -103,7 +103,7 @@ RETAINED = thing(keys={"deletion_policy": "Retain"})
 
 
 def whole(**other: object) -> Any:
-    """The template of the table with some resources as they are given; None: without it."""
+    """The table's template with changed resources; None removes one."""
     kept: dict[str, object] = {"a": replaced("1"), "b": replaced(ref("a")), "c": thing("1"), "d": RETAINED}
     return template(**{name: one for name, one in {**kept, **other}.items() if one is not None})
 
@@ -267,7 +267,7 @@ def test_a_resource_deep_inside_keeps_all_that_it_is_in(engine: Engine) -> None:
 
 
 def test_what_is_not_known_before_the_update_is_refused_within_it_and_nothing_of_it_goes(engine: Engine) -> None:
-    """How many members there will be follows from what the update makes."""
+    """The number of members follows from the update's results."""
     member = {"type": "OS::Heat::TestResource"}
     group = resource("OS::Heat::ResourceGroup", count=attr("n", "output"), resource_def=member)
     stack = engine.create(template(n=thing("2"), g=group))

@@ -1,4 +1,4 @@
-"""Limits that an operator sets: up to them all is well, beyond them RequestLimitExceeded."""
+"""Limits of an operator: beyond them RequestLimitExceeded."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

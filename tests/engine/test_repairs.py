@@ -1,4 +1,4 @@
-"""Restricted updates: selected resources get new objects, and nothing else changes."""
+"""Restricted updates: selected resources get new objects; nothing else changes."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.errors import (
     DeletionProtected,
+    NotSupported,
     PlanChanged,
     RepairSpreads,
     ResourceIsLocked,
@@ -15,7 +16,7 @@ from heatlite.core.errors import (
     StackValidationFailed,
 )
 from heatlite.core.repairs import RepairStep, Selection
-from heatlite.core.status import Cause, LockLevel, Verb
+from heatlite.core.status import Cause, LockLevel, Status, Verb
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 from tests.engine.test_groups import group, members, nested, outcome, policy, scaling, signal
@@ -194,3 +195,43 @@ def test_a_busy_tree(engine: Engine) -> None:
         with pytest.raises(ResourceIsLocked):
             begin(engine, stack, "a")
     engine.settle(stack)
+
+
+def phoenix(**properties: object) -> object:
+    return resource("Test::Phoenix", **properties)
+
+
+def test_a_reboot_keeps_object_and_definition(engine: Engine) -> None:
+    stack = engine.create(template(p=phoenix(value="v"), r=thing(attr("p", "rebuilt")), q=thing()))
+    engine.mark(stack, "p")
+    before, since = engine.row(stack, "p"), engine.now_on(stack)
+    ids = engine.ids(stack)
+    engine.components.repairs.begin(engine.who, engine.get(stack), Selection({"p": RepairStep.REBOOT}))
+    stack = engine.settle(stack)
+    after = engine.row(stack, "p")
+    assert engine.ids(stack) == ids
+    assert (after.physical_id, after.properties) == (before.physical_id, before.properties)
+    assert after.data == {"rebuilt": 0, "rebooted": 1}
+    told = [line for line in engine.told(stack, since) if not line.startswith("r ")]
+    assert told == ["s UPDATE_IN_PROGRESS", "p UPDATE_IN_PROGRESS", "p UPDATE_COMPLETE", "s UPDATE_COMPLETE"]
+
+
+def test_a_reboot_that_was_cut_off_goes_on(engine: Engine) -> None:
+    stack = engine.create(template(p=phoenix(seconds=100)))
+    with engine.clock.held():
+        engine.components.repairs.begin(engine.who, stack, Selection({"p": RepairStep.REBOOT}))
+        engine.begun(lambda: engine.row(stack, "p").data.get("rebooted") == 1)
+        engine.close()
+        engine.open()
+    stack = engine.settle(stack)
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    assert engine.row(stack, "p").data == {"rebuilt": 0, "rebooted": 1}
+
+
+def test_what_cannot_be_rebooted(engine: Engine) -> None:
+    stack = engine.create(template(a=thing(), p=phoenix()))
+    for name in ("a", "p"):
+        if name == "p":
+            engine.put_row(stack, "p", Verb.CREATE, Status.FAILED)
+        with pytest.raises(NotSupported, match=f"no such step: {name}"):
+            engine.components.repairs.begin(engine.who, stack, Selection({name: RepairStep.REBOOT}))

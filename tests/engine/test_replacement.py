@@ -1,4 +1,4 @@
-"""The order of a replacement, and the name of the new object: Heat's way, the other way round, in place."""
+"""Replacement: order and name of the new object, Heat's way, reversed, in place."""
 
 import json
 from pathlib import Path

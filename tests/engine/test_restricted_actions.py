@@ -82,7 +82,7 @@ def test_patterns(engine: Engine) -> None:
 
 
 def test_a_replacement_that_only_the_handler_asks_for_is_restricted_too(engine: Engine) -> None:
-    """Its object stays, and the next update without the restriction finds the difference again."""
+    """Its object stays, and the next unrestricted update finds the difference."""
     stack = engine.create(template(a=resource("Test::Choosy", value="old")))
     before, wanted = engine.row(stack, "a"), template(a=resource("Test::Choosy", value="new"))
     stack = engine.put(stack, wanted, environment=restricting(a="replace"))

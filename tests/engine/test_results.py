@@ -1,4 +1,4 @@
-"""What an execution comes to, and what that makes of the action: `STATUS_AFTER`; being begun again (decision 0008)."""
+"""Results of an execution and the action's status after them (decision 0008)."""
 
 import json
 import threading
@@ -70,7 +70,7 @@ def now(engine: Engine, action: ActionRecord) -> ActionRecord:
 
 
 def in_vain(engine: Engine, **more: Any) -> tuple[StackRecord, ActionRecord, ActionRecord]:
-    """An update that is half through and will find its nested stack held: stack, its action, what holds it."""
+    """A half-finished update that will find its nested stack held: stack, actions."""
     stack = engine.create(wanted("old"), files=FILES, **more)
     with engine.clock.held():
         engine.put(stack, wanted("new"), wait=False, files=FILES, **more)
@@ -81,7 +81,7 @@ def in_vain(engine: Engine, **more: Any) -> tuple[StackRecord, ActionRecord, Act
 
 
 def pauses(engine: Engine, action: ActionRecord) -> list[float]:
-    """How long it was not to be begun again, each time: when it was given back, and when it was claimed."""
+    """Delays before a new start, from the return to the claim."""
     moves = engine.store.actions.history(action.id)
     given_back = [number for number, move in enumerate(moves) if (move.before, move.after) == ("RUNNING", "READY")]
     return [moves[number + 1].time - moves[number].time for number in given_back]
@@ -109,14 +109,14 @@ class TestAgain:
         assert (engine.value(stack, "a"), engine.value(nested, "b")) == ("new", "new")
 
     def test_it_goes_on_where_it_was_once_nobody_is_in_the_way(self, engine: Engine) -> None:
-        stack, action, blocker = in_vain(engine)
-        begun = engine.now_on(stack)
         with engine.clock.held():
+            stack, action, blocker = in_vain(engine)
+            begun = engine.now_on(stack)
             engine.clock.pass_(30)
             engine.wait_for(lambda: now(engine, action).retries == 1)
             given_back = now(engine, action)
             assert (given_back.status, given_back.owner, given_back.lease_until) == (ActionStatus.READY, None, None)
-            assert given_back.not_before == engine.clock.now() + 1
+            assert given_back.not_before == given_back.updated_at + 1
             release(engine, blocker)
         stack = engine.settle(stack)
         assert state(stack.verb, stack.status) == "UPDATE_COMPLETE"
@@ -125,8 +125,8 @@ class TestAgain:
         assert engine.value(nested_of(engine, stack), "b") == "new"
 
     def test_its_time_does_not_begin_anew(self, engine: Engine) -> None:
-        stack, action, _ = in_vain(engine, timeout_mins=1)
         with engine.clock.held():
+            stack, action, _ = in_vain(engine, timeout_mins=1)
             engine.clock.pass_(30)
             engine.wait_for(lambda: now(engine, action).retries == 1)
             engine.clock.pass_(30)
@@ -136,8 +136,8 @@ class TestAgain:
         assert done.outputs.result is Result.TIMEOUT
 
     def test_a_cancel_does_not_wait_for_the_pause(self, engine: Engine) -> None:
-        stack, action, _ = in_vain(engine)
         with engine.clock.held():
+            stack, action, _ = in_vain(engine)
             engine.clock.pass_(30)
             engine.wait_for(lambda: now(engine, action).retries == 1)
             engine.components.controls.signal(MEMBER, now(engine, action), Signal.CANCEL)

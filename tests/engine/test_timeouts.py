@@ -1,4 +1,4 @@
-"""Every operation ends when its time is up: the stack's own limit, or that of the installation."""
+"""Operations end at the stack's own limit or at that of the installation."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ FILES = {"child.yaml": CHILD}
 
 
 def made_of(endless: str, part: str, **more: object) -> object:
-    """A template with a resource of which one verb never ends; `part`: flat, or nested in another stack."""
+    """A template with a verb that never ends; `part`: flat or in a nested stack."""
     if part == "nested":
         return template(a=resource("child.yaml", endless=endless), **more)
     return template(a=resource("Test::Endless", verb=endless), **more)
@@ -103,6 +103,7 @@ def test_no_operation_is_forgotten() -> None:
     assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("part", "minutes"), [("flat", 2), pytest.param("flat", None, marks=pytest.mark.full), ("nested", 2)]
 )

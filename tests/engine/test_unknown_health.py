@@ -1,4 +1,4 @@
-"""A check that could not look at an object: the stack's check fails, and no update replaces anything for it."""
+"""A check without an answer fails, and no update replaces anything for it."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ def odd(**more: Any) -> Any:
 
 
 def plan(engine: Engine, stack: StackRecord) -> dict[str, str]:
-    """What an update would do by path."""
+    """The outcomes of an update by path."""
     changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True)
     assert changes.plan is not None
     return {"/".join(one.path): one.action for one in changes.plan.resources}

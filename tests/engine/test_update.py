@@ -1,4 +1,4 @@
-"""Update: what is kept, changed in place, replaced, made and removed, and in which order."""
+"""Update: keep, change in place, replace, make, remove; and their order."""
 
 import threading
 

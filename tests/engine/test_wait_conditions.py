@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded, StackValidationFailed
+from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
@@ -318,12 +318,6 @@ def test_a_cfn_signal_has_all_keys(engine: Engine, details: JsonMap | None) -> N
     with pytest.raises(InvalidValue):
         signal(engine, stack, details)
     assert metadata(engine, stack) == {}
-
-
-@pytest.mark.parametrize("transport", ["TEMP_URL_SIGNAL", "ZAQAR_SIGNAL"])
-def test_a_transport_that_needs_another_service_is_refused(engine: Engine, transport: str) -> None:
-    with pytest.raises(StackValidationFailed, match=f"{transport} needs an? .*, which this installation does not have"):
-        engine.create(template(handle=resource(HANDLE, signal_transport=transport)))
 
 
 # -- updates -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What goes wrong between an engine's threads and its database must not leave a stack where it is."""
+"""Faults between an engine's threads and its database leave no stack stuck."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def stack_state(stack: StackRecord) -> str:
 
 
 def away_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
-    """Has the database be away when `name` is called for the first time; how often it was called."""
+    """Fail the first call of `name` for lack of the database; count its calls."""
     calls: list[int] = []
     real: Callable[..., Any] = getattr(owner, name)
 
@@ -65,7 +65,7 @@ def test_a_resource_does_not_fail_because_the_database_is_away(
 
 
 def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -> None:
-    """The parent's own slot is the only one, and its other nested stack has not begun yet."""
+    """The only slot is the parent's, and its other nested stack has not begun."""
     engine = Engine(place, engine_slots=1)
     try:
         files = {"fails.yaml": FAILS, "pair.yaml": PAIR}
@@ -98,7 +98,7 @@ def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: s
 
 
 def test_nobody_waits_with_something_to_write(engine: Engine) -> None:
-    """A prompt one has its whole life between two commits; then nothing is left but to wait at its hook."""
+    """A quick one lives between two commits; then only the wait at its hook is left."""
     stack = engine.create(template(a=resource("Test::Prompt")), wait=False, environment=hooks(a="post-create"))
     reach(engine, stack, a="post-create")
     clear(engine, stack, "a", "post-create")

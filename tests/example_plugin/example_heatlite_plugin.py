@@ -1,14 +1,14 @@
 """Example::Local::File: real files in a directory, which stands for a cloud.
 
-It shows every part of a type: an object that can be found again after a crash, asynchronous work, update in
-place, check, a look at what is there, suspend, snapshot, and a lock that restores what it found.
+It shows every part of a type: search after a crash, asynchronous work, update in place, check, observation, suspend,
+snapshot, and a lock that restores its object.
 """
 
 import logging
 import os
 from pathlib import Path
 
-from heatlite.plugin import Change, Json, Resource, Schema, Unhealthy, prop
+from heatlite.plugin import Absent, Change, Json, Resource, Schema, prop
 
 log = logging.getLogger(__name__)  # its lines say for which request, action, stack and resource they were written
 
@@ -79,7 +79,7 @@ class File(Resource[FileProps], type="Example::Local::File"):
 
     def handle_check(self) -> None:
         if not self.path.exists():
-            raise Unhealthy(f"{self.path} is gone")
+            raise Absent(f"{self.path} is gone")
 
     def live_properties(self) -> dict[str, Json] | None:
         return {"content": self.path.read_text()} if self.path.exists() else None
@@ -115,11 +115,11 @@ class File(Resource[FileProps], type="Example::Local::File"):
         return True
 
     def attr_path(self) -> str:
-        """Where the file lies."""
+        """The path of the file."""
         return str(self.path)
 
     def attr_content(self) -> str:
-        """What the file says now."""
+        """The content of the file."""
         return self.path.read_text()
 
     def _fail_if_told(self) -> None:

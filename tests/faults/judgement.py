@@ -17,7 +17,7 @@ from heatlite.store.store import Store
 FILE = "Example::Local::File"
 
 
-def come_to_rest(store: Store, seconds: float = 60) -> None:
+def come_to_rest(store: Store, seconds: float = 240) -> None:
     """Wait until no action is left that has not ended."""
     end = time.monotonic() + seconds
     while left := store.database.read(f"SELECT id, verb, status, owner, lease_until FROM action WHERE {OPEN}"):
@@ -38,9 +38,9 @@ def stacks_of(store: Store) -> list[StackRecord]:
 
 
 def judge(store: Store, files: Path, accepted: Collection[str] = ()) -> None:
-    """Every accepted action has ended exactly once, nothing made by a handler is orphaned or doubled, no hold is left.
+    """Accepted actions ended once; no orphan, no double object, no hold is left.
 
-    `accepted` are the ids of actions that somebody was told of; they must be there.
+    `accepted` are the ids of actions that a caller was told of; they must be there.
     """
     come_to_rest(store)
     stacks = stacks_of(store)
@@ -68,7 +68,7 @@ def judge(store: Store, files: Path, accepted: Collection[str] = ()) -> None:
 
 
 def judge_events(store: Store, stack: StackRecord) -> None:
-    """Each operation ends once (or is cut short by the next), and nothing is told twice."""
+    """Each operation ends once or is cut short by the next; nothing is reported twice."""
     events = store.events.list(stack.id, EventQuery(sort_dir="asc"))
     told = Counter((event.resource_name, event.verb, event.status, event.created_at) for event in events)
     repeated = [one for one, count in told.items() if count > 1]

@@ -21,7 +21,7 @@ TEMPLATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 class Machines:
-    """`heatlite api` and `heatlite worker` with the same settings; objects are files in the folder ``files``."""
+    """`heatlite api` and `heatlite worker`; objects are files in the folder ``files``."""
 
     def __init__(
         self, home: Path, database: str, broker: str, path: str | None = None, lease: float = LEASE
@@ -60,7 +60,7 @@ class Machines:
 
 
 class Clients:
-    """They ask for one thing after the other, without waiting for each other, until told to stop."""
+    """Clients request one thing after the other, without waiting, until stopped."""
 
     def __init__(self, api: Server, count: int = 3) -> None:
         self._api = api
@@ -83,7 +83,7 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def wait_for(self, more: int, seconds: float = 60) -> None:
+    def wait_for(self, more: int, seconds: float = 240) -> None:
         """Until so many more requests have been accepted."""
         wanted, end = len(self.accepted) + more, time.monotonic() + seconds
         while len(self.accepted) < wanted:
@@ -110,7 +110,7 @@ class Clients:
             self._ask("DELETE", path)
 
     def _ask(self, method: str, path: str, body: object = None) -> Answer | None:
-        """One request; None where nobody has answered."""
+        """One request; None without an answer."""
         self._stopping.wait(self.pause)
         try:
             answer = self._api.request(method, path, body)

@@ -1,4 +1,4 @@
-"""Operations that are disturbed, each on a stack of its own, and in which states that may come to rest."""
+"""Operations to disturb, each on its own stack, and their possible end states."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Operation:
 
     @property
     def states(self) -> set[str]:
-        """That in which the stack comes to rest; or that before, of a request that was never accepted."""
+        """The final state of the stack, or the one before if the request was refused."""
         return {self.ends or done(self.verb)} | ({done(Verb.CREATE)} if self.before else set())
 
 

@@ -1,4 +1,4 @@
-"""A connection between an engine and its database server that breaks while a COMMIT is under way."""
+"""A connection to a database server that breaks during a COMMIT."""
 
 import select
 import socket
@@ -10,8 +10,10 @@ CHUNK = 1 << 16
 
 
 class Proxy:
-    """Passes on what clients and server say, but breaks the connection at every so many COMMITs: in turn before the
-    server has heard it and after it has done it. The client cannot tell which."""
+    """Relay that breaks the connection at each nth COMMIT.
+
+    It breaks in turn before the server gets it and after it has done it. The client cannot tell which.
+    """
 
     def __init__(self, url: str, every: int) -> None:
         parts = urlsplit(url)

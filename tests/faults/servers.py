@@ -1,4 +1,4 @@
-"""Databases and brokers of a test's own, which it stops and starts: in a temporary folder, on loopback.
+"""Databases and brokers that the test starts and stops, on loopback.
 
 `start` raises NoServer where the programs are not installed.
 """
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.ports import free_port
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.database import Database
 from tests.acceptance.processes import eventually
@@ -22,12 +23,6 @@ from tests.acceptance.processes import eventually
 
 class NoServer(Exception):
     """A required program is not installed."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str, *places: str) -> str:
@@ -125,7 +120,7 @@ class Server(ABC):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Inside, none of its processes does anything: it takes connections, and never answers."""
+        """In the block its processes stand still: they accept, and never answer."""
         assert self._process is not None
         processes = descendants(self._process.pid)
         for process in processes:
@@ -185,7 +180,10 @@ class PostgreSQL(DatabaseServer):
         return words + [word for option in options for word in ("-c", option)]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """SIGTERM: a fast shutdown. (To PostgreSQL itself that is SIGINT; SIGTERM would wait for clients.)"""
+        """SIGTERM: a fast shutdown.
+
+        (To PostgreSQL itself that is SIGINT; SIGTERM would wait for clients.)
+        """
         super().stop(signal.SIGINT if number is signal.SIGTERM else number)
         # After a kill: whoever is to bury the dead may take his time, and until then the process seems to live.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -198,13 +196,24 @@ class MariaDB(DatabaseServer):
     def url(self) -> str:
         return f"mysql://root@127.0.0.1:{self.port}/heatlite?ssl_disabled=true"
 
+    @property
+    def temporary(self) -> Path:
+        """Folder of its own for temporary tables.
+
+        A server that starts deletes those of others in the same folder.
+        """
+        return self.folder / "temporary"
+
     def prepare(self) -> None:
+        self.temporary.mkdir(exist_ok=True)
+        self.temporary.chmod(0o777)
         words = [f"--datadir={self.data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
         install = self.run(program("mariadb-install-db"), "--no-defaults", *words)
         subprocess.run(install, check=True, stdout=subprocess.DEVNULL, cwd=self.data)
 
     def command(self) -> list[str]:
-        options = ("bind-address=127.0.0.1", f"datadir={self.data}", f"socket={self.data / 'socket'}")
+        places = {"datadir": self.data, "socket": self.data / "socket", "tmpdir": self.temporary}
+        options = ("bind-address=127.0.0.1", *(f"{option}={place}" for option, place in places.items()))
         return [program("mariadbd"), "--no-defaults", f"--port={self.port}", *(f"--{option}" for option in options)]
 
 
@@ -236,6 +245,7 @@ class RabbitMQ(Server):
         return {
             **os.environ,
             "HOME": folder,
+            "XDG_CONFIG_HOME": folder,  # Erlang looks for its cookie there, too
             "ERL_EPMD_PORT": self._mapper,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": self._name,

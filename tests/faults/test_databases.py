@@ -29,7 +29,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 
 @pytest.mark.parametrize("url", ["PostgreSQL", "MariaDB"] if FULL else ["PostgreSQL"], indirect=True)
 def test_nobody_answers_a_commit(store: Store, proxy: Proxy, files: Path) -> None:
-    """True if it was made is unknown then; nothing is done twice, and nothing is left out."""
+    """The commit's outcome is unknown; nothing is done twice or left out."""
     rounds = 4 if FULL else 1
     with (
         closing(wiring.api(Settings(database=store.database.url))) as api,

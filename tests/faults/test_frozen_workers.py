@@ -1,4 +1,4 @@
-"""A worker that is frozen (SIGSTOP) past its lease, so that another one takes over, and then woken."""
+"""A worker frozen (SIGSTOP) past its lease, taken over, and then woken."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ SLOW = {"before": {"before": 5.0}, "after": {"after": 5.0}, "deleted": {"before"
 @pytest.mark.full
 @pytest.mark.parametrize("moment", SLOW)
 def test_frozen_while_a_handler_is_called(machines: Machines, store: Store, moment: str) -> None:
-    """Before it has made its object, or after; or the stack is gone already when it does.
+    """Frozen before or after it makes its object, or until after the stack is gone.
 
     What it makes then is found by the other worker, or is removed by the one who has made it.
     """

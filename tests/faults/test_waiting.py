@@ -36,7 +36,10 @@ ANSWERED = 5.0
 """Seconds within which a request is answered, whatever hangs."""
 
 FAST = 2.0
-"""Seconds within which everybody else is. The machine of a test has other things to do; unhindered it is 0.05."""
+"""Seconds by which answers to others may be later than beside as many requests that wait for nothing.
+
+Each round of locks that time out in all threads adds a second or two.
+"""
 
 TEMPLATE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
 
@@ -50,6 +53,29 @@ def check_refused(answers: list[tuple[Answer, float]]) -> None:
     for answer, seconds in answers:
         assert (answer.status, seconds < ANSWERED) == (503, True), (answer.data, seconds)
         assert int(answer.headers["Retry-After"]) > 0
+
+
+def ask_beside(
+    api: Server, pending: Callable[[], Answer], path: str, also: str
+) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
+    """Ask for other stacks beside `PENDING` requests.
+
+    Returns the answers to the latter, then those of other stacks.
+    """
+    with ThreadPoolExecutor(PENDING) as pool:
+        asked = [pool.submit(timed, pending) for _ in range(PENDING)]
+        others = []
+        for _ in range(5):
+            others.append(timed(lambda: api.request("GET", "/healthcheck")))
+            others.append(timed(lambda: api.request("GET", path)))
+            others.append(timed(lambda: api.request("POST", f"{path}/actions", {"lock": None})))
+            others.append(timed(lambda: api.request("GET", also)))
+        assert all(answer.status < 500 for answer, _ in others)
+        return [one.result() for one in asked], others
+
+
+def slowest(answers: list[tuple[Answer, float]]) -> float:
+    return max(seconds for _, seconds in answers)
 
 
 def is_frozen(worker: Worker) -> bool:
@@ -66,24 +92,19 @@ def test_a_worker_is_frozen_inside_a_transaction(servers: ExitStack, tmp_path: P
     for path in (held, free):
         assert api.settled(path) == "CREATE_COMPLETE"
 
+    _, unhindered = ask_beside(api, lambda: api.request("GET", held), free, held)
+    assert api.settled(free) == "LOCK_COMPLETE"
     trigger.touch()
     assert api.request("POST", f"{held}/actions", {"check": None}).status in (200, 201, 202)
     eventually(lambda: is_frozen(first), "it freezes")
     frozen_at = time.monotonic()
     try:
-        with ThreadPoolExecutor(PENDING) as pool:
-            pending = [pool.submit(timed, lambda: api.request("DELETE", held)) for _ in range(PENDING)]
-            others = []
-            for _ in range(5):
-                others.append(timed(lambda: api.request("GET", "/healthcheck")))
-                others.append(timed(lambda: api.request("GET", free)))
-                others.append(timed(lambda: api.request("POST", f"{free}/actions", {"lock": None})))
-                others.append(timed(lambda: api.request("GET", held)))
-            refused = [one.result() for one in pending]
+        refused, others = ask_beside(api, lambda: api.request("DELETE", held), free, held)
         assert time.monotonic() - frozen_at < LEASE, "the worker has been given up: what was asked was too slow"
         check_refused(refused)
-        assert max(seconds for _, seconds in others) < FAST, [seconds for _, seconds in others]
-        assert all(answer.status < 500 for answer, _ in others)
+        told = [seconds for _, seconds in others]
+        print(f"others {max(told):.2f} s, beside requests that wait for nothing {slowest(unhindered):.2f} s")
+        assert max(told) < FAST + 2 * slowest(unhindered), told
 
         machines.worker()
         eventually(lambda: not api.stack(held)["stack_status"].endswith("IN_PROGRESS"), "it is taken over", 3 * LEASE)

@@ -3,6 +3,7 @@
 import importlib
 import os
 import time
+from collections.abc import Callable
 from multiprocessing.queues import SimpleQueue
 from typing import Any
 
@@ -16,31 +17,35 @@ from tests.crash.victim import SURVIVED, bomb
 from tests.faults.operations import OPERATIONS, ask
 
 FOR_EVER = 10**9
-"""More commits than anybody makes."""
-
-CURSORS = {"postgresql": ("psycopg", "Cursor"), "mysql": ("pymysql.cursors", "Cursor")}
-"""Scheme of the database → through which class of its driver every COMMIT goes."""
-
+"""More commits than any operation makes."""
 
 def put_bomb(database: str) -> None:
     """Have every COMMIT of this process count."""
-    module, name = CURSORS[database.partition(":")[0]]
-    cursor = getattr(importlib.import_module(module), name)
-    execute = cursor.execute
+    if database.startswith("postgresql:"):
+        pipeline = importlib.import_module("heatlite.store.database.postgresql").Connection
+        pipeline.run = ticking(pipeline.run, lambda statements: any(sql == "COMMIT" for sql, _ in statements))
+    else:
+        cursor = importlib.import_module("pymysql.cursors").Cursor
+        cursor.execute = ticking(cursor.execute, lambda sql: sql == "COMMIT")
 
-    def ticking(self: Any, query: Any, *parameters: Any, **options: Any) -> Any:
-        if query == "COMMIT":
+
+def ticking(call: Callable[..., Any], commits: Callable[[Any], bool]) -> Callable[..., Any]:
+    """Return a method of a driver that counts the calls whose first argument commits."""
+
+    def ticks(self: Any, given: Any, *others: Any, **options: Any) -> Any:
+        is_commit = commits(given)
+        if is_commit:
             bomb.tick(after=False)
-        result = execute(self, query, *parameters, **options)
-        if query == "COMMIT":
+        result = call(self, given, *others, **options)
+        if is_commit:
             bomb.tick(after=True)
         return result
 
-    cursor.execute = ticking
+    return ticks
 
 
 class OfZone(LocalDispatcher):
-    """For an engine that takes the work of one zone only: what others have left behind is not for the victim."""
+    """An engine for the work of one zone only: leftovers of others are not for it."""
 
     zone = ""
 
@@ -58,8 +63,10 @@ def run(
     after: bool,
     told: "SimpleQueue[int] | None",
 ) -> None:
-    """Do the operation on the stack of that name and die at the chosen commit. Who survives exits with SURVIVED,
-    and has `told` how many commits he has made."""
+    """Do the operation on the stack and die at the chosen commit.
+
+    A survivor exits with SURVIVED and has `told` its number of commits.
+    """
     os.environ["EXAMPLE_FILES"] = files  # who forks it may be older than the test
     put_bomb(settings.database)
     OfZone.zone = name
@@ -76,7 +83,7 @@ def run(
 def wait(server: Embedded, zone: str) -> None:
     """Until all work of the zone has ended."""
     sql = f"SELECT 1 FROM action WHERE zone = ? AND {LIVE} LIMIT 1"
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while server.store.database.read(sql, (zone,)):
         assert time.monotonic() < end, "an action never ended"
         time.sleep(0.01)

@@ -9,12 +9,14 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.template.loader import load
+from tests.tables import table
 
 ROOT = Path(__file__).parents[2]
 SLOW = ("scanner.py", "parser.py", "composer.py", "reader.py")
 """Parts of PyYAML that are written in Python."""
 
 
+@pytest.mark.full
 def test_nothing_is_opened_imported_or_run() -> None:
     """Audit events of a second run, when everything is loaded."""
     watched = subprocess.run(
@@ -23,7 +25,7 @@ def test_nothing_is_opened_imported_or_run() -> None:
     assert watched.stdout == ""
 
 
-@pytest.mark.parametrize(
+@table(
     "tag",
     [
         "!!python/object:os.system x", "!!python/object/apply:os.system [x]", "!!python/object/new:os.system [x]",
@@ -33,7 +35,7 @@ def test_nothing_is_opened_imported_or_run() -> None:
         "!Ref a", "!Sub x", "!GetAtt a.b",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["a: {}", "- {}", "? {}\n: b", "a: &b {}\nc: *b", "a: {{<<: {}}}"])
+@table("form", ["a: {}", "- {}", "? {}\n: b", "a: &b {}\nc: *b", "a: {{<<: {}}}"])
 def test_no_tag_makes_anything(tag: str, form: str) -> None:
     with pytest.raises(HTTPBadRequest):
         load(form.format(tag))

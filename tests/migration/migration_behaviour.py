@@ -12,12 +12,13 @@ from playhouse.schema_diff import diff_models
 
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.admin import migrate
-from heatlite.store.database.database import Value
+from heatlite.store.database.statements import Value
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.records import ActionRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
+from tests.processes import fresh
 
 __all__: list[str] = ["database"]
 """Every test of this module, for `import *`."""
@@ -46,8 +47,9 @@ def test_upgrade_makes_the_tables_that_the_models_describe(database: Store) -> N
     assert [migration.applied for migration in database.status()] == [True] * len(names(database))
     assert database.upgrade() == []
     differences = diff_models(database.database.peewee, MODELS)
-    # Peewee does not compare indexes of expressions; the test of definitions on SQLite does.
-    differences.drop_indexes[:] = [one for one in differences.drop_indexes if one.name != "resource_object"]
+    # Peewee does not compare indexes of expressions or of some rows; the test of definitions on SQLite does.
+    special = {"resource_object", "resource_unwell", "event_rare_verb", "event_rare_status"}
+    differences.drop_indexes[:] = [one for one in differences.drop_indexes if one.name not in special]
     assert not differences, str(differences)
 
 
@@ -80,12 +82,12 @@ def _upgrade(url: str, results: "multiprocessing.Queue[list[str]]") -> None:
 
 @everywhere
 def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> None:
-    context = multiprocessing.get_context("fork")
+    context = fresh("tests.migration.migration_behaviour")
     results: multiprocessing.Queue[list[str]] = context.Queue()
     workers = [context.Process(target=_upgrade, args=(empty_url, results)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    applied = [results.get(timeout=30) for _ in workers]
+    applied = [results.get(timeout=240) for _ in workers]
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
@@ -112,7 +114,7 @@ def change(store: Store, sql: str, *values: Value) -> None:
 
 
 def put_old(store: Store, stack_id: str, status: str, **columns: Value) -> str:
-    """An action, and its stack, as they were before there were scheduled actions, dependencies and histories."""
+    """An action and its stack before schedules, dependencies and histories existed."""
     action_id = f"action of {stack_id}"
     live = status in ("READY", "WAITING", "RUNNING")
     values: dict[str, Value] = {
@@ -191,7 +193,10 @@ def test_what_callers_prove_themselves_with_changes_its_form_and_back(database: 
 
 @everywhere
 def test_the_older_version_takes_up_what_has_not_ended(database: Store) -> None:
-    """It knows no SUSPEND: neither as what is asked, nor as a status. What has changed its stack's state must end."""
+    """It knows no SUSPEND: neither as what is asked, nor as a status.
+
+    What has changed its stack's state must end.
+    """
     before(database, ACTIONS)
     for stack_id, started in {"begun": 1.0, "not begun": None, "asked": 1.0, "other": None}.items():
         put_old(database, stack_id, "READY", started_at=started)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from migration_behaviour import *  # noqa: F403
+from playhouse.migrations import Runner
 
+from heatlite.store.admin.migrate import SCRIPTS
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
-from heatlite.store.tables import MODELS
 
 
 def definitions(database: Database) -> set[str]:
@@ -17,11 +18,10 @@ def definitions(database: Database) -> set[str]:
 def test_types_and_defaults_are_those_of_the_models_too(empty_url: str, tmp_path: Path) -> None:
     """diff_models looks at names only."""
     migrated = Store.open(empty_url)
-    migrated.upgrade()
-    made = Database(f"sqlite:///{tmp_path}/models.db")
-    for model in MODELS:
-        with made.peewee.bind_ctx([model]):
-            model.create_table(safe=True)
-    assert definitions(migrated.database) == definitions(made)
+    Runner(migrated.database.peewee, str(SCRIPTS)).up()
+    made = Store.open(f"sqlite:///{tmp_path}/models.db")
+    made.upgrade()
+    assert definitions(migrated.database) == definitions(made.database)
+    assert [one for one in made.status() if not one.applied] == []
     migrated.close()
     made.close()

@@ -68,7 +68,7 @@ class Site:
         return self.action(action_id).state
 
     def change(self, action_id: str, **more: Any) -> None:
-        """What a use case would write."""
+        """The records of a use case."""
         with self.store.transaction():
             self.store.node_actions.save_many([replace(self.action(action_id), **more)])
 
@@ -82,7 +82,7 @@ class Site:
         return found.report
 
     def quiet(self) -> None:
-        """Until nobody is at it, and nobody must be."""
+        """Wait until the action needs no worker and has none."""
 
         def rests() -> bool:
             found = self.store.orchestrations.get(self.stack.id)

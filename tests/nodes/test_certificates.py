@@ -1,4 +1,4 @@
-"""Beyond loopback agent and server prove who they are with certificates, too (here at 127.0.0.1)."""
+"""Beyond loopback, agent and server prove themselves with certificates."""
 
 import json
 from pathlib import Path

@@ -6,12 +6,15 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.processes import Server, eventually
 from tests.nodes.tiny_agent import TinyAgent
 
 STACK = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::DeployedServer"}}}
 
 
+@pytest.mark.full
 def test_what_was_sent_before_a_kill_runs_once(tmp_path: Path) -> None:
     agent, server = TinyAgent(), Server(tmp_path)
     try:

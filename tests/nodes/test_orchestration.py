@@ -106,7 +106,7 @@ def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
     site.orchestrate()
     agent.close()
     for _ in range(2):
-        assert "refused" in site.orchestrate()["errors"]["a"]
+        assert "nothing listens" in site.orchestrate()["errors"]["a"]
     assert (site.state(running), site.state(waits)) == ("RUNNING", "NEW")
     site.agents["a"] = back = TinyAgent()
     back.instance, back.revision, back.actions = agent.instance, agent.revision, agent.actions
@@ -130,7 +130,7 @@ def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:
 
 
 def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # noqa: F811
-    """A server that was killed between push and record has left `sent_at`, and sends the same again."""
+    """A server killed between push and record sends the same again."""
     agent = site.agents["a"]
     again, other = site.ask("a"), site.ask("a", approved_by="max", approved_at=1.0)
     asked = site.action(other)
@@ -263,7 +263,7 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
 
 
 def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F811
-    """Neither for another node's action nor for one of a stack, for which somebody may wait."""
+    """Actions of other nodes and of stacks do not count."""
     other = site.ask("b")
     (created,) = site.store.action_list.find("demo", f"stack_create_{site.stack.id[-8:]}", 2)
     for one in (other, created.id):
@@ -346,7 +346,7 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
 
 
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
-    """Each request is asked once, and each action sent once, however often both are called."""
+    """Requests are asked once and actions sent once, however often both run."""
     components, store, clock = site.engine.components, site.store, site.engine.clock
     deployments = Deployments(store, clock, components.ledger, components.signals)
     other = Orchestrator(store, clock, site.engine.settings, components.agents, components.ledger, deployments)
@@ -378,7 +378,7 @@ def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F81
 
 
 def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """Its lease has run out while it was waiting for an agent; somebody else has claimed the tree meanwhile."""
+    """Its lease expires during a wait for an agent; another engine claims the tree."""
     agent, store, now = site.agents["a"], site.store, site.engine.clock.now()
     told = agent.put()
     stolen = []

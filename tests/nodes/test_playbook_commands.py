@@ -1,4 +1,4 @@
-"""`heatlite node playbook …` over the real API, and `heatlite validate` of playbooks."""
+"""`heatlite node playbook …` over the real API, and `heatlite validate`."""
 
 import json
 import threading

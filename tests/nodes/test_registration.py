@@ -49,7 +49,7 @@ def door(heat: Heat, path: str, name: str = "a") -> str:
 
 
 def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while not what():
         assert time.monotonic() < end
         time.sleep(0.01)

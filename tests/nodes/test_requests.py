@@ -185,7 +185,7 @@ class TestCreate:
             site.ask("b")
 
     def test_it_tells_who_follows_the_stack(self, site: Site) -> None:
-        """And is taken for the stack's own end by nobody."""
+        """It does not count as the end of the stack."""
         path = f"{site.path}/resources/a/events?resource_type=OS::Heat::NodeAction&sort_dir=asc"
         action = site.ask(kind="script", args={"password": "hunter22"})
         site.requests.approve(site.caller, action)
@@ -204,7 +204,7 @@ class TestCreate:
 
 class TestApproval:
     def strict(self, site: Site) -> NodeRequests:
-        """Requests where somebody else must approve."""
+        """Requests that another user must approve."""
         strict = Settings(database="", auth=Auth.TOKENS, node_approval_by_another=True)
         return NodeRequests(site.store, Clock(), strict, site.ledger)
 

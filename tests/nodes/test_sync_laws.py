@@ -1,4 +1,4 @@
-"""The laws of `sync.compare`: whatever an agent tells, in whatever order, after whatever the server has thought."""
+"""Laws of `sync.compare` for any reports in any order after any state."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
-from heatlite.nodes.sync import Answer, Changes, Step, Told, compare
+from heatlite.nodes.sync import Answer, Changes, ReportedAction, Step, compare
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from tests.thorough import examples
 
@@ -43,7 +43,7 @@ tolds = st.dictionaries(
     st.sampled_from(IDS),
     st.tuples(st.sampled_from(TOLD_STATES), st.sampled_from(({}, {"a": 1})), st.sampled_from(("k", "l"))),
 ).map(lambda found: tuple(
-    Told(one, kind, args, "who", 1.5, 2.0, 3.0, None, state, {}, {"o": 1}, "", (Step(2.0, state, ""),))
+    ReportedAction(one, kind, args, "who", 1.5, 2.0, 3.0, None, state, {}, {"o": 1}, "", (Step(2.0, state, ""),))
     for one, (state, args, kind) in found.items()
 ))
 

@@ -7,7 +7,7 @@ from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 
 
 def test_an_endless_stream_of_work_keeps_no_update_waiting(site: Site) -> None:  # noqa: F811
-    """What the agents have by then is waited for; what comes after it goes when the update is done."""
+    """The update waits for actions sent before it; later ones are sent after it."""
     agent = site.agents["a"]
     has, later = site.ask("a"), []
     site.orchestrate()

@@ -1,4 +1,4 @@
-"""An agent that does nothing but say what it is told to say, over real connections and signed like a real one."""
+"""An agent that answers as the test says, over signed real connections."""
 
 import json
 import threading

@@ -11,6 +11,7 @@ from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.json import Json, JsonMap
 from heatlite.resources import members as law
 from heatlite.resources.members import Batch
+from tests.tables import table
 
 SIZES = st.integers(0, 12)
 
@@ -47,7 +48,7 @@ def test_as_many_as_shall_stay_in_service_do(size: int, most: int, in_service: i
         present = sorted(after.items(), key=lambda item: item[1] == "new")
 
 
-@pytest.mark.parametrize(
+@table(
     ("target", "current", "most", "in_service", "steps"),
     [
         (3, 3, 1, 0, [(3, 1), (3, 1), (3, 1)]),
@@ -126,7 +127,7 @@ def test_numbered_members_change_from_the_highest_down() -> None:
     assert law.highest_first(["0", "1", "2", "3", "9"], ["0", "1", "2", "3"], 3) == ["9", "2", "1", "0", "3"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("current", "adjustment", "kind", "least", "size"),
     [
         (3, 1, "change_in_capacity", None, 4),
@@ -170,12 +171,12 @@ def keys(value: Json) -> list[object]:
     return list(map(keys, value)) if isinstance(value, list) else []
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("PT0S", 0), ("PT1H", 3600), ("PT1H2M3S", 3723), ("PT90S", 90)])
+@table(("text", "seconds"), [("PT0S", 0), ("PT1H", 3600), ("PT1H2M3S", 3723), ("PT90S", 90)])
 def test_durations(text: str, seconds: int) -> None:
     assert law.seconds_of(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "PT", "1H", "P1D", "PT1S2M", "PT-1S", "PT1.5S", "PT1S\n"])
+@table("text", ["", "PT", "1H", "P1D", "PT1S2M", "PT-1S", "PT1.5S", "PT1S\n"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Only ISO 8601 duration format of the form PT#H#M#S is supported\.$"):
         law.seconds_of(text)

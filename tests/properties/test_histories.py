@@ -1,4 +1,4 @@
-"""Random histories of updates, failures, marks and crashes: whatever happens, the next good update sets it right.
+"""Random updates, failures, marks and crashes: the next good update repairs all.
 
 The planner, the walk and the transitions are the real ones; the rows live in a dictionary that keeps what was
 committed, and the cloud is another dictionary. A crash drops whatever was not committed.
@@ -7,6 +7,7 @@ committed, and the cloud is another dictionary. A crash drops whatever was not c
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -51,12 +52,12 @@ class Cloud:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Json]] = {}
         self.protected: set[str] = set()
-        """Names of objects that somebody has protected and not unprotected."""
+        """Names of objects that are protected."""
         self.made: list[str] = []
         self.calls_left: int | None = None
 
     def called(self) -> None:
-        """A call has changed something; perhaps nobody lives to tell."""
+        """A call has changed something; the process may die before it reports it."""
         if self.calls_left is not None:
             self.calls_left -= 1
             if self.calls_left <= 0:
@@ -131,7 +132,7 @@ class Wish:
 
 @st.composite
 def templates(draw: st.DrawFn, may_fail: bool) -> dict[str, Wish]:
-    """Some of the names, in a drawn order in which each may use earlier ones: versions disagree about who uses whom."""
+    """Names in a drawn order in which each may use earlier ones; versions differ."""
     order = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
     wishes: dict[str, Wish] = {}
     for name in order:
@@ -189,7 +190,7 @@ class World:
     def __init__(self) -> None:
         self.rows: dict[str, ResourceRecord] = {}
         self.stopped = StopRecord()
-        """What the attempts at an update know of each other."""
+        """Shared knowledge of the attempts at an update."""
         self.updates = 0
         registry = Registry({})
         registry.register(Thing)
@@ -229,7 +230,8 @@ class World:
 
         stopping = Stopping(Clock(), lambda: None, patience=1e6, rolls_back=False, deadline=None)
         stopping.restore(self.stopped, 0.0)
-        walker = Walker(Clock(), Calls(Inline(), Meter()), transitions, NoChildren(), commit, no_park, bool, stopping)
+        calls = Calls(Inline(), Meter(), Clock(), lease=1e10, ask=bool, transaction=nullcontext)
+        walker = Walker(Clock(), calls, transitions, NoChildren(), commit, no_park, bool, stopping)
         plan = converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.converging.start(definition, plan)
         list(walker.walk(plan, transitions.converging.begin))
@@ -242,7 +244,7 @@ class World:
         return stopping.stop is None
 
     def update(self, wishes: Mapping[str, Wish], crashes: list[tuple[int | None, int | None]]) -> bool:
-        """An update, taken up again after each crash (at a commit, or within a call of the cloud)."""
+        """An update, resumed after each crash at a commit or in a call of the cloud."""
         definition = Template(document(wishes)).bind(Environment(), {})
         self.updates += 1
         self.stopped = StopRecord()
@@ -274,7 +276,7 @@ class World:
         cloud.protected = {row.physical_name for row in self.rows.values() if row.protection is not None}
 
     def is_what(self, wishes: Mapping[str, Wish]) -> None:
-        """Every wish has one healthy row and one object, references and all, and there is nothing else."""
+        """Each wish has one healthy row and one object with its references; no others."""
         by_name = {row.name: row for row in self.rows.values()}
         assert len(by_name) == len(self.rows)
         assert by_name.keys() == wishes.keys()
@@ -320,7 +322,7 @@ def test_nothing_deletes_what_is_protected(
     last: dict[str, Wish],
     crashes: list[tuple[int | None, int | None]],
 ) -> None:
-    """Whatever fails, is marked or dies meanwhile; and once all is unprotected, the next good update sets it right."""
+    """After any faults, and without protection, the next good update repairs all."""
     cloud.__init__()  # type: ignore[misc]
     world = World()
     for (wishes, died, marked), names in history:

@@ -1,4 +1,4 @@
-"""Structured data that nobody would write: the answer is data or an error of ours, and nothing else."""
+"""Hostile structured data: the answer is data or an error of heatlite."""
 
 import json
 

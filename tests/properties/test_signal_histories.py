@@ -1,4 +1,4 @@
-"""Operations on random trees under random signals, restarts and passages of time: each action ends, exactly once.
+"""Random signals, restarts and time on random trees: each action ends once.
 
 HEATLITE_SIGNAL_HISTORIES=1000 draws more of them, and others every time.
 """
@@ -39,7 +39,7 @@ trees: st.SearchStrategy[Tree] = st.recursive(
 class Event:
     what: str
     where: int = 0
-    """Which of the live actions is meant."""
+    """Select one of the live actions."""
     seconds: float = 0.0
 
 
@@ -119,7 +119,7 @@ class History:
                 self.engine.components.controls.signal(ADMIN, action, Signal.RESUME)
 
     def check(self) -> None:
-        """All has ended, once; no hold is left; there is an object for each row that says so, and no other."""
+        """All actions ended once; no hold is left; rows and objects match."""
         store = self.engine.store
         for (action_id,) in store.database.read("SELECT id FROM action"):
             moves = [one.after for one in store.actions.history(action_id)]

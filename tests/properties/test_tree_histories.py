@@ -1,4 +1,4 @@
-"""Histories of a whole tree of stacks, drawn by chance, in the real engine, against a small model of the specification.
+"""Random histories of a tree in the real engine, against a small model.
 
 Updates that succeed, fail, are cancelled or cut off; marks; signals; locks of the root and of nested stacks;
 protection; suspends and checks; restarts in between. HEATLITE_TREE_HISTORIES=1000 draws more of them, and others every
@@ -108,7 +108,10 @@ class Wanted:
         return Request(name="top", template=self.template(), files=FILES, disable_rollback=not rollback)
 
     def values(self) -> dict[str, str | None]:
-        """By path: what there must be, and with which value. (The names of scaled members are chance.)"""
+        """By path: what there must be, and with which value.
+
+        (The names of scaled members are chance.)
+        """
         out: dict[str, str | None] = {"plain": self.top, "g": None, "s": None, "up": None, "down": None}
         out |= {f"g.{number}": self.member for number in range(self.count)}
         if self.tree:
@@ -206,7 +209,7 @@ class History:
             assert (row.protection is None, row.physical_id, row.verb is Verb.DELETE) == (False, physical_id, False)
 
     def arrived(self, wanted: Wanted, before: Mapping[str, ResourceRecord]) -> None:
-        """All is as it is wanted; what was known before and not concerned is the same object still."""
+        """All is as wanted; objects known before and not concerned are the same."""
         rows = self.look()
         values = wanted.values()
         scaled = {path for path in rows if path.startswith("s.")}
@@ -248,7 +251,7 @@ class History:
         self.engine.stacks.update(self.engine.who, self.engine.get(self.root), wanted.request(rollback), existing=False)
 
     def touches(self, wanted: Wanted, lock: str) -> bool:
-        """True if an update from what is known to this changes something within a nested stack."""
+        """True if an update changes something within a nested stack."""
         now, then = self.reached.values(), wanted.values()
         if any(is_within(path, lock) or is_within(lock, path) for path in self.marked):
             return True
@@ -266,7 +269,7 @@ class History:
         return any(path not in then or any(is_within(path, top) for top in anew) for path in paths)
 
     def update(self, wanted: Wanted, rollback: bool = False, meanwhile: Callable[[], bool] = bool) -> None:
-        """An update, what happens meanwhile (whether it cancels), and what has to come of it."""
+        """An update, the events during it (perhaps a cancel), and its expected result."""
         before = self.look()
         verb, _ = self.engine.get(self.root).state_without_lock
         held = {lock: self.part(lock) for lock in self.locks if lock}
@@ -445,7 +448,7 @@ class History:
         self.engine.open()
 
     def finish(self, deleted_during: bool) -> None:
-        """A good update sets everything right, a second one finds nothing to do, a delete leaves nothing."""
+        """A good update repairs all, a second one finds no work, a delete clears all."""
         for path in sorted(self.locks):
             self.unlock(path)
         assert not self.locks
@@ -498,7 +501,7 @@ class History:
         return False
 
     def intrude(self, path: str) -> None:
-        """What is asked for meanwhile is refused. (Nothing of it has an effect if it comes too late.)"""
+        """Requests during the operation are refused. (Late ones have no effect.)"""
         stack, running = self.stack(path), self.engine.store.actions.live([self.root.id])
         if stack is None or not running:
             return
@@ -514,7 +517,7 @@ class History:
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What happens while an operation runs, after how many seconds each."""
+    """Events during an operation, with their delays in seconds."""
 
     events: tuple[tuple[int, str], ...]
 

@@ -1,4 +1,4 @@
-"""Databases with a server, where one is reachable; `tests/databases.py` says how it is found."""
+"""Databases with a server, if reachable; `tests/databases.py` finds them."""
 
 import os
 import sys
@@ -20,7 +20,8 @@ from tests.databases import SERVERS, empty
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
 pytest.register_assert_rewrite(
-    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "migration_behaviour"
+    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
+    "migration_behaviour", "software_behaviour",
 )
 
 

@@ -1,4 +1,4 @@
-"""Time limits of connections: a row that is held, a transaction that is left open, a server that is silent."""
+"""Time limits of connections: held rows, open transactions, silent servers."""
 
 import socket
 import threading
@@ -11,8 +11,10 @@ import pytest
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database.database import SILENT_SECONDS, Dialect
+from heatlite.store.database.database import SILENT_SECONDS
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
+from heatlite.store.database.row_waits import BLOCKED_SECONDS, THREADS, RowWaits
 from heatlite.store.store import Store
 
 LEASE = 2.0
@@ -113,8 +115,90 @@ def test_a_request_waits_briefly_for_a_row_and_the_next_one_not_at_all(store: St
     assert max(waited[1:]) < 0.9
 
 
+@pytest.fixture
+def patient(store: Store) -> Iterator[Store]:
+    """A store whose requests wait for a row until the server answers no more.
+
+    The counts of threads that wait then do not depend on the machine's speed.
+    """
+    longer = {
+        Dialect.POSTGRESQL: "options=-c%20lock_timeout%3D3s",
+        Dialect.MARIADB: "init_command=SET%20SESSION%20innodb_lock_wait_timeout%3D3",
+    }
+    url = store.database.url
+    found = Store.open(f"{url}{'&' if '?' in url else '?'}{longer[store.database.dialect]}", lease=LEASE)
+    found.database.row_waits = RowWaits(THREADS)
+    yield found
+    found.close()
+
+
+def test_half_of_the_threads_wait_for_locked_rows(store: Store, patient: Store) -> None:
+    """The others fail at once, or lock another row."""
+    for stack in (held := a_stack("held"), free := a_stack("free")):
+        insert(store, stack)
+    together = threading.Barrier(THREADS + 1)
+    refusals: list[str] = []
+
+    def ask() -> None:
+        patient.database.use_request_limits()
+        with closing(patient):
+            patient.stacks.get(held.id)  # the connection is open
+            together.wait()
+            with pytest.raises(DatabaseUnavailable) as raised, patient.transaction():
+                patient.stacks.lock(held.id)
+            refusals.append(str(raised.value))
+
+    def waited() -> int:
+        """Requests that the server has refused, which then waited for it."""
+        return sum("half of" not in text and "another transaction" not in text for text in refusals)
+
+    def ask_all() -> list[threading.Thread]:
+        threads = [threading.Thread(target=ask) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        together.wait()
+        return threads
+
+    with store.transaction():
+        store.stacks.lock(held.id)
+        threads = ask_all()
+        while not patient.database.row_waits.is_full and any(thread.is_alive() for thread in threads):
+            assert store.stacks.get(held.id) is not None  # or this transaction would be ended for its idleness
+        locked: list[str] = []
+
+        def lock_another() -> None:
+            patient.database.use_request_limits()
+            with closing(patient), patient.transaction():
+                assert patient.stacks.lock("none") is None
+                found = patient.stacks.lock(free.id)
+                locked.append(found.id if found is not None else "")
+
+        threads.append(threading.Thread(target=lock_another))
+        threads[-1].start()
+        while any(thread.is_alive() for thread in threads):
+            assert store.stacks.get(held.id) is not None
+            time.sleep(0.1)
+        assert locked == [free.id]
+        assert len(refusals) == THREADS
+        assert 1 <= waited() <= THREADS // 2
+
+        refusals.clear()
+        until = time.monotonic() + BLOCKED_SECONDS
+        while time.monotonic() < until:
+            assert store.stacks.get(held.id) is not None
+            time.sleep(0.1)
+        threads = ask_all()
+        while any(thread.is_alive() for thread in threads):
+            assert store.stacks.get(held.id) is not None
+            time.sleep(0.1)
+        assert waited() == 1, refusals
+
+
 def test_a_transaction_that_nobody_ends_is_ended_by_the_server(store: Store) -> None:
-    """As that of a process which is frozen. Whoever had it is told so, and has written nothing."""
+    """As that of a process which is frozen.
+
+    Whoever had it is told so, and has written nothing.
+    """
     insert(store, stack := a_stack("one"))
     with ExitStack() as others:
         with pytest.raises(DatabaseUnavailable), store.transaction():
@@ -149,7 +233,7 @@ def silent(url: str) -> Iterator[str]:
 
 
 def test_requests_give_up_a_server_that_never_answers(store: Store, silent: str) -> None:
-    """Each thread by itself; once the first has, the others need not find it out again."""
+    """Each thread by itself; after the first failure the others fail at once."""
     waited: list[float] = []
     with closing(Store(type(store.database)(silent, LEASE))) as frozen:
 

@@ -1,4 +1,4 @@
-"""Whoever takes several rows of a tree takes them from its root downwards, so that nobody is in a deadlock."""
+"""Rows of a tree are locked from its root downwards, so that none deadlock."""
 
 import json
 import time
@@ -19,10 +19,13 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.statements import Parameters, Sent
 from heatlite.store.store import Store
 
 UNTIL_IT_WAITS = 1.0
-"""Seconds after which somebody else has come to where he has to wait for the rows that the test has."""
+"""Seconds after which another thread waits for the rows that the test holds."""
 
 
 class Counting(Meter):
@@ -85,13 +88,13 @@ def slow(**resources: object) -> dict[str, Any]:
 
 
 def test_a_nested_stack_is_set_aside(url: str) -> None:
-    """While somebody who has the root goes on downwards."""
+    """While the holder of the root goes on downwards."""
     files = {"in.yaml": json.dumps(slow(deeper={"type": "deeper.yaml"})), "deeper.yaml": json.dumps(slow())}
     engine = wiring.embedded(Settings(database=url))
     store = engine.store
     meter = Counting()
     store.listen(replace(store.listeners, database_unavailable=meter.database_unavailable))
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
 
     def tree() -> list[ActionStatus]:
         assert time.monotonic() < end
@@ -118,3 +121,41 @@ def test_a_nested_stack_is_set_aside(url: str) -> None:
         assert meter.refused == 0
     finally:
         engine.close()
+
+
+def test_a_change_of_one_action_finds_it_by_its_id(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another index, as MariaDB may choose, would lock in another order."""
+    stacks = [a_stack(f"s{number}") for number in range(4)]
+    insert(store, *stacks)
+    put(store, *(an_action(stack.id) for stack in stacks))
+    mine = store.claims.claim("one", time.time(), 60.0)
+    assert mine is not None
+    (ready, *_) = (one for one in store.actions.live([stack.id for stack in stacks]) if one.id != mine.id)
+    changes: list[tuple[str, Parameters]] = []
+    write, send = Database.write, Database.send
+
+    def written(database: Database, sql: str, parameters: Parameters = ()) -> int:
+        changes.append((sql, parameters))
+        return write(database, sql, parameters)
+
+    def sent(database: Database, sql: str, parameters: Parameters = ()) -> Sent:
+        changes.append((sql, parameters))
+        return send(database, sql, parameters)
+
+    with store.transaction():
+        monkeypatch.setattr(Database, "write", written)
+        monkeypatch.setattr(Database, "send", sent)
+        store.claims.heartbeat("one", [mine.id], time.time() + 60.0)
+        store.claims.heartbeat_one("one", mine.id, time.time() + 60.0)
+        store.claims.renew(mine, time.time(), 60.0)
+        store.controls.suspend(mine, time.time())
+        store.controls.suspend(ready, time.time())
+        suspended = store.actions.get(ready.id)
+        assert suspended is not None
+        assert store.moves.end_if_unmoved(suspended, ActionStatus.CANCELLED, "", time.time())
+        monkeypatch.undo()
+        of_actions = [(sql, parameters) for sql, parameters in changes if sql.startswith("UPDATE action ")]
+        plans = {sql: str(store.database.read(f"EXPLAIN {sql}", parameters)) for sql, parameters in of_actions}
+    assert len(plans) == 6
+    if store.database.dialect is Dialect.MARIADB:
+        assert {sql: plan for sql, plan in plans.items() if "'action_status_seq', '" in plan} == {}

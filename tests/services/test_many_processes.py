@@ -1,4 +1,4 @@
-"""API and workers as processes of their own, with a database server and a broker between them."""
+"""API and worker processes, with a database server and a broker between them."""
 
 import json
 import signal
@@ -12,12 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from benchmarks.ports import free_port
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Kind
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import CommandLine, Process, Server, Worker, eventually
-from tests.brokers import Broker, free_port
+from tests.brokers import Broker
 from tests.thorough import FULL
 
 SIMPLE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
@@ -186,7 +187,7 @@ def test_a_message_that_comes_twice_or_late_does_nothing(machines: Machines, sto
 
 @ANYWHERE
 def test_each_process_is_watched(machines: Machines) -> None:
-    """What the API is asked for can be followed into a worker, and each shows what it has done."""
+    """API requests can be traced into a worker, and each shows its own part."""
     watched, port = {"HEATLITE_LOG_FORMAT": "json", "HEATLITE_METRICS": "true"}, free_port()
     api, worker = machines.api(**watched), machines.worker(**watched, HEATLITE_METRICS_PORT=str(port))
     member = {"type": "Example::Local::File"}

@@ -1,4 +1,4 @@
-"""Nodes on database servers, where several engines, and those who ask for stack actions, meet at one tree."""
+"""Nodes on database servers: engines and stack actions compete for one tree."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ from heatlite.store.store import Store
 from heatlite.wiring import Embedded
 from tests.nodes.tiny_agent import TinyAgent
 
-PATIENCE = 60
+PATIENCE = 240
 
 
 def until(what: Callable[[], object]) -> None:
@@ -153,7 +153,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
 
 
 def test_what_is_sent_is_waited_for_or_is_sent_afterwards(site: Site) -> None:
-    """The word that an action may be at the agent, and a stack action that comes in, one after the other."""
+    """The permission to send and an incoming stack action are serialized."""
     for number in range(8):
         _meet(site, str(number), 0.003 * number)
     assert site.now().status == "COMPLETE"

@@ -1,6 +1,7 @@
-"""One suppressed request takes effect once, however many replay it from two server processes."""
+"""One suppressed request takes effect once, replayed from two servers."""
 
 import time
+from contextlib import closing
 
 from heatlite import wiring
 from heatlite.core.config import Settings
@@ -13,7 +14,7 @@ ROUNDS = 4
 
 def quiet(engine: Embedded) -> None:
     """Wait until no action is left."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while engine.store.database.read("SELECT 1 FROM action WHERE status IN ('READY', 'WAITING', 'RUNNING')"):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -21,8 +22,7 @@ def quiet(engine: Embedded) -> None:
 
 def test_two_processes_replay_one_entry(url: str) -> None:
     settings = Settings(database=url)
-    with another_process(settings) as other:
-        engine = wiring.embedded(settings)
+    with another_process(settings) as other, closing(wiring.embedded(settings)) as engine:
         heat = Heat(engine.app)
         path = heat.create(GROUP)
         for number in range(1, ROUNDS + 1):
@@ -44,4 +44,3 @@ def test_two_processes_replay_one_entry(url: str) -> None:
             assert heat.get(f"{path}/lock")["suppressed"] == []
             assert heat.get(f"{path}/outputs/size")["output"]["output_value"] == number
             assert len(heat.get(f"{path}/resources/value/events")["events"]) == marks + 1
-        engine.close()

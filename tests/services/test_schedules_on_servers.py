@@ -1,4 +1,4 @@
-"""Scheduled actions and dependencies where several engines meet: each begins once, nobody is in a deadlock."""
+"""Schedules and dependencies with several engines: one start each, no deadlock."""
 
 import random
 import threading
@@ -16,7 +16,7 @@ from heatlite.core.errors import Conflict, DatabaseUnavailable
 from heatlite.core.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
 from heatlite.engine.state.requests import Request, Timing
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.driver import Dialect
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
@@ -60,7 +60,7 @@ def stacks_of(engine: Embedded, count: int) -> list[StackRecord]:
     return made
 
 
-def settle(engine: Embedded, seconds: float = 60) -> None:
+def settle(engine: Embedded, seconds: float = 240) -> None:
     """Until no action is left that is to be done now."""
     end = time.monotonic() + seconds
     sql = f"SELECT COUNT(*) FROM action WHERE status NOT IN {ENDS}"
@@ -103,7 +103,7 @@ it inserts into a unique index; that row may belong to another stack. The caller
 
 
 def answered(store: Store, operation: Callable[[], object]) -> None:
-    """Run an operation, and repeat it after a deadlock with a neighbour, as a client does after a 503."""
+    """Run an operation, and repeat it after a deadlock, as a client does after a 503."""
     while True:
         try:
             operation()
@@ -114,7 +114,7 @@ def answered(store: Store, operation: Callable[[], object]) -> None:
 
 
 def test_nobody_is_in_a_deadlock(engines: list[Embedded], meter: Counting) -> None:
-    """Many put actions that depend on each other's, end them and cancel them, all at once."""
+    """Concurrent puts of dependent actions, ends and cancels."""
     store = engines[0].store
     stacks = stacks_of(engines[0], 12)
     known: list[str] = []

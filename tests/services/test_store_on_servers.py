@@ -5,7 +5,7 @@ from store_behaviour import *  # noqa: F403
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.driver import Dialect
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 

@@ -1,4 +1,4 @@
-"""A resource built by hand: facts with a clock that the test holds; and an engine on a simulated cloud."""
+"""Resources built by hand on a held clock; an engine on a simulated cloud."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def project() -> str:
 
 @pytest.fixture
 def build(clock: HeldClock, software: Software, project: str) -> Callable[..., Any]:
-    """`build(cls, properties, data, …)` → a resource of that class, named a, in stack s, not yet created.
+    """`build(cls, properties, data, …)` → a resource `a` of stack `s`, not created.
 
     More by keyword is as in `Facts`.
     """
@@ -84,8 +84,10 @@ class Cloudy(Engine):
     """An engine on a simulated cloud, and what there is to see of the cloud."""
 
     def __init__(self, folder: Path, given: Mapping[str, Any] = MappingProxyType({}), **scenario: Any) -> None:
-        """`scenario` is what the file of `simulation` says: ``faults=[{"verb": …, "raises": "lost"}]``; `given` are
-        further settings."""
+        """`scenario` is the content of the file of `simulation`.
+
+        As in ``faults=[{"verb": …, "raises": "lost"}]``. `given` are further settings.
+        """
         settings = dict(given)
         if scenario:
             file = folder / "simulation.yaml"
@@ -95,7 +97,7 @@ class Cloudy(Engine):
         self.view().simulation.verbs["network.security_groups"](self.view())  # now there is the project's default group
 
     def view(self, project: str | None = None) -> View:
-        """The cloud as a project sees it; without a name: the project whose stacks these are."""
+        """The cloud of a project; without a name, of the project of these stacks."""
         clouds = self.server.components.engine_services.services.clouds
         return cast(View, clouds.of(project or self.who.project).cloud)
 
@@ -149,7 +151,7 @@ def cloudy(place: Path) -> Iterator[Cloudy]:  # noqa: F811 - the fixture
 
 @pytest.fixture
 def troubled(place: Path) -> Iterator[Callable[..., Cloudy]]:  # noqa: F811 - the fixture
-    """`troubled(faults=[…], quotas={…}, …)` → an engine on a simulated cloud that behaves as the scenario says."""
+    """`troubled(faults=[…], quotas={…})` → an engine on such a simulated cloud."""
     engines: list[Cloudy] = []
 
     def begin(**scenario: Any) -> Cloudy:

@@ -1,4 +1,4 @@
-"""Templates with one of every type, and what holds after one of their resources was marked unhealthy and replaced."""
+"""Templates with each type, and the laws of a marked and replaced resource."""
 
 import json
 import re
@@ -24,9 +24,10 @@ from tests.engine.conftest import Engine
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "tests" / "types" / "examples"
 RECORDED: Mapping[str, Any] = {
-    path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path(__file__).with_name("recorded").glob("*.yaml"))
+    path.stem: yaml.load(path.read_text(), yaml.CSafeLoader)
+    for path in sorted(Path(__file__).with_name("recorded").glob("*.yaml"))
 }
-"""What types ask of services that the simulated cloud does not have, by service."""
+"""Requests to services that the simulated cloud lacks, by service."""
 TYPES = Registry(BUILTIN)
 
 
@@ -58,7 +59,7 @@ class Marks:
     # -- the update ----------------------------------------------------------------------------------
 
     def replaced(self, *names: str, stack: StackRecord | None = None) -> None:
-        """Mark resources of the stack, or of one within it, and update the stack with the template that it has."""
+        """Mark resources and update the stack with its template."""
         engine = self.engine
         before = {row.id: row for row in self.tree()}
         for name in names:
@@ -74,8 +75,10 @@ class Marks:
         self._again_nothing(after)
 
     def update(self) -> set[str]:
-        """Update the stack with the template that it has. Where that is refused because other resources stand in the
-        way, these are marked as well, as the refusal says; their names."""
+        """Update the stack with its template; return the further resources marked.
+
+        If a refusal names resources in the way, these are marked as well.
+        """
         found: set[str] = set()
         while True:
             try:
@@ -100,7 +103,10 @@ class Marks:
         self.stack = engine.settle(self.stack)
 
     def answer(self) -> None:
-        """Signal whatever waits for a signal, until nothing is under way. Time must be held."""
+        """Signal whatever waits for a signal, until nothing is under way.
+
+        Time must be held.
+        """
         engine, told = self.engine, set()
         while engine.store.actions.live([self.stack.id]):
             if not engine.clock.at_rest():
@@ -114,7 +120,7 @@ class Marks:
                 engine.clock.pass_(1)
 
     def handles(self) -> Iterator[ResourceRecord]:
-        """The rows that somebody outside would signal now."""
+        """The rows that wait for a signal from outside."""
         rows = self.engine.rows(self.stack)
         for row in rows:
             if row.status is not Status.IN_PROGRESS or row.verb not in (Verb.CREATE, Verb.UPDATE):
@@ -150,7 +156,7 @@ class Marks:
     def _only_what_must(
         self, before: Mapping[str, ResourceRecord], after: Mapping[str, ResourceRecord], marked: set[str]
     ) -> None:
-        """What was marked is another object; so is what names one in a property that cannot change; nothing else."""
+        """Only the marked objects and those that name them immutably are new."""
         assert not marked & after.keys(), "it was not replaced"
         old = {(row.stack_id, row.name): row for row in before.values()}
         new = {(row.stack_id, row.name): row for row in after.values()}
@@ -204,7 +210,7 @@ def restless(type_name: str) -> bool:
 
 
 def details(row: ResourceRecord) -> JsonMap:
-    """What somebody who is well says to a row."""
+    """The report of a healthy machine on a row."""
     if row.type.startswith("AWS::"):
         return {"Status": "SUCCESS", "Reason": "", "Data": "", "UniqueId": "1"}
     return {}

@@ -1,4 +1,4 @@
-"""A nested stack that does at once what its parent's resource tells it, and a group that has one."""
+"""A nested stack that obeys its parent's resource at once, and a group with it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

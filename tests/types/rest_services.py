@@ -1,4 +1,4 @@
-"""Services that keep whatever objects they are given, over HTTP, and remember what they were asked to change."""
+"""Services over HTTP that keep any objects and record changes."""
 
 import json
 import re
@@ -19,9 +19,11 @@ class RestServices:
 
     def __init__(self, objects: dict[str, Any], answers: dict[str, Any]) -> None:
         self.shapes = {re.compile(path.replace("*", "[^/]+") + "(?:/([^/]+))?"): objects[path] for path in objects}
-        """Regular expression of a path → how its objects look: `one`, `many`, `key`, `defaults`,
-        what of it `becomes` something else, how it is seen once more after its deletion, `dying`, and whether
-        a list without /detail is `brief`."""
+        """Regular expression of a path → the form of its objects.
+
+        `one`, `many`, `key`, `defaults`, values that it `becomes`, its state after deletion (`dying`), and `brief` for
+        lists without /detail.
+        """
         self.answers = answers
         """``METHOD /path`` → what is said to that."""
         self.asked: list[Any] = []
@@ -82,7 +84,7 @@ class RestServices:
 
 @contextmanager
 def rest_services(services: RestServices) -> Iterator[str]:
-    """The services on a free port of this machine, by their URL, for as long as the context lasts."""
+    """The services on a free local port, by URL, during the context."""
 
     class Handler(Serving):
         def answer(self) -> None:

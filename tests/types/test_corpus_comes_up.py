@@ -1,4 +1,4 @@
-"""Other people's templates for the services that no real cloud of ours has, on the simulated one."""
+"""Templates of others for services without a real cloud, simulated."""
 
 from pathlib import Path
 from typing import cast

@@ -1,4 +1,4 @@
-"""By whose right resources are made where callers have tokens of Keystone: decision 0014."""
+"""Rights of the caller in Keystone by which resources are made (decision 0014)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ CALLER = replace(MEMBER, user_id="u1", secrets={"token": "theirs"})
 
 
 class Notary:
-    """Gives out credentials, and knows which are good and by which each view of the cloud was opened."""
+    """Gives out credentials and records those by which each view was opened."""
 
     def __init__(self, clouds: Clouds) -> None:
         self._clouds = clouds

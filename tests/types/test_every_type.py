@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.json import JsonMap
-from heatlite.plugin import ResourceType, Schema
+from heatlite.plugin import Schema
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
@@ -20,12 +20,15 @@ from heatlite.resources import BUILTIN
 from heatlite.template.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 from tests.thorough import examples
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 NAMES = [*sorted(BUILTIN), "Example::Local::File"]
 TYPES = Registry(BUILTIN)
 HIDDEN = {name for name in BUILTIN if TYPES.get(name).support_status.status == "HIDDEN"}
+SHOWN = [name for name in NAMES if name not in HIDDEN]
+"""Types that the resource-type routes show."""
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +37,6 @@ def registry() -> Iterator[Registry]:
     yield Registry(BUILTIN)
     sys.path.remove(str(EXAMPLE))
     sys.modules.pop("example_heatlite_plugin", None)
-
-
-@pytest.fixture(params=NAMES)
-def cls(registry: Registry, request: pytest.FixtureRequest) -> ResourceType:
-    return registry.get(request.param)
-
-
-@pytest.fixture(params=[name for name in NAMES if name not in HIDDEN])
-def shown(registry: Registry, request: pytest.FixtureRequest) -> ResourceType:
-    """A type that the resource-type routes show."""
-    return registry.get(request.param)
 
 
 def all_fields(schema: type[Schema]) -> Iterator[Field]:
@@ -56,22 +48,28 @@ def all_fields(schema: type[Schema]) -> Iterator[Field]:
             yield from all_fields(field.item.schema)
 
 
-def test_everything_is_documented(cls: ResourceType) -> None:
+@table("name", NAMES)
+def test_everything_is_documented(registry: Registry, name: str) -> None:
+    cls = registry.get(name)
     assert re.search(r"\w\.$", cls.description(), re.MULTILINE), "the class needs a sentence"
     undocumented = [field.name for field in all_fields(cls.schema) if not field.doc.endswith(".")]
     undocumented += [name for name, attribute in cls.attributes_schema.items() if not attribute.doc.endswith(".")]
     assert undocumented == []
 
 
-def test_what_is_shown_is_meant_for_users(cls: ResourceType) -> None:
-    """How a type is made is said in comments: docstrings and docs of properties go out with `types show`."""
-    shown = [cls.description(), *(one.doc for one in cls.attributes_schema.values())]
-    shown += [field.doc for field in all_fields(cls.schema)]
+@table("name", NAMES)
+def test_what_is_shown_is_meant_for_users(registry: Registry, name: str) -> None:
+    """Notes on types are comments: docstrings go out with `types show`."""
+    cls = registry.get(name)
+    texts = [cls.description(), *(one.doc for one in cls.attributes_schema.values())]
+    texts += [field.doc for field in all_fields(cls.schema)]
     inner = re.compile(r"[Hh]andler|`data`|\btodo\b|\bself\b|\b_\w+|`[A-Z]\w+`")
-    assert [text for text in shown if inner.search(text)] == []
+    assert [text for text in texts if inner.search(text)] == []
 
 
-def test_the_description_of_the_type_is_json(registry: Registry, shown: ResourceType) -> None:
+@table("name", SHOWN)
+def test_the_description_of_the_type_is_json(registry: Registry, name: str) -> None:
+    shown = registry.get(name)
     body = registry.describe(shown.type_name, with_description=True)
     assert json.loads(json.dumps(body)) == body
     assert body.keys() == {"resource_type", "properties", "attributes", "support_status", "description"}
@@ -83,7 +81,9 @@ def test_the_description_of_the_type_is_json(registry: Registry, shown: Resource
         assert not (described["required"] and "default" in described)
 
 
-def test_skeletons_mirror_the_type(registry: Registry, shown: ResourceType) -> None:
+@table("name", SHOWN)
+def test_skeletons_mirror_the_type(registry: Registry, name: str) -> None:
+    shown = registry.get(name)
     names = set(shown.schema.describe())
     outputs = shown.attribute_names | {"OS::stack_id"}
     hot = registry.skeleton(shown.type_name, "hot")
@@ -93,8 +93,10 @@ def test_skeletons_mirror_the_type(registry: Registry, shown: ResourceType) -> N
     assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
 
 
-@pytest.mark.parametrize("language", ["hot", "cfn"])
-def test_a_skeleton_is_a_valid_template(registry: Registry, shown: ResourceType, language: str) -> None:
+@table("language", ["hot", "cfn"])
+@table("name", SHOWN)
+def test_a_skeleton_is_a_valid_template(registry: Registry, name: str, language: str) -> None:
+    shown = registry.get(name)
     found = check(registry.skeleton(shown.type_name, language), Environment(), registry, strict=False)
     assert [problem.text for problem in found] == []
 
@@ -105,11 +107,15 @@ def section(template: JsonMap, name: str) -> JsonMap:
     return found
 
 
-def test_unknown_values_have_no_faults(cls: ResourceType) -> None:
+@table("name", NAMES)
+def test_unknown_values_have_no_faults(registry: Registry, name: str) -> None:
+    cls = registry.get(name)
     assert cls.check_properties(dict.fromkeys(cls.schema.fields, UNKNOWN)) == []
 
 
-def test_a_property_cannot_be_both_updatable_and_immutable(cls: ResourceType) -> None:
+@table("name", NAMES)
+def test_a_property_cannot_be_both_updatable_and_immutable(registry: Registry, name: str) -> None:
+    cls = registry.get(name)
     assert not cls.schema.updatable & cls.schema.immutable
 
 
@@ -142,8 +148,9 @@ def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
     return st.fixed_dictionaries(required, optional=optional)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
     schema = registry.get(name).schema

@@ -1,4 +1,4 @@
-"""Example::Local::File, the type of another package: the pattern that type authors copy."""
+"""Example::Local::File of another package: the model for type authors."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Types that are gone: refused with their successor, and no hindrance to stacks that have them."""
+"""Missing types: refused with their successor; stacks with them still work."""
 
 import pytest
 
@@ -7,10 +7,11 @@ from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.resources.gone import GONE
 from tests.engine.conftest import resource, template
+from tests.tables import table
 from tests.types.conftest import Cloudy
 
 
-@pytest.mark.parametrize("name", GONE)
+@table("name", GONE)
 def test_it_names_a_successor_that_there_is(name: str) -> None:
     types = Registry(BUILTIN)
     refusal = types.unavailable(name)

@@ -16,6 +16,7 @@ from heatlite.plugin import StackResource
 from heatlite.resources import BUILTIN
 from heatlite.resources.gone import GONE
 from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture
+from tests.tables import table
 from tests.types.conftest import Cloudy
 from tests.types.marking import AWAITING, EXAMPLES, RECORDED, ROOT, TYPES, Marks, read, templates, types_of
 from tests.types.neutron.test_neutron_types import CONNECTED, SUBNET
@@ -23,13 +24,26 @@ from tests.types.octavia.test_octavia_types import BASE, TREE
 
 TEMPLATES = templates()
 RESOURCES = [(file, name) for file in TEMPLATES for name in read(file)["resources"]]
-
+FIRST = {read(file)["resources"][name]["type"]: (file, name) for file, name in reversed(RESOURCES)}
+"""Type → the first resource of it."""
+OF_EXAMPLES = {
+    "neutron": ("fixed", "inner", "subnet", "plain", "parent", "shared", "by_port"),
+    "compute": ("net", "subnet", "port", "from_disk", "disk", "more"),
+    "addresses": ("port", "second", "third", "subnet", "router"),
+}
+"""Ports with fixed and floating addresses, their subnets and networks, trunk parents, boot volumes, attached ones."""
+MARKED = sorted({
+    *FIRST.values(),
+    *((file, name) for file, name in RESOURCES if file.startswith("templates/")),
+    *((f"tests/types/examples/{file}.yaml", name) for file, names in OF_EXAMPLES.items() for name in names),
+})
+"""One resource of each type, all of the documentation, and what others hold."""
 
 ELSEWHERE = {"AWS::CloudFormation::Stack", "OS::Heat::SwiftSignal", "OS::Heat::SwiftSignalHandle"}
 """Types that need files, or objects of others: their marks are tried with their other tests."""
 
 
-@pytest.mark.parametrize("name", sorted(BUILTIN.keys() - GONE.keys() - ELSEWHERE))
+@table("name", sorted(BUILTIN.keys() - GONE.keys() - ELSEWHERE))
 def test_every_type_has_an_example(name: str) -> None:
     where = EXAMPLES.relative_to(ROOT)
     recorded = {case.partition(" ")[0] for content in RECORDED.values() for case in content["cases"]}
@@ -63,7 +77,7 @@ class Standing:
         self.full = self.census()
 
     def census(self) -> dict[str, int]:
-        """What there is in the cloud. A secret that an order has made is nobody's, and stays."""
+        """Objects in the cloud. Secrets made by an order have no owner, and stay."""
         orders = "OS::Barbican::Order" in types_of(self.file)
         return {kind: n for kind, n in self.cloudy.census().items() if not orders or kind != "key_manager.secret"}
 
@@ -111,8 +125,8 @@ def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFacto
     return stands
 
 
-@pytest.mark.share(11)
-@pytest.mark.parametrize(("file", "name"), RESOURCES)
+@pytest.mark.share(11, whole=1)
+@pytest.mark.parametrize(("file", "name"), MARKED)
 def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
     with stands(file) as one:
         one.marks.replaced(name)
@@ -121,7 +135,9 @@ def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> Non
 SITE = "tests/types/examples/site.yaml"
 NEUTRON = "tests/types/examples/neutron.yaml"
 BALANCING = "tests/types/examples/balancing.yaml"
+ADDRESSES = "tests/types/examples/addresses.yaml"
 PAIRS = [
+    (ADDRESSES, "port", "second"), (ADDRESSES, "subnet", "third"), (ADDRESSES, "router", "associated"),
     (SITE, "net", "subnet"), (SITE, "subnet", "port"), (SITE, "port", "web"), (SITE, "address", "leads"),
     (SITE, "router", "leads"), (SITE, "disk", "database"), (SITE, "parent", "trunk"), (SITE, "lb", "pool"),
     (SITE, "subnet", "workers"), (NEUTRON, "fixed", "leads"), (NEUTRON, "subnet", "trunk"),
@@ -133,7 +149,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("file", "first", "second"), PAIRS)
 def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:
     with stands(file) as one:

@@ -1,4 +1,4 @@
-"""Every constraint that a type, or a template, may name is asked where it can be answered."""
+"""Constraints of types and templates are all checked if they can be."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,7 @@ from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
 from heatlite.simulated.services import VERBS
 from heatlite.template.constraints import CLOUD, NAMED
+from tests.tables import table
 
 NOT_ASKED = {
     "blazar.reservation": "no type names one",
@@ -23,7 +24,7 @@ NOT_ASKED = {
     "neutron.taas.tap_flow": "no type names one",
     "zaqar.queue": "the service makes queues when they are first used",
 }
-"""Constraints that hold for every value, and why nobody is asked."""
+"""Constraints that always hold, with the reasons."""
 
 
 def within(schema: type[Schema]) -> Iterator[Field]:
@@ -41,7 +42,7 @@ def named(type_name: str) -> set[str]:
     return {one.name for field in fields for one in field.constraints if isinstance(one, Custom)}
 
 
-@pytest.mark.parametrize("type_name", sorted(BUILTIN))
+@table("type_name", sorted(BUILTIN))
 def test_what_a_type_names_is_asked(type_name: str) -> None:
     assert named(type_name) <= FINDERS.keys() | NAMED.keys() | {"zaqar.queue"}
 
@@ -50,7 +51,7 @@ def test_what_only_a_template_can_name_is_asked_or_has_a_reason() -> None:
     assert CLOUD - FINDERS.keys() == NOT_ASKED.keys()
 
 
-@pytest.mark.parametrize("constraint", sorted(FINDERS))
+@table("constraint", sorted(FINDERS))
 def test_a_cloud_answers(constraint: str) -> None:
     verb = FINDERS[constraint].verb
     if verb in VERBS or verb in OTHERWISE:

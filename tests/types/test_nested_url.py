@@ -1,4 +1,4 @@
-"""AWS::CloudFormation::Stack: templates from files of the request, and its outputs."""
+"""AWS::CloudFormation::Stack: templates from files of the request, and outputs."""
 
 from typing import Any
 

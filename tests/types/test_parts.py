@@ -1,4 +1,4 @@
-"""Parts of other objects whose whole is given by name: they are told apart by the id that the name had."""
+"""Parts of objects that are given by name are known by the id of the name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A stack knows its cloud: what would run against another one, or none, is refused before it starts."""
+"""A stack knows its cloud: operations against another or none are refused."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +18,7 @@ from heatlite.simulated.services import simulate
 from heatlite.simulated.simulation import Scenario
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
+from tests.tables import table
 from tests.types.conftest import Cloudy
 
 NET = template(net=resource("OS::Neutron::Net"))
@@ -255,11 +256,11 @@ def test_an_update_may_adopt_the_cloud_that_is_set(cloudy: Cloudy) -> None:
 
 
 class TestAWorkerElsewhere:
-    """A worker's settings may be others than those of the API that has taken the request."""
+    """A worker's settings may differ from those of the API."""
 
     @pytest.fixture
     def moved(self, cloudy: Cloudy) -> Iterator[tuple[Cloudy, StackRecord]]:
-        """An engine whose worker has another cloud than whoever takes requests."""
+        """An engine whose worker and API have different clouds."""
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
         yield cloudy, stack
 
@@ -288,7 +289,7 @@ class TestAWorkerElsewhere:
     def test_what_another_cloud_answers_is_never_a_deletion(
         self, moved: tuple[Cloudy, StackRecord], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Though nothing has refused the operation: the cloud is looked at before it is asked for an object."""
+        """The operation was admitted: the cloud is compared before it gets a request."""
         cloudy, stack = moved
         monkeypatch.setattr("heatlite.engine.admission.admission.StackClouds.admitted", lambda *_, **__: None)
         monkeypatch.setattr("heatlite.engine.state.recorded_clouds.StackClouds.objection", lambda *_: "")
@@ -304,7 +305,7 @@ class TestAWorkerElsewhere:
 MYCLOUD = CloudIdentity("mycloud", "https://keystone.example:5000/v3", "RegionOne", "p1")
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "same"),
     [
         ({"name": "renamed"}, True),
@@ -326,7 +327,7 @@ def test_when_two_clouds_are_the_same(change: dict[str, Any], same: bool) -> Non
     assert CloudIdentity.from_json(other.to_json()) == other
 
 
-@pytest.mark.parametrize(
+@table(
     "value", [None, "x", {}, {"name": 1, "auth_url": "x"}, {"name": "x", "auth_url": "x", "region": 1}]
 )
 def test_what_is_no_record_of_a_cloud_is_none(value: Any) -> None:

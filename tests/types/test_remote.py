@@ -1,4 +1,4 @@
-"""OS::Heat::Stack without anybody who is asked; between two servers: tests/acceptance/test_regions.py."""
+"""OS::Heat::Stack without a server; with two: tests/acceptance/test_regions.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from heatlite.plugin import Change
 from heatlite.resources.remote import RemoteStack
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Installation
+from tests.tables import table
 
 LISTED = Installation(regions=frozenset({"near", "far"}))
 
@@ -17,7 +18,7 @@ def given(region: object) -> dict[str, object]:
     return {"template": "x", "context": {"region_name": region}}
 
 
-@pytest.mark.parametrize("properties", [{}, {"context": UNKNOWN}, given(UNKNOWN), given("far"), given(None)])
+@table("properties", [{}, {"context": UNKNOWN}, given(UNKNOWN), given("far"), given(None)])
 def test_a_region_that_is_listed_or_not_known_yet(properties: dict[str, object]) -> None:
     assert RemoteStack.check_installation(properties, LISTED) == []
 

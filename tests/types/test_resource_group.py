@@ -1,4 +1,4 @@
-"""OS::Heat::ResourceGroup and OS::Heat::ResourceChain: what they tell their nested stack, and what they answer."""
+"""ResourceGroup and ResourceChain: inputs of their nested stack, and answers."""
 
 import json
 from collections.abc import Callable

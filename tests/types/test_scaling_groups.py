@@ -14,6 +14,7 @@ from heatlite.resources.instances import CfnAutoScalingGroup, InstanceGroup, Lau
 from heatlite.resources.policies import CfnScalingPolicy, ScalingPolicy
 from heatlite.resources.scaling import AutoScalingGroup
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 from tests.types.nested_stack import Group
 
 Build = Callable[..., Any]
@@ -417,7 +418,7 @@ def test_a_launch_configuration_that_is_not_there(build: Build) -> None:
         of_servers(build, InstanceGroup).become(**ZONES, LaunchConfigurationName="zz", Size=1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("properties", "text"),
     [
         ({"MinSize": 2, "MaxSize": 1}, "MinSize can not be greater than MaxSize"),

@@ -1,4 +1,4 @@
-"""The simulated cloud knows only verbs that openstacksdk has, and what its objects tell is called as there."""
+"""The simulated cloud has openstacksdk's verbs and names of attributes."""
 
 import importlib
 import inspect
@@ -10,8 +10,14 @@ import pytest
 from heatlite.clients.connection import _OTHERWISE
 from heatlite.simulated import services
 from heatlite.simulated.collection import Collection
+from tests.tables import table
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+
+@pytest.fixture(scope="module", autouse=True)
+def _sdk() -> None:
+    """Import the library on first use: that takes a second in each process."""
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+
 
 MODULES = {
     "block_storage": "block_storage.v3", "compute": "compute.v2", "dns": "dns.v2", "identity": "identity.v3",
@@ -30,7 +36,7 @@ def proxy(service: str) -> Any:
     return importlib.import_module(f"openstack.{MODULES[service]}._proxy").Proxy
 
 
-@pytest.mark.parametrize("verb", sorted(services.VERBS.keys() - _OTHERWISE.keys()))
+@table("verb", sorted(services.VERBS.keys() - _OTHERWISE.keys()))
 def test_a_verb_is_the_sdks(verb: str) -> None:
     service, _, name = verb.partition(".")
     method = getattr(proxy(service), name, None)
@@ -44,7 +50,7 @@ def test_a_verb_is_the_sdks(verb: str) -> None:
 
 
 def known(collection: Collection) -> set[str] | None:
-    """What the SDK calls the attributes of a kind, in the services' own words; None where it keeps all that it gets."""
+    """The SDK's names of a kind's attributes; None if it keeps all attributes."""
     noun = MODULE_OF.get(collection.kind, collection.noun)
     module = importlib.import_module(f"openstack.{MODULES[collection.service]}.{noun}")
     name = noun.replace("_", "")
@@ -61,8 +67,8 @@ def known(collection: Collection) -> set[str] | None:
 COMPARED = ("network", "compute", "block_storage", "image")
 
 
-@pytest.mark.parametrize(
-    "collection", [one for one in OF_COLLECTIONS if one.service in COMPARED], ids=lambda one: str(one.kind)
+@table(
+    "collection", [one for one in OF_COLLECTIONS if one.service in COMPARED]
 )
 def test_an_object_is_called_as_there(collection: Collection) -> None:
     names = known(collection)

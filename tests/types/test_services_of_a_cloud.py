@@ -1,4 +1,4 @@
-"""Types whose service the cloud does not have: not offered, not taken, and told so in Heat's words."""
+"""Types of missing services: not offered and refused, in Heat's words."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def test_it_is_not_listed(small: Cloudy) -> None:
     prefixes = {name.rpartition("::")[0] for name in gone}
     simulated = {"OS::Cinder", "OS::Octavia", "OS::Designate", "OS::Barbican", "OS::Swift", "OS::Aodh", "AWS::EC2"}
     assert prefixes >= simulated
-    assert prefixes.isdisjoint({"OS::Nova", "OS::Neutron", "OS::Keystone", "OS::Glance"})
+    assert prefixes.isdisjoint({"OS::Nova", "OS::Keystone", "OS::Glance"})
     of_amazon = {"AWS::EC2::Volume", "AWS::ElasticLoadBalancing::LoadBalancer", "AWS::S3::Bucket"}
     assert of_amazon == {name for name in gone if name.startswith("AWS")}
     assert {"OS::Nova::Server", "OS::Neutron::Net", "OS::Heat::Value", "OS::Cinder::VolumeAttachment"} <= {*listed}
@@ -68,3 +68,17 @@ def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
 
     monkeypatch.setattr(View, "has", has)
     assert "OS::Cinder::Volume" in small.components.offer.listed(small.who, BUILTIN)
+
+
+def test_an_extension_of_the_network_service_is_missing(cloudy: Cloudy) -> None:
+    listed = {*cloudy.components.offer.listed(cloudy.who, BUILTIN)}
+    assert listed.isdisjoint({"OS::Neutron::VPNService", "OS::Neutron::PortChain", "OS::Neutron::TaaS::TapFlow"})
+    assert {"OS::Neutron::Router", "OS::Neutron::QoSPolicy", "OS::Neutron::Trunk"} <= listed
+    with pytest.raises(ResourceTypeUnavailable) as refused:
+        cloudy.create(template(a=resource("OS::Neutron::VPNService", router="r")))
+    assert "reason: Required extension vpnaas in neutron service is not available." in refused.value.message
+
+
+def test_a_network_service_that_tells_no_extensions_is_taken_to_have_all(troubled: Callable[..., Cloudy]) -> None:
+    silent = troubled(faults=[{"verb": "network.extensions", "raises": "unavailable"}])
+    assert "OS::Neutron::VPNService" in silent.components.offer.listed(silent.who, BUILTIN)

@@ -1,4 +1,4 @@
-"""Keys, signed URLs and tokens of single resources; over HTTP: tests/api/test_signals.py."""
+"""Keys, signed URLs and tokens of resources; HTTP: tests/api/test_signals.py."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_a_key_is_drawn_once(build: Build) -> None:
     [None, "x", {}, {"secret": "s"}, {"secret": "", "since": "2026-01-01"}, {"secret": 1, "since": "2026-01-01"}],
 )
 def test_without_a_key_nothing_is_signed_or_let_in(build: Build, key: object) -> None:
-    """What is adopted brings whatever somebody has written."""
+    """An adopted record has data that any author may have written."""
     door = build(Door, data={} if key is None else {"signal_key": key})
     with pytest.raises(NotSupported, match="Resource a has no key"):
         door.signed_url(NATIVE)

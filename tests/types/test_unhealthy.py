@@ -69,7 +69,7 @@ LIVES: dict[str, Resources] = {
     "Barbican::Secret": it("Barbican::Secret", name="x", payload="p", payload_content_type="text/plain"),
 }
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("kind", LIVES)
 def test_an_unhealthy_one_is_made_anew(cloudy: Cloudy, kind: str) -> None:
     empty = cloudy.census()
@@ -92,7 +92,7 @@ def test_what_cannot_be_rebuilt_goes_first_too(cloudy: Cloudy) -> None:
 
 
 def test_a_routers_interface_to_the_same_subnet_goes_first(cloudy: Cloudy) -> None:
-    """By the subnet, by a port in it, and by another router, whose gateway the subnet's address then is."""
+    """By the subnet, a port in it, and another router that its gateway names."""
     interface = "OS::Neutron::RouterInterface"
     around = {
         **SUBNET,
@@ -161,7 +161,7 @@ def references(value: object) -> Iterator[str]:
 
 
 def replaced_with(cloudy: Cloudy, resources: Resources, marked: str) -> set[str]:
-    """The marked one, and what names one of these in a property that cannot be changed."""
+    """The marked one, and those that name it in an immutable property."""
     found: set[str] = set()
     more = {marked}
     while more - found:
@@ -175,7 +175,10 @@ def replaced_with(cloudy: Cloudy, resources: Resources, marked: str) -> set[str]
 
 @pytest.mark.parametrize("name", ["network.yaml", "server.yaml"])
 def test_whatever_is_unhealthy_in_our_templates_is_made_anew(cloudy: Cloudy, name: str) -> None:
-    """The rest stays, joined to what is new. Each by another process, which knows the cloud from before."""
+    """The rest stays, joined to what is new.
+
+    Each by another process, which knows the cloud from before.
+    """
     empty, document = cloudy.census(), read(name)
     stack = cloudy.create(document)
     assert stack.status == "COMPLETE", cloudy.why(stack)
@@ -201,7 +204,7 @@ def test_whatever_is_unhealthy_in_our_templates_is_made_anew(cloudy: Cloudy, nam
 
 
 def test_an_update_that_was_refused_in_the_middle_is_mended_by_the_next(troubled: Any) -> None:
-    """Also if a floating IP has let go meanwhile, and what has to go first goes at the second attempt only."""
+    """Also if a floating IP was detached, and the deletion needs a second attempt."""
     faults = [
         {"verb": "network.add_interface_to_router", "number": 2, "raises": "refused"},
         {"verb": "network.remove_interface_from_router", "number": 1, "raises": "conflict"},

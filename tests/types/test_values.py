@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from heatlite.plugin import Change
 from heatlite.resources.values import CHARACTER_CLASSES, NoneResource, RandomString, Value, draw
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 
 Build = Callable[..., Any]
 
@@ -103,7 +104,7 @@ def test_the_old_property_sequence_still_names_the_one_class(build: Build) -> No
     assert set(resource.attribute("value")) <= set("01234567")
 
 
-@pytest.mark.parametrize(
+@table(
     ("properties", "path", "text"),
     [
         ({"length": "abc"}, ("length",), "Value 'abc' is not an integer"),
@@ -161,7 +162,7 @@ def test_a_values_type_only_checks(build: Build, kind: str, value: Any) -> None:
     assert (type(result), result) == (type(value), value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("properties", "path", "text"),
     [
         ({}, (), "Property value not assigned"),

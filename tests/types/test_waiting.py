@@ -1,4 +1,4 @@
-"""OS::Heat::Delay and OS::Heat::TestResource: what takes time, what fails, what is locked."""
+"""OS::Heat::Delay and OS::Heat::TestResource: delays, failures, locks."""
 
 import json
 import time

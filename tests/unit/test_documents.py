@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from heatlite.api.openapi.__main__ import text as openapi
 from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
+from tests.tables import table
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(path for path in ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
@@ -60,7 +62,7 @@ def is_there(path: str, document: Path) -> bool:
     return any((folder / path).exists() for folder in (document.parent, ROOT, ROOT / "heatlite"))
 
 
-@pytest.mark.parametrize("name", names_of(DOCUMENTS))
+@table("name", names_of(DOCUMENTS))
 def test_every_link_resolves(name: str) -> None:
     document, broken = ROOT / name, []
     for number, line in prose(document):
@@ -74,9 +76,9 @@ def test_every_link_resolves(name: str) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("name", names_of(DOCUMENTS))
+@table("name", names_of(DOCUMENTS))
 def test_every_named_file_is_there(name: str) -> None:
-    """A name in backticks is a path of the repository if it begins with one of its folders, or ends with .py."""
+    """A name in backticks with a folder of the repository, or .py, is a path."""
     document, missing = ROOT / name, []
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     for number, line in prose(document):
@@ -87,7 +89,7 @@ def test_every_named_file_is_there(name: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", names_of(DOCUMENTS))
+@table("name", names_of(DOCUMENTS))
 def test_lines_of_prose_are_short(name: str) -> None:
     lines = prose(ROOT / name)
     assert [number for number, line in lines if len(line) > MAX_LINE and not line.startswith("|")] == []
@@ -142,7 +144,7 @@ def command_faults(command: str, rest: str) -> list[str]:
     return [f"{command} {flag}" for flag in FLAG.findall(rest) if flag not in parser._option_string_actions]
 
 
-@pytest.mark.parametrize("name", names_of(DOCUMENTS))
+@table("name", names_of(DOCUMENTS))
 def test_every_command_is_there(name: str) -> None:
     text = (ROOT / name).read_text()
     outside = PROSE.sub("", BLOCK.sub("", text))
@@ -177,7 +179,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
 def test_docstrings_keep_the_style() -> None:
     """The rules of CONTRIBUTING.md, "How we write"."""
     faults = []
-    for source in sorted((ROOT / "heatlite").rglob("*.py")):
+    for source in SOURCES:
         for line, text, has_summary in docstrings(ast.parse(source.read_text())):
             place, summary = f"{source.relative_to(ROOT)}:{line}", text.split("\n", 1)[0]
             if QUESTION.match(text):
@@ -185,4 +187,10 @@ def test_docstrings_keep_the_style() -> None:
             if has_summary and len(summary) > LONGEST_SUMMARY:
                 faults.append(f"{place}: {len(summary)} > {LONGEST_SUMMARY} characters: {summary}")
             faults += [f"{place}: name a part of the code, not {word!r}" for word in UNCLEAR.findall(text)]
-    assert not faults, "\n".join(faults)
+    assert faults == []
+
+
+def test_the_openapi_document_is_up_to_date() -> None:
+    """Run ``python -m heatlite.api.openapi > heatlite/api/openapi/openapi.json``."""
+    written = (ROOT / "heatlite" / "api" / "openapi" / "openapi.json").read_text()
+    assert written == openapi(ROOT / "api-ref" / "source" / "v1"), "run the command of this test's docstring"

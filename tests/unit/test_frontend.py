@@ -1,18 +1,22 @@
-"""Limits of bodies and waits that apply before gunicorn's parser."""
+"""Limits of bodies, answers and waits that apply outside gunicorn's parser."""
 
+import selectors
+import socket
 from io import BytesIO
 from itertools import pairwise
 from math import inf
 
-import pytest
 from gunicorn.config import Config
 from gunicorn.http.body import ChunkedReader, LengthReader
 from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
-from heatlite import frontend
-from heatlite.frontend import Connection, Extent, Received, State
+from heatlite import connections, frontend
+from heatlite.connections import Connection, Extent, Received, State
+from heatlite.frontend import Frontend
+from tests.tables import table
 
 
 class Request:
@@ -60,7 +64,7 @@ def test_a_chunked_body_ends_where_gunicorn_says(chunks: list[bytes], trailers: 
     assert read == b"".join(chunks)
 
 
-@pytest.mark.parametrize("nonsense", [b"zz\r\n", b"\r\n", b"-\r\n", b"1" * 2000])
+@table("nonsense", [b"zz\r\n", b"\r\n", b"-\r\n", b"1" * 2000])
 def test_there_is_nothing_to_wait_for_after_nonsense(nonsense: bytes) -> None:
     assert extent().is_whole(nonsense)
 
@@ -83,8 +87,29 @@ def test_each_phase_has_a_deadline_but_the_servers_own() -> None:
         connection.since = 0.0
         waits[state] = connection.deadline(Config().keepalive)
     assert waits.pop(State.BUSY) == inf
-    assert max(waits.values()) <= frontend.BODY_SECONDS
+    assert max(waits.values()) <= connections.BODY_SECONDS
     connection.enter(State.BODY)
     connection.since, connection.extent = 0.0, extent(10**7)
-    connection.extent.is_whole(b"x" * frontend.RATE * 5)
-    assert connection.deadline(0) == frontend.BODY_SECONDS + 5
+    connection.extent.is_whole(b"x" * connections.RATE * 5)
+    assert connection.deadline(0) == connections.BODY_SECONDS + 5
+
+
+def test_answers_that_nobody_takes_share_the_memory(monkeypatch: MonkeyPatch) -> None:
+    """The clients that have waited longest lose their connections."""
+    monkeypatch.setattr(frontend, "MAX_MEMORY", 3_000)
+    server = Frontend.__new__(Frontend)
+    server._selector, server._connections, server._memory = selectors.DefaultSelector(), set(), 0
+    clients = []
+    for _ in range(5):
+        ours, theirs = socket.socketpair()
+        connection = Connection(ours, "")
+        server._connections.add(connection)
+        server._selector.register(ours, selectors.EVENT_READ, connection)
+        connection.sendall(b"x" * 1000)
+        server._finish(connection)
+        clients.append((connection, theirs))
+    assert [connection.sock is not None for connection, _ in clients] == [False, False, True, True, True]
+    for connection, theirs in clients:
+        theirs.close()
+        server._drop(connection)
+    server._selector.close()

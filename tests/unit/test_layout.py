@@ -1,6 +1,7 @@
-"""Layout of the package: sizes of files and classes, and the folders of the unit tests."""
+"""Layout of the package: sizes of files and classes, folders of unit tests."""
 
 import ast
+from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -29,3 +30,26 @@ def test_no_class_is_too_long() -> None:
         if isinstance(node, ast.ClassDef) and node.end_lineno and node.end_lineno - node.lineno >= MOST_LINES_OF_CLASS
     ]
     assert too_long == []
+
+
+def test_the_extra_all_has_every_other() -> None:
+    """All but `client`, which installs OpenStack's command."""
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extras = setup["options.extras_require"]
+    (all_,) = extras["all"].split()
+    assert all_ == f"heatlite[{','.join(sorted(extras.keys() - {'all', 'client'}))}]"
+
+
+def test_no_constant_is_given_twice() -> None:
+    twice = []
+    for path, text in SOURCES.items():
+        targets = [
+            target.id
+            for node in ast.parse(text).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name) and target.id.isupper()
+        ]
+        twice += [f"{path.relative_to(ROOT)}: {name}" for name in set(targets) if targets.count(name) > 1]
+    assert twice == []

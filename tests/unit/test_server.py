@@ -11,7 +11,7 @@ from heatlite.server import Log
 
 
 def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """gunicorn logs the URL of a request that it could not answer, and that of a signed one is a key."""
+    """gunicorn logs URLs that it could not answer, and a signed one is a key."""
     log = Log(Config())
     with caplog.at_level(logging.INFO):
         try:

@@ -1,4 +1,4 @@
-"""Variants of the example's file, each of which fails in one way, and a slow one to be under way meanwhile."""
+"""Variants of the example's file that fail in one way each, and a slow one."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ class Kept(File, type="Crash::Kept"):
 
 
 class Refusing(File, type="Crash::Refusing"):
-    """Refuses a change to a file that is to `fail`, and one back to ``first``; a failed file is replaced."""
+    """Refuse changes to `fail` and back to ``first``; a failed file is replaced."""
 
     def handle_update(self, change: Change) -> None:
         if self.props.fail or self.props.content == "first":

@@ -1,4 +1,7 @@
-"""Resource types that show one peculiarity each. Their package stands beside the tests, as any other plugin would."""
+"""Resource types that show one peculiarity each.
+
+Their package stands beside the tests, as any other plugin would.
+"""
 
 import json
 import time
@@ -215,7 +218,7 @@ class Policy(Resource[PolicyProps], type="Test::Policy"):
 
 
 class Group(StackResource[Props], type="Test::Group"):
-    """A nested stack with as many members as it was last told; making one takes five seconds."""
+    """A nested stack whose size follows signals; a member takes five seconds."""
 
     def goal(self) -> ChildStack:
         number = self.data.get("size", 1)
@@ -280,8 +283,20 @@ class Phoenix(Resource[PhoenixProps], type="Test::Phoenix"):
         self.data["rebuilt"] = int(self.data["rebuilt"] or 0) + 1  # type: ignore[call-overload]
         return True
 
+    def handle_reboot(self) -> Json:
+        self.data["rebooted"] = int(self.data.get("rebooted") or 0) + 1  # type: ignore[call-overload]
+        return self.facts.now() + self.props.seconds
+
+    def check_reboot_complete(self, token: Json) -> bool | float:
+        left = float(token or 0) - self.facts.now()  # type: ignore[arg-type]
+        if left > 0:
+            return left
+        if self.props.fail:
+            raise RuntimeError("told to fail")
+        return True
+
     def attr_rebuilt(self) -> Json:
-        """How often it was made anew."""
+        """Count of its new starts."""
         return self.data["rebuilt"]
 
 
@@ -293,10 +308,13 @@ class BusyProps(Schema):
 
 
 class Busy(Resource[BusyProps], type="Test::Busy"):
-    """Its service is busy at first. What has been asked of it is in the mailbox, as a service would know it."""
+    """Its service is busy at first.
+
+    What has been asked of it is in the mailbox, as a service would know it.
+    """
 
     def _asked(self, what: str) -> int:
-        """How often it was asked for that before, counting this time for the next."""
+        """Count of the requests so far, this one included for the next."""
         mailbox = self.facts.services.mailbox
         asked = len([key for key in mailbox.read(self.physical_name) if key.startswith(what)])
         mailbox.put(self.physical_name, f"{what} {asked}", self.facts.now())
@@ -378,7 +396,7 @@ class Saved(Resource[SavedProps], type="Test::Saved"):
         return {**properties, "image": saved["image"]}
 
     def attr_content(self) -> str:
-        """What the object says."""
+        """The object's answer."""
         return self._path(self.physical_name).read_text()
 
 
@@ -452,7 +470,7 @@ class PacedProps(Schema):
 
 
 class Paced(Resource[PacedProps], type="Test::Paced"):
-    """Takes a minute for one of its operations, or hangs in it for as long as the test wants."""
+    """Takes a minute in one operation, or hangs in it until the test ends it."""
 
     @property
     def _file(self) -> Path:

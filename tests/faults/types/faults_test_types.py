@@ -1,4 +1,4 @@
-"""Types of a cloud that gives ids of its own and lets two objects have one name, as most do."""
+"""Types of a cloud with its own ids and repeatable names, as most clouds have."""
 
 import os
 import time
@@ -14,7 +14,10 @@ class Props(Schema):
 
 
 class Slow(Resource[Props], type="Faults::Slow"):
-    """A file, named ``<physical name>.<id>``. Each call and each object makes a line in a journal."""
+    """A file, named ``<physical name>.<id>``.
+
+    Each call and each object makes a line in a journal.
+    """
 
     @property
     def _folder(self) -> Path:

@@ -14,6 +14,7 @@ from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from tests.engine.conftest import attr, ref, resource, template
+from tests.tables import table
 from tests.types.conftest import Cloudy
 
 B = "OS::Barbican::"
@@ -158,7 +159,7 @@ def test_what_was_made_unheard_is_found_again(troubled: Callable[..., Cloudy], n
     assert cloudy.count(kind) == 1 + (name == "order" and kind == "key_manager.secret")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "given", "text"),
     [
         ("Secret", {"payload_content_type": "text/plain"}, "give payload, too"),

@@ -1,4 +1,4 @@
-"""OS::Cinder::VolumeAttachment, and what becomes of volumes that are attached, on a simulated cloud."""
+"""OS::Cinder::VolumeAttachment and attached volumes on a simulated cloud."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def parts(server: str = "s", volume: str = "v", size: int = 1, **properties: obj
 
 
 def attachments(cloudy: Cloudy, stack: Any, volume: str) -> list[tuple[str, str]]:
-    """Which servers of the stack have a volume of it, and where."""
+    """The stack's volumes by server and place."""
     names = {cloudy.row(stack, name).physical_id: name for name in ("s", "t")}
     return [(names[one["server_id"]], one["device"]) for one in cloudy.thing(stack, volume)["attachments"]]  # type: ignore[union-attr,index,call-overload]
 

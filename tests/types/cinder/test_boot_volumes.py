@@ -1,4 +1,4 @@
-"""Volumes that servers boot from, on a simulated cloud: nobody takes them away, and a saved server holds on to them."""
+"""Boot volumes on a simulated cloud: kept by servers and their snapshots."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -43,7 +43,7 @@ def restored(cloudy: Cloudy, stack: StackRecord, snapshot: str) -> StackRecord:
 
 
 def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: Callable[..., Cloudy]) -> None:
-    """The first attempt fails when the new server is made; a second one goes on from there."""
+    """The first attempt fails at the new server; a second one continues there."""
     fault = {"verb": "compute.create_server", "number": 2, "raises": "refused"}
     cloudy = troubled(build=3, faults=[fault])
     stack = cloudy.made(machine())
@@ -96,7 +96,7 @@ def test_an_attempt_of_before_that_wanted_to_take_it_away_is_forgotten(cloudy: C
 
 
 def test_a_saved_server_holds_its_volume_and_says_so(cloudy: Cloudy) -> None:
-    """deletion_policy of the server: the image is to stay, so what it is made of has to."""
+    """deletion_policy of the server: the retained image keeps its source."""
     stack = cloudy.made(machine(policy="Snapshot"))
     begun = cloudy.clock.now()
     stack = cloudy.delete(stack)
@@ -114,7 +114,7 @@ def test_a_saved_server_holds_its_volume_and_says_so(cloudy: Cloudy) -> None:
 
 @pytest.mark.parametrize("form", ["block_device_mapping", "block_device_mapping_v2"])
 def test_one_that_goes_with_its_server(troubled: Callable[..., Cloudy], form: str) -> None:
-    """Saved as a snapshot of the volume, which a restore boots from; the volume goes once the snapshot is gone."""
+    """Saved as a snapshot of the volume, for restores; the volume outlives it."""
     cloudy = troubled(build=5)
     first = cloudy.view().call("block_storage.create_volume", size=1, imageRef=cirros(cloudy))
     assert isinstance(first, dict)

@@ -1,4 +1,4 @@
-"""OS::Cinder::VolumeType, EncryptedVolumeType, QoSSpecs, QoSAssociation and Quota on a simulated cloud."""
+"""Cinder's volume types, QoS types and Quota on a simulated cloud."""
 
 from collections.abc import Callable
 from typing import Any

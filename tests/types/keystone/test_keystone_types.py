@@ -26,7 +26,7 @@ BASE = {
     "project": keystone("Project", name="red"),
     "group": keystone("Group", name="team"),
 }
-"""What others refer to."""
+"""Objects that others refer to."""
 
 ROLE = {"role": ref("role"), "project": ref("project")}
 
@@ -101,7 +101,7 @@ def test_a_domain_does_not_change(cloudy: Cloudy) -> None:
 
 
 def roles_of(cloudy: Cloudy, grantee: str, key: str | None) -> set[tuple[str, str]]:
-    """Where, and the name of the role."""
+    """The place and name of the role."""
     found = set()
     for one in cast(list[Any], cloudy.admin.call("identity.role_assignments", **{f"{grantee}_id": key})):
         role = cast(JsonMap, cloudy.admin.call("identity.get_role", one["role"]["id"]))

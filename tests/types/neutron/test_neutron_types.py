@@ -1,4 +1,4 @@
-"""Every type of the network service through the engine, on a simulated cloud: the same life for all of them."""
+"""Network types through the engine on a simulated cloud: one life for all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import pytest
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
 from heatlite.plugin import CloudResource
-from heatlite.plugin.cloud import covers
+from heatlite.plugin.cloud import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
@@ -41,9 +41,9 @@ class Case:
     around: Resources = field(default_factory=dict)
     """The other resources of its stack."""
     made: JsonMap = field(default_factory=dict)
-    """What its object is, once it is made."""
+    """The object, once it is made."""
     updates: Sequence[tuple[Resources, JsonMap]] = ()
-    """What properties become, one change after the other, and what the object is then, still the same one."""
+    """Changes of properties in order, and the same object after each."""
     replaced: Resources | None = None
     """Properties that need another object."""
     verb: str = ""
@@ -402,14 +402,14 @@ def vanish(cloudy: Cloudy, stack: StackRecord) -> None:
 def test_it_is_made_changed_in_place_and_removed(cloudy: Cloudy, case: Case) -> None:
     before = cloudy.census()
     stack = cloudy.made(case.resources())
-    assert covers(thing(cloudy, stack), case.made), thing(cloudy, stack)
+    assert is_as_requested(thing(cloudy, stack), case.made), thing(cloudy, stack)
     made = cloudy.row(stack, "it").id
     given: dict[str, object] = {}
     for properties, expected in case.updates:
         given |= properties
         cloudy.changed(stack, case.resources(**given))
         assert cloudy.row(stack, "it").id == made, properties
-        assert covers(thing(cloudy, stack), expected), (properties, thing(cloudy, stack))
+        assert is_as_requested(thing(cloudy, stack), expected), (properties, thing(cloudy, stack))
         assert cloudy.check(stack).status == "COMPLETE", properties
     cloudy.delete(stack)
     assert cloudy.census() == before
@@ -468,6 +468,6 @@ def test_an_answer_that_is_lost_leaves_no_second_object(troubled: Callable[..., 
     before = cloudy.census()
     stack = cloudy.made(case.resources())
     assert cloudy.admin.simulation._calls[0] >= kinds.count(case.type)
-    assert covers(thing(cloudy, stack), case.made)
+    assert is_as_requested(thing(cloudy, stack), case.made)
     cloudy.delete(stack)
     assert cloudy.census() == before

@@ -1,4 +1,4 @@
-"""OS::Nova::KeyPair, Flavor, ServerGroup, HostAggregate and Quota on a simulated cloud."""
+"""Key pairs, flavors, server groups, aggregates and quotas, simulated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -220,7 +220,7 @@ def test_attributes_of_a_flavor(cloudy: Cloudy) -> None:
 
 
 def test_a_private_key_that_is_kept_lies_nowhere_in_clear(cloudy: Cloudy) -> None:
-    """Nor do a string that was drawn and what signals are signed with, in a stack that hides nothing."""
+    """Nor do drawn strings and signal keys, in a stack without hidden parameters."""
     stack = cloudy.made({
         **one("KeyPair", name="a", save_private_key=True),
         "drawn": resource("OS::Heat::RandomString"),

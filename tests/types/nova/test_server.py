@@ -4,13 +4,15 @@ import base64
 import email
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import attr, ref, resource, template
+from tests.engine.conftest import MEMBER, attr, ref, resource, template
 from tests.types.conftest import Cloudy
 
 SERVER = "compute.server"
@@ -97,6 +99,22 @@ class TestCreate:
         cloudy.delete(stack)
         ask(cloudy, "compute.delete_keypair", "mine")
         assert cloudy.census() == before
+
+    def test_the_agent_gets_the_key_that_was_stored_before_the_server_was_made(self, cloudy: Cloudy) -> None:
+        """A server left by a crash has user data with a key that is still valid."""
+        stack = cloudy.made({"vm": server(user_data_format="SOFTWARE_CONFIG")})
+        told = email.message_from_bytes(base64.b64decode(cloudy.thing(stack, "vm")["OS-EXT-SRV-ATTR:user_data"]))
+        (raw,) = [one.get_payload(decode=True) for one in told.walk() if one.get_filename() == "cfn-init-data"]
+        row = cloudy.row(stack, "vm")
+        resources = cloudy.components.reader.resources_of(cloudy.get(stack))
+        made: Any = resources.make(row)
+        assert json.loads(raw)["os-collect-config"]["cfn"]["access_key_id"] == made.access_key
+        fresh = resources.make(replace(row, data={}, physical_id=None))
+        assert fresh.survey()
+        drawn = fresh.data["signal_key"]
+        again = resources.make(replace(row, data=fresh.data, physical_id=None))
+        again.survey()
+        assert again.data["signal_key"] == drawn
 
     def test_files_and_keys_of_any_name(self, cloudy: Cloudy) -> None:
         """Also those that a verb has for arguments of its own."""
@@ -185,7 +203,6 @@ class TestCreate:
             ({"block_device_mapping": [{"device_name": "vdb"}]}, "Exactly one of volume_id, snapshot_id"),
             ({"block_device_mapping_v2": [{"volume_id": "x", "swap_size": 1}]}, "Exactly one of volume_id"),
             ({"block_device_mapping_v2": [{"image": "x"}]}, "volume_size must be given with image"),
-            ({"software_config_transport": "ZAQAR_MESSAGE"}, "needs"),
         ],
     )
     def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any, text: str) -> None:
@@ -352,7 +369,7 @@ class TestNetworks:
         assert addresses(cloudy, stack) == ports
 
     def test_a_port_that_the_server_before_keeps(self, troubled: Callable[..., Cloudy]) -> None:
-        """The service agrees, and its host does not do it: the replacement fails, and the old server is as it was."""
+        """The service agrees and its host fails: the old server stays as it was."""
         cloudy = troubled(faults=[{"verb": "compute.delete_server_interface", "goes": "ERROR"}])
         stack = cloudy.made(connected(user_data="a"))
         before, ports = id_of(cloudy, stack), addresses(cloudy, stack)
@@ -592,6 +609,30 @@ class TestUpdate:
         cloudy.mark(stack, "vm")
         cloudy.changed(stack, resources(user_data="b"))
         assert (cloudy.thing(stack, "vm")["id"], cloudy.thing(stack, "vm")["_rebuilt"]) == (old, 2)
+
+    def test_rebooted_with_the_same_id(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made(connected())
+        old = id_of(cloudy, stack)
+        ask(cloudy, "compute.stop_server", old)
+        cloudy.clock.pass_(60)
+        cloudy.mark(stack, "vm")
+        reboot(cloudy, stack)
+        row = cloudy.row(stack, "vm")
+        assert (row.physical_id, row.verb, row.status) == (old, "UPDATE", "COMPLETE")
+        assert shown(cloudy, stack)["status"] == "ACTIVE"
+        assert cloudy.check(stack).status == "COMPLETE"
+
+    def test_a_reboot_that_fails_says_why(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "compute.reboot_server", "goes": "ERROR", "message": "no power"}])
+        stack = cloudy.made({"vm": server()})
+        stack = reboot(cloudy, stack)
+        assert stack.status == "FAILED"
+        assert "ERROR: no power" in cloudy.row(stack, "vm").status_reason
+
+
+def reboot(cloudy: Cloudy, stack: StackRecord) -> StackRecord:
+    cloudy.components.repairs.begin(MEMBER, cloudy.get(stack), Selection({"vm": RepairStep.REBOOT}))
+    return cloudy.settle(stack)
 
 
 def image(cloudy: Cloudy, name: str = "other") -> str:

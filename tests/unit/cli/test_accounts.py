@@ -31,7 +31,7 @@ class Writer(Recorder):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What somebody types there."""
+    """The text typed there."""
     typed: list[str] = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(getpass, "getpass", lambda prompt: typed.pop(0))

@@ -23,6 +23,7 @@ from heatlite.cli.transport import HTTPTransport, Transport
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.config import Settings
 from heatlite.template.types import TypeCatalog
+from tests.tables import table
 
 
 class HeldClock(Clock):
@@ -67,7 +68,7 @@ class Recorder:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, and an environment without anybody's settings."""
+    """An empty working folder, and an environment without the user's settings."""
     for name in list(os.environ):
         if name.startswith(("OS_", "HEATLITE_", "XDG_")):
             monkeypatch.delenv(name)
@@ -79,7 +80,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- arguments -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b -y -f json --no-wait",
@@ -128,6 +129,10 @@ def test_the_seeds_names_are_the_same_commands() -> None:
     ("line", "message"),
     [
         ("shwo s", "heatlite: error: there is no command 'shwo'; did you mean show?"),
+        ("create a.yaml", "heatlite: error: there is no command 'create'; did you mean up?"),
+        ("snapshot list s", "there is no command 'snapshot'; snapshots are made with: openstack stack snapshot"),
+        ("nonsense", "there is no command 'nonsense'; there are: up, plan"),
+        ("--database sqlite:///x.db ls", "options come after the command: heatlite COMMAND --database …"),
         ("node lst", "heatlite node: error: there is no command 'lst'; did you mean list?"),
         ("up a.yaml --no-wat", "heatlite up: error: unrecognized arguments: --no-wat; did you mean --no-wait?"),
         ("up", "the following arguments are required: FILE"),
@@ -185,7 +190,7 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("lock s --expires soon", 2, "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
         ("check s --at soon", 2, "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),
         ("check s --every often", 2, "heatlite: --every often: a pause is given as 30s, 10m, 1h or 1d."),
-        ("types OS::Heat::Value", 2, "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
+        ("types OS::Heat::Value", 2, "heatlite: Either: heatlite types list, or: heatlite types show TYPE"),
     ],
 )
 def test_a_users_mistake_is_one_line(
@@ -285,7 +290,7 @@ def test_parameters_may_hold_anything_after_the_first_equals_sign() -> None:
     assert parameters(["a=b=c", 'j={"x": 1}', "empty="]) == {"a": "b=c", "j": '{"x": 1}', "empty": ""}
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "meant"),
     [
         ("+2h", "2026-11-21T04:44:00Z"),
@@ -301,7 +306,7 @@ def test_expiry(given: str, meant: str) -> None:
     assert moment(given, HeldClock()) == meant
 
 
-@pytest.mark.parametrize("given", ["", "2", "h", "+2w", "-2h", "tomorrow", "2026-13-01", "9999999d"])
+@table("given", ["", "2", "h", "+2w", "-2h", "tomorrow", "2026-13-01", "9999999d"])
 def test_no_expiry(given: str) -> None:
     with pytest.raises(CommandError, match="a time is given as"):
         moment(given, HeldClock())
@@ -361,7 +366,7 @@ def test_clouds_writes_a_cloud_and_spares_what_is_not_ours(
 STACK = Stack("story", "5b1f", "UPDATE_COMPLETE", "", {})
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "line"),
     [
         (
@@ -435,7 +440,13 @@ def test_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     render.one(item, "value", ("stack_name",))
     assert capsys.readouterr().out == "a\n"
     render.one(item, "table", ())
-    assert capsys.readouterr().out == 'stack_name  a\noutputs     [{"k": 1}]\n'
+    assert capsys.readouterr().out == 'stack_name  a\noutputs     {"k": 1}\n'
+
+
+def test_a_column_is_named_as_in_the_heading_too(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [{"stack_name": "a", "creation_time": None, "id": "1"}]
+    render.rows(items, ("stack_name", "creation_time", "id"), "value", ("name", "id"))
+    assert capsys.readouterr().out == "a 1\n"
 
 
 def test_an_unknown_column_is_refused() -> None:
@@ -443,7 +454,7 @@ def test_an_unknown_column_is_refused() -> None:
         render.rows(ROWS, NAMES, "table", ("nme",))
 
 
-@pytest.mark.parametrize(
+@table(
     ("widths", "room", "kept"),
     [
         ((5, 15, 3), 80, [5, 15, 3]),
@@ -458,7 +469,7 @@ def test_columns_fit_the_terminal(widths: tuple[int, ...], room: int, kept: list
     assert render.fit(widths, room) == kept
 
 
-@pytest.mark.parametrize(
+@table(
     ("seconds", "shown"),
     [(0, "0s"), (119, "119s"), (125, "2m"), (7300, "2h"), (200_000, "2d"), (-3700, "in 61m"), (-0.4, "0s")],
 )

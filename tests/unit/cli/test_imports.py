@@ -1,12 +1,11 @@
-"""Modules that a command for a running server does not load: they take most of its time."""
+"""Slow modules that a command for a running server does not import."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from heatlite.cli.main import SECTIONS, build_parser
+from tests.tables import table
 
 HEAVY = (
     "falcon", "peewee", "jsonschema", "yaml", "rich", "playhouse", "psycopg", "pymysql", "cryptography", "re2",
@@ -29,8 +28,9 @@ def test_a_client_loads_neither_engine_nor_api_nor_orm(tmp_path: Path) -> None:
     assert done.stdout == "[1, 1, 1, 1, 1] []\n", done.stdout + done.stderr
 
 
-def test_an_engine_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None:
-    drivers = "[name for name in ('psycopg', 'pymysql') if name in sys.modules]"
+def test_an_engine_on_sqlite_loads_no_driver_of_a_server_and_no_runner_of_migrations(tmp_path: Path) -> None:
+    unused = ("psycopg", "pymysql", "playhouse", "tomllib")
+    drivers = f"[name for name in {unused!r} if name in sys.modules]"
     code = f"import sys; sys.argv[1:] = ['ls']; from heatlite.__main__ import main; print(main(), {drivers})"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
@@ -39,7 +39,7 @@ def test_an_engine_on_sqlite_loads_no_driver_of_a_server(tmp_path: Path) -> None
     assert done.stdout.endswith("0 []\n"), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", [name for modules in SECTIONS.values() for name in modules])
+@table("module", [name for modules in SECTIONS.values() for name in modules])
 def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
     names = {name for modules in SECTIONS.values() for name in modules.get(module, ())}
     action = build_parser(module)._subparsers._group_actions[0]  # type: ignore[union-attr]

@@ -1,11 +1,12 @@
 """Outcomes of resources by their events."""
 
-import pytest
 
-from heatlite.cli.output.tally import Tally, sentence, span
+from heatlite.cli.client import Object
+from heatlite.cli.output.tally import Tally, count, sentence, span
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("events", "status", "outcome"),
     [
         ("CREATE_IN_PROGRESS:1 CREATE_COMPLETE:1", "CREATE_COMPLETE", "created"),
@@ -30,16 +31,34 @@ def test_outcome_of_a_resource(events: str, status: str, outcome: str) -> None:
     assert (course.status, course.outcome) == (status, outcome)
 
 
-def test_counts_name_what_was_kept() -> None:
+def tally_of(*events: str) -> Tally:
+    """Return the tally of events: name, status, and the id of the object."""
     tally = Tally()
-    for name, status in (("a", "CREATE_COMPLETE"), ("b", "DELETE_COMPLETE"), ("c", "UPDATE_FAILED")):
-        tally.add({"resource_name": name, "resource_status": status}, 0.0)
-    assert tally.counts(total=5) == {"created": 1, "deleted": 1, "kept": 3, "failed": 1}
-    assert sentence(tally.counts()) == "1 created, 1 deleted, 1 failed"
+    for name, status, physical_id in map(str.split, events):
+        event = {"resource_name": name, "resource_status": status, "physical_resource_id": physical_id}
+        tally.add({**event}, 0.0)
+    return tally
+
+
+def test_counts_name_what_was_kept() -> None:
+    tallies = {"s": tally_of("a CREATE_COMPLETE 1", "b DELETE_COMPLETE 2", "c UPDATE_FAILED 3")}
+    assert count(tallies, [{}] * 5) == {"created": 1, "deleted": 1, "kept": 3, "failed": 1}
+    assert sentence(count(tallies, None)) == "1 created, 1 deleted, 1 failed"
     assert sentence({}) == "nothing changed"
 
 
-@pytest.mark.parametrize(
+def test_counts_are_of_the_tree() -> None:
+    groups = ("same", "grown")
+    tree: list[Object] = [{"physical_resource_id": one, "links": [{"rel": "nested"}]} for one in groups]
+    tallies = {
+        "s": tally_of("same UPDATE_COMPLETE same", "grown UPDATE_COMPLETE grown", "a UPDATE_COMPLETE 1"),
+        "grown": tally_of("0 CREATE_COMPLETE 2", "same UPDATE_COMPLETE same"),
+    }
+    assert count(tallies, [*tree, {}, {}, {}]) == {"created": 1, "updated": 2, "kept": 2}
+
+
+
+@table(
     ("seconds", "shown"), [(0.42, "0.4 s"), (12.3, "12 s"), (185.0, "3 min 5 s"), (7800.0, "2 h 10 min")]
 )
 def test_spans(seconds: float, shown: str) -> None:

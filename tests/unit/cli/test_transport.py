@@ -1,4 +1,4 @@
-"""Both transports against one small WSGI application: over a socket, and in this process."""
+"""Both transports against a small WSGI application: socket and in-process."""
 
 import json
 import socket
@@ -11,10 +11,11 @@ import pytest
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.transport import HTTPTransport, Transport, Unreachable, WSGITransport
+from tests.tables import table
 
 
 def app(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Echoes requests; ``/name/…`` redirects to ``/full/…`` with an absolute Location, as Heat's look-up does."""
+    """Echoes requests; ``/name/…`` redirects to ``/full/…`` as Heat's look-up does."""
     method, path, query = (str(environ[key]) for key in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"))
     length = int(str(environ.get("CONTENT_LENGTH") or 0))
     body = environ["wsgi.input"].read(length)  # type: ignore[attr-defined]
@@ -150,13 +151,13 @@ def test_nobody_there() -> None:
             HTTPTransport(f"http://127.0.0.1:{port}").request("GET", "/")
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8004", "ftp://h", "http://", "http://h:port", "http://h:99999"])
+@table("url", ["127.0.0.1:8004", "ftp://h", "http://", "http://h:port", "http://h:99999"])
 def test_no_address(url: str) -> None:
     with pytest.raises(CommandError, match="is not the address of a server"):
         HTTPTransport(url)
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "project", "server", "prefix"),
     [
         ("http://h:8004", None, "http://h:8004", "/v1/default"),

@@ -8,6 +8,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from heatlite.__main__ import main
+from tests.tables import table
 
 BROKEN = """\
 heat_template_version: 2018-08-31
@@ -234,7 +235,7 @@ def test_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_sarif(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What SARIF 2.1.0 requires of the properties that are there, and what code scanning needs."""
+    """Properties that SARIF 2.1.0 and code scanning require."""
     (place / "sub").mkdir()
     (place / "sub" / "a b.yaml").write_text(BROKEN)
     (place / "e.yaml").write_text("parameters: {size: 3, nme: x}\n")
@@ -350,7 +351,7 @@ OURS = sorted(path for path in TEMPLATES if not path.stem.endswith("-test"))
 """(Those that end in -test are steps of `heatlite test`.)"""
 
 
-@pytest.mark.parametrize("path", OURS, ids=lambda p: p.stem)
+@table("path", OURS)
 def test_our_own_templates(path: Path) -> None:
     assert main(["validate", str(path)]) == 0
 

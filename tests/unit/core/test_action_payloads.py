@@ -1,9 +1,8 @@
 import json
 
-import pytest
-
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.json import dump
+from tests.tables import table
 
 INPUTS = [
     "{}",
@@ -37,16 +36,16 @@ DATA = [
 ]
 
 
-@pytest.mark.parametrize("stored", INPUTS)
+@table("stored", INPUTS)
 def test_inputs_are_written_as_they_were_read(stored: str) -> None:
     assert dump(ActionInputs.from_json(json.loads(stored)).to_json()) == stored
 
 
-@pytest.mark.parametrize("stored", OUTPUTS)
+@table("stored", OUTPUTS)
 def test_outputs_are_written_as_they_were_read(stored: str) -> None:
     assert dump(ActionOutputs.from_json(json.loads(stored)).to_json()) == stored
 
 
-@pytest.mark.parametrize("stored", DATA)
+@table("stored", DATA)
 def test_data_is_written_as_it_was_read(stored: str) -> None:
     assert dump(ActionData.from_json(json.loads(stored)).to_json()) == stored

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.config import BadSetting, Settings, default_database, load
+from tests.tables import table
 
 
 def test_later_places_win(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_bad_variable_is_named() -> None:
         load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "shown"),
     [
         ("sqlite:////home/mia/a:b@c.db", "sqlite:////home/mia/a:b@c.db"),

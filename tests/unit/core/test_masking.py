@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from heatlite.core import logs
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
+from tests.tables import table
 
 SECRET = 'pa ss"wört\n'
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=6)
@@ -21,7 +22,7 @@ def of(*values: object) -> Mask:
     return Mask(lambda: values)
 
 
-@pytest.mark.parametrize(
+@table(
     "written",
     [
         SECRET, json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1], repr(SECRET)[1:-1],

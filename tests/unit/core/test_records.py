@@ -1,21 +1,74 @@
-"""Copies of frozen records."""
+"""Records: quick frozen dataclasses, and their copies."""
 
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 
 import pytest
 
-from heatlite.core.records import changed
+from heatlite.core.records import changed, record
 from heatlite.core.status import Status, Verb
 from heatlite.store.records import ResourceRecord
+from tests.tables import table
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Point:
     x: int
     y: int = 2
+    labels: list[str] = field(default_factory=list)
+    secret: str = field(default="s", repr=False, compare=False)
 
 
-@pytest.mark.parametrize("changes", [{}, {"x": 5}, {"y": 6}, {"x": 7, "y": 8}])
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The same by the standard library."""
+
+    x: int
+    y: int = 2
+    labels: list[str] = field(default_factory=list)
+    secret: str = field(default="s", repr=False, compare=False)
+
+
+@record(frozen=True, slots=True)
+class Named(Point):
+    name: str = "n"
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError
+
+
+def test_a_record_is_as_a_frozen_dataclass_with_slots() -> None:
+    point, model = Point(1), Model(1)
+    assert repr(point) == repr(model).replace("Model", "Point")
+    assert Point.__slots__ == Model.__slots__  # type: ignore[attr-defined]
+    assert Point.__match_args__ == Model.__match_args__
+    assert [one.name for one in fields(point)] == [one.name for one in fields(model)]
+    assert point == Point(1, labels=[], secret="t") != Point(1, 3)
+    assert point != model
+    assert point.labels is not Point(1).labels
+    assert deepcopy(point) == point
+    assert hash(replace(point, labels=())) == hash(Point(1, labels=()))  # type: ignore[arg-type]
+
+
+def test_a_record_cannot_be_changed() -> None:
+    point = Point(1)
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del point.x
+    assert point.x == 1
+
+
+def test_a_record_extends_another() -> None:
+    assert Named(1, name="m") == replace(Named(1), name="m") != Named(1)
+    with pytest.raises(ValueError):
+        Named(1, name="")
+    with pytest.raises(TypeError):
+        Named()  # type: ignore[call-arg]
+
+
+@table("changes", [{}, {"x": 5}, {"y": 6}, {"x": 7, "y": 8}])
 def test_it_is_as_replace(changes: dict[str, int]) -> None:
     point = Point(1)
     assert changed(point, **changes) == replace(point, **changes)

@@ -3,12 +3,13 @@
 import pytest
 
 from heatlite.core.repairs import RepairStep, Selection
+from tests.tables import table
 
 REPLACE, REBUILD = RepairStep.REPLACE, RepairStep.REBUILD
 SELECTION = Selection({"db": REBUILD, "web/2": REPLACE, "web/3/server": REPLACE}, ("i1",))
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "step", "leads"),
     [("db", REBUILD, False), ("web", None, True), ("we", None, False), ("lb", None, False)],
 )
@@ -22,12 +23,12 @@ def test_below() -> None:
     assert SELECTION.below("lb", compares=True) == Selection({}, compares=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "covered"),
     [("db", True), ("db/x", True), ("web", False), ("web/2", True), ("web/20", False), ("web/3", False)],
 )
 def test_covers(path: str, covered: bool) -> None:
-    assert SELECTION.covers(tuple(path.split("/"))) is covered
+    assert SELECTION.selects(tuple(path.split("/"))) is covered
 
 
 @pytest.mark.parametrize("selection", [SELECTION, Selection({}, compares=True)])

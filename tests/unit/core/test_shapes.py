@@ -1,14 +1,14 @@
-"""Messages for JSON Schema errors: one for each keyword."""
+"""JSON Schemas, and messages for their errors: one for each keyword."""
 
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
-from heatlite.core.shapes import explain
+from heatlite.core.shapes import Shape, explain
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "value", "message"),
     [
         ({"type": "string"}, 5, "must be text, not a number."),
@@ -36,3 +36,24 @@ def test_each_keyword(schema: dict[str, Any], value: object, message: str) -> No
 def test_a_large_value_is_not_repeated() -> None:
     (error,) = Draft202012Validator({"not": {}}).iter_errors("x" * 10_000)
     assert len(explain(error)) < 250
+
+
+VALUES = [None, True, 1, 1.0, "xy", [], [1], [True], {}, {"a": 1}, {"a": True, "b": True}, {"b": 1}, ("a",), {1: 2}]
+
+
+@table(
+    "schema",
+    [
+        {},
+        True,
+        {"type": "object"},
+        {"type": ["array", "null"], "items": {"type": "integer"}},
+        {"properties": {"a": {"type": "number"}}, "additionalProperties": {"type": "boolean"}},
+        {"properties": {"a": {}}, "additionalProperties": False},
+        {"items": False},
+        {"maxLength": 1},
+    ],
+)
+def test_the_simple_check_agrees_with_jsonschema(schema: Any) -> None:
+    expected = [Draft202012Validator(schema).is_valid(value) for value in VALUES]
+    assert [Shape(schema).is_valid(value) for value in VALUES] == expected

@@ -4,12 +4,11 @@ from dataclasses import replace
 from itertools import combinations
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from heatlite.core.healing import Brake, Mode
 from heatlite.healing.brakes import Facts, ScopeFacts, cooldown_until, is_open, mark_brakes, next_look, repair_brakes
 from heatlite.healing.policy import Limit, Settings
 from heatlite.healing.windows import Window, parse_cron
+from tests.tables import table
 
 NOW = 100_000.0
 WINDOW = Window(parse_cron("0 2 * * sat"), 7200, ZoneInfo("UTC"))
@@ -96,13 +95,13 @@ def test_nothing_holds_what_is_free() -> None:
     assert mark_brakes(FREE) == repair_brakes(FREE) == []
 
 
-@pytest.mark.parametrize("brake", OF_MARK)
+@table("brake", OF_MARK)
 def test_each_brake_alone_holds_the_mark(brake: Brake) -> None:
     follows = [Brake.CONFIRMING] if brake is Brake.IN_GRACE else []  # the hold begins when grace ends
     assert [held.brake for held in mark_brakes(held_by(FREE, brake))] == [brake, *follows]
 
 
-@pytest.mark.parametrize("brake", OF_REPAIR)
+@table("brake", OF_REPAIR)
 def test_each_brake_alone_holds_the_repair(brake: Brake) -> None:
     assert [held.brake for held in repair_brakes(held_by(FREE, brake))] == [brake]
 
@@ -111,7 +110,7 @@ def pairs(brakes: list[Brake]) -> list[tuple[Brake, Brake]]:
     return [pair for pair in combinations(brakes, 2) if not any(set(pair) <= one for one in ONE_OF)]
 
 
-@pytest.mark.parametrize(("first", "second"), pairs(OF_REPAIR))
+@table(("first", "second"), pairs(OF_REPAIR))
 def test_the_first_of_each_pair_is_the_reason(first: Brake, second: Brake) -> None:
     both = held_by(held_by(FREE, second), first)
     if {first, second} == {Brake.BREAKER_OPEN, Brake.BELOW_MIN}:
@@ -119,7 +118,7 @@ def test_the_first_of_each_pair_is_the_reason(first: Brake, second: Brake) -> No
     assert [held.brake for held in repair_brakes(both)] == [first, second]
 
 
-@pytest.mark.parametrize(("first", "second"), pairs(OF_MARK))
+@table(("first", "second"), pairs(OF_MARK))
 def test_the_first_of_each_pair_holds_the_mark(first: Brake, second: Brake) -> None:
     facts = held_by(held_by(FREE, second), first)
     brakes = [held.brake for held in mark_brakes(facts)]
@@ -133,7 +132,7 @@ def test_approval_releases_what_waits_for_it() -> None:
     assert [one.brake for one in repair_brakes(held_by(facts, Brake.LOCKED), is_approved=True)] == [Brake.LOCKED]
 
 
-@pytest.mark.parametrize(
+@table(
     ("limit", "members", "allowed"),
     [("30%", 1, 1), ("30%", 2, 1), ("40%", 2, 1), ("30%", 6, 1), ("30%", 10, 3), ("0%", 10, 0), (0, 10, 0), (4, 2, 4)],
 )
@@ -172,6 +171,8 @@ def test_grace_and_hold_follow_each_other() -> None:
         (Brake.CONFIRMING, NOW + 70),
     ]
     assert next_look(held, NOW) == NOW + 10
+    settling = mark_brakes(replace(FREE, settles_until=NOW + 30))
+    assert [(one.brake, one.until) for one in settling] == [(Brake.IN_GRACE, NOW + 30), (Brake.CONFIRMING, NOW + 90)]
     missing = mark_brakes(replace(FREE, evidence_since=None))
     assert [one.brake for one in missing] == [Brake.CONFIRMING]
     assert [one.brake for one in mark_brakes(of_settings(FREE, reports=2))] == [Brake.CONFIRMING]

@@ -9,6 +9,7 @@ from heatlite.core.healing import ReportResult, Word
 from heatlite.healing.formats import MAX_REPORTS, read_delivery
 from heatlite.healing.reports import Outcome, Report
 from heatlite.healing.source_document import SourceDocument, default_document, read_document
+from tests.tables import table
 
 NOON = 1_793_620_800.0
 TIME = "2026-11-02T12:00:00Z"
@@ -47,7 +48,7 @@ def test_without_a_fingerprint_the_labels_are_the_key() -> None:
     assert len(first.key) == 64
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "words"),
     [
         ([], "JSON object"),
@@ -62,7 +63,7 @@ def test_a_body_of_another_format_is_refused(body: Any, words: str) -> None:
         read_delivery(source("alertmanager"), body)
 
 
-@pytest.mark.parametrize(
+@table(
     "broken",
     [
         "text", {}, alert(status="maybe"), alert(starts="yesterday"), alert(starts=None), alert(labels=[]),
@@ -77,7 +78,7 @@ def test_a_report_that_does_not_match_is_a_result(broken: Any) -> None:
     assert isinstance(found[1], Report)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "word", "is_ignored"),
     [
         (alert(), Word.FIRING, False),
@@ -134,7 +135,7 @@ def test_our_own_format(status: str, word: Word) -> None:
     assert report == Report("k", word, NOON, None, "shop", "web/2", "a b")
 
 
-@pytest.mark.parametrize(
+@table(
     "broken",
     [
         {}, {"key": "", "status": "healthy"}, {"key": "k", "status": "ill"}, {"key": "k" * 256, "status": "healthy"},
@@ -148,7 +149,7 @@ def test_our_own_format_is_strict(broken: Any) -> None:
     assert found.result is ReportResult.INVALID
 
 
-@pytest.mark.parametrize(
+@table(
     "document",
     [
         {}, {"format": "nagios"}, {"format": "generic", "more": 1}, {"format": "generic", "ttl": 5},

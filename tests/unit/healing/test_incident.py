@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.healing.brakes import Held
 from heatlite.healing.incident import (
@@ -13,10 +11,11 @@ from heatlite.healing.incident import (
     Wants,
     look,
     move,
-    moved,
     pending,
+    with_state,
 )
 from heatlite.store.healing.records import IncidentRecord
+from tests.tables import table
 
 OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
 NOW = 1000.0
@@ -74,8 +73,8 @@ EXPECTED: dict[Event, dict[IncidentState, str]] = {
 }
 
 
-@pytest.mark.parametrize("state", IncidentState)
-@pytest.mark.parametrize("event", Event)
+@table("state", IncidentState)
+@table("event", Event)
 def test_each_event_in_each_state(event: Event, state: IncidentState) -> None:
     before = incident(state)
     result = move(before, event, NOW)
@@ -105,7 +104,7 @@ def test_an_unmarked_incident_takes_back_no_mark() -> None:
 def test_history_keeps_its_first_line() -> None:
     record = incident(OBSERVED)
     for number in range(150):
-        record = moved(record, (CONFIRMED, OBSERVED)[number % 2], float(number), "x")
+        record = with_state(record, (CONFIRMED, OBSERVED)[number % 2], float(number), "x")
     assert len(record.history) == MOST_HISTORY
     assert (record.history[0].time, record.history[-1].time) == (0.0, 149.0)
 
@@ -127,7 +126,7 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize(("state", "brakes", "after", "wants"), LOOKS)
+@table(("state", "brakes", "after", "wants"), LOOKS)
 def test_an_incident_that_is_due(state: IncidentState, brakes: list[Brake], after: str | None, wants: Wants) -> None:
     result, wanted = look(incident(state), [Held(brake) for brake in brakes], NOW)
     assert wanted is wants
@@ -137,15 +136,16 @@ def test_an_incident_that_is_due(state: IncidentState, brakes: list[Brake], afte
 
 
 def test_a_window_is_the_next_time_to_look() -> None:
-    result, _ = look(incident(MARKED), [Held(Brake.WINDOW_CLOSED, 99_000.0)], NOW)
-    assert result is not None and result.incident.due == 99_000.0
+    for ttl, due in ((None, 99_000.0), (200_000, 99_000.0), (21_600, 21_601.0), (900, NOW + 60)):
+        result, _ = look(incident(MARKED, ttl=ttl), [Held(Brake.WINDOW_CLOSED, 99_000.0)], NOW)
+        assert result is not None and result.incident.due == due, "it expires at the end of its time to live"
     result, _ = look(incident(MARKED), [Held(Brake.COOLDOWN, NOW + 5)], NOW)
     assert result is not None and result.incident.due == NOW + 5
     result, _ = look(incident(MARKED), [Held(Brake.RATE, NOW + 5000)], NOW)
     assert result is not None and result.incident.due == NOW + 60
 
 
-@pytest.mark.parametrize("state", BEFORE)
+@table("state", BEFORE)
 def test_the_release_of_a_stop_brake_demands_evidence(state: IncidentState) -> None:
     record = incident(state, reason=Brake.BUSY, also=(Brake.LOCKED,))
     result, wants = look(record, [], NOW)
@@ -165,6 +165,8 @@ SITUATIONS = [
     (MARKED, Situation(is_standing=False, clock_stands=True), 2.0, None),
     (MARKED, Situation(), 30_000.0, Event.EXPIRED),
     (MARKED, Situation(clock_stands=True), 30_000.0, None),
+    (MARKED, Situation(clock_since=9_000.0), 30_000.0, None),
+    (MARKED, Situation(clock_since=9_000.0), 31_000.0, Event.EXPIRED),
     (MARKED, Situation(lost_mark=True), 2.0, Event.MARK_LOST),
     (MARKED, Situation(lost_mark=True, is_cleared=True, clock_stands=True), 2.0, Event.CLEARED),
     (MARKED, Situation(lost_mark=True, is_busy=True), 2.0, None),
@@ -178,7 +180,7 @@ SITUATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("state", "situation", "now", "event"), SITUATIONS)
+@table(("state", "situation", "now", "event"), SITUATIONS)
 def test_what_has_happened(state: IncidentState, situation: Situation, now: float, event: Event | None) -> None:
     assert pending(incident(state, settles_until=500.0), situation, now) is event
 

@@ -6,7 +6,8 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.healing import Mode
 from heatlite.core.json import JsonMap
 from heatlite.healing.policy import DEFAULT, Limit, Settings, read_policy
-from heatlite.healing.slots import Slot, slot_at
+from heatlite.healing.slots import POOL_MEMBER, Slot, slot_at
+from tests.tables import table
 
 BASE: JsonMap = {"healing_policy": "2026-11-22"}
 
@@ -58,7 +59,7 @@ FAULTS: list[JsonMap] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("document", [*FAULTS, None, [], "text", {}])
+@table("document", [*FAULTS, None, [], "text", {}])
 def test_a_fault_is_refused(document: JsonMap) -> None:
     with pytest.raises(HTTPBadRequest, match="The healing policy is not valid"):
         read_policy(document)
@@ -74,9 +75,10 @@ def test_all_faults_are_named_at_once() -> None:
 
 
 GROUP, SERVER, STACK = "OS::Heat::ResourceGroup", "OS::Nova::Server", "OS::Heat::Stack"
+SCALED = "AWS::AutoScaling::AutoScalingGroup"
 
 
-@pytest.mark.parametrize(
+@table(
     ("chain", "slot"),
     [
         ([("db", SERVER)], Slot("db", "db", f"type:{SERVER}")),
@@ -87,6 +89,9 @@ GROUP, SERVER, STACK = "OS::Heat::ResourceGroup", "OS::Nova::Server", "OS::Heat:
         ([("web", GROUP), ("2", GROUP)], Slot("web/2", "web/2", "web")),
         ([("in", STACK), ("db", SERVER)], Slot("in/db", "in/db", f"type:{SERVER}")),
         ([("in", STACK), ("web", GROUP), ("a", SERVER)], Slot("in/web/a", "in/web/a", "in/web")),
+        ([("web", SCALED), ("a", "AWS::EC2::Instance")], Slot("web/a", "web/a", "web")),
+        ([("web", SCALED), ("a-p", POOL_MEMBER)], Slot("web/a-p", "web/a-p", f"type:{POOL_MEMBER}")),
+        ([("web", GROUP), ("2", POOL_MEMBER)], Slot("web/2", "web/2", "web")),
     ],
 )
 def test_places_in_a_tree(chain: list[tuple[str, str]], slot: Slot) -> None:

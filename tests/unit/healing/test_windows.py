@@ -1,11 +1,13 @@
 """Windows: cron lines, zones, and the changes of clocks."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from heatlite.healing.windows import Window, next_start, opened_at, parse_cron
+from tests.tables import table
 
 
 def at(text: str) -> float:
@@ -36,15 +38,59 @@ STARTS = [
 ]
 
 
-@pytest.mark.parametrize(("cron", "zone", "now", "start"), STARTS)
+@table(("cron", "zone", "now", "start"), STARTS)
 def test_the_next_start(cron: str, zone: str, now: str, start: str) -> None:
     assert window(cron, zone).next_start(at(now)) == at(start)
 
 
-@pytest.mark.parametrize(("cron", "zone", "now", "start"), STARTS)
+@table(("cron", "zone", "now", "start"), STARTS)
 def test_it_is_open_from_the_start_for_its_duration(cron: str, zone: str, now: str, start: str) -> None:
     opens, begin = window(cron, zone, 600), at(start)
     assert [opens.opened_at(begin + after) == begin for after in (-1, 0, 599, 600)] == [False, True, True, False]
+
+
+CHANGES = [
+    ("Europe/Vienna", "2026-03-29"), ("Europe/Vienna", "2026-10-25"), ("America/New_York", "2026-03-08"),
+    ("America/New_York", "2026-11-01"), ("Australia/Lord_Howe", "2026-10-04"), ("Australia/Lord_Howe", "2026-04-05"),
+]  # fmt: skip
+CRONS = ("30 2 * * *", "15 1,2,3 * * *", "*/30 * * * *", "0 0 * * *", "45 1 * * sun", "0-59/20 2 * * sat,sun")
+
+
+@cache
+def minutes(zone: str, begin: int, end: int) -> list[tuple[int, datetime]]:
+    """Return each minute with the time that clocks of the zone show."""
+    local = ZoneInfo(zone)
+    moments = range(begin, end, 60)
+    return [(moment, datetime.fromtimestamp(moment, local).replace(tzinfo=None, fold=0)) for moment in moments]
+
+
+def starts_by_minutes(cron: str, zone: str, begin: int, end: int) -> set[int]:
+    """Return the starts by the rule.
+
+    A start is the first minute that shows a time, or the first one after the gap.
+    """
+    read, shown = parse_cron(cron), minutes(zone, begin, end)
+    first: dict[datetime, int] = {}
+    for moment, local in shown:
+        first.setdefault(local, moment)
+    found, wanted, last = set[int](), shown[0][1], shown[-1][1]
+    while wanted <= last:
+        if read.on(wanted.date()) and wanted.hour in read.hours and wanted.minute in read.minutes:
+            found.add(first.get(wanted) or next(moment for moment, local in shown if local > wanted))
+        wanted += timedelta(minutes=1)
+    return found
+
+
+@table(("zone", "day", "cron"), [(zone, day, cron) for zone, day in CHANGES for cron in CRONS])
+def test_starts_around_each_change_of_the_clock(zone: str, day: str, cron: str) -> None:
+    noon, opens = int(at(f"{day}T12:00+00:00")), window(cron, zone, 60)
+    begin, end = noon - 36 * 3600, noon + 36 * 3600
+    expected = {one for one in starts_by_minutes(cron, zone, begin - 86400, end + 86400) if begin < one <= end}
+    found, moment = set[int](), float(begin)
+    while (moment := opens.next_start(moment) or float("inf")) <= end:
+        found.add(int(moment))
+    assert found == expected
+    assert all(opens.opened_at(start) == start for start in found)
 
 
 def test_a_time_that_occurs_twice_opens_once() -> None:
@@ -69,7 +115,7 @@ def test_a_day_that_never_comes_has_no_start() -> None:
     assert window("0 0 30 2 *").next_start(0.0) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "cron",
     ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "5-1 * * * *",
      "*/0 * * * *", "* * * * foo", "1-a * * * *", "*-5 * * * *", "1,,2 * * * *", "-1 * * * *"],

@@ -18,6 +18,7 @@ from heatlite.template.check import check
 from heatlite.template.dialects import DIALECTS
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load
+from tests.tables import table
 
 ROOT = Path(__file__).parents[3]
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or ROOT.parent / "shared" / "corpus")
@@ -49,12 +50,12 @@ def test_each_type_is_described() -> None:
             assert all(own[field.name]["description"] == field.doc for field in fields.values() if field.doc)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "templates").glob("*.yaml")), ids=lambda path: path.name)
+@table("path", sorted((ROOT / "templates").glob("*.yaml")))
 def test_our_own_templates(path: Path) -> None:
     assert faults(load(path.read_text()).data) == []
 
 
-@pytest.mark.parametrize("name", [name for name in TYPES.names() if TYPES.get(name).support_status.status != "HIDDEN"])
+@table("name", [name for name in TYPES.names() if TYPES.get(name).support_status.status != "HIDDEN"])
 def test_the_skeleton_of_each_type(name: str) -> None:
     assert faults(TYPES.skeleton(name, "hot")) == []
 
@@ -123,12 +124,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("text", GOOD)
+@table("text", GOOD)
 def test_good_templates(text: str) -> None:
     assert faults(load(HEAD + text).data) == []
 
 
-@pytest.mark.parametrize("text", BAD)
+@table("text", BAD)
 def test_bad_templates(text: str) -> None:
     assert faults(load(HEAD + text).data)
 
@@ -138,7 +139,7 @@ def test_versions(version: str) -> None:
     assert faults({"heat_template_version": version}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("since", "text"),
     [
         ("2016-10-14", "conditions: {}"),
@@ -170,6 +171,7 @@ def test_other_versions(document: dict[str, Json]) -> None:
     assert faults(document)
 
 
+@pytest.mark.full
 def test_the_corpus() -> None:
     """The editor accepts every template that the checker accepts."""
     if not CORPUS.is_dir():

@@ -11,6 +11,7 @@ from heatlite.core.json import Json
 from heatlite.plugin import Schema, custom_constraint, prop
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault
+from tests.tables import table
 
 
 class Rule(Schema):
@@ -45,7 +46,7 @@ def faults(values: dict[str, object]) -> list[tuple[tuple[str | int, ...], str]]
 # -- coercion ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_value", "coerced"),
     [
         ({}, {}),
@@ -67,7 +68,7 @@ def test_coercion_gives_what_was_given_in_the_right_type(given_value: Any, coerc
     assert repr(values) == repr({"name": "abc"} | coerced)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_value", "path", "text"),
     [
         ({"size": "abc"}, ("size",), "Value 'abc' is not an integer"),
@@ -207,7 +208,7 @@ def test_defaults_are_not_shared() -> None:
 # -- comparison --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("before", "after", "changed"),
     [
         ({}, {"size": 3, "on": False}, set()),
@@ -360,7 +361,7 @@ def test_a_property_cannot_take_a_name_of_schemas_own() -> None:
         type("Bad", (Schema,), {"__annotations__": {"check": str}, "check": prop("x")})
 
 
-@pytest.mark.parametrize("annotation", [int | str, set[str], Any | int, complex])
+@table("annotation", [int | str, set[str], Any | int, complex])
 def test_a_property_has_one_type_of_json(annotation: object) -> None:
     with pytest.raises(TypeError):
         type("Bad", (Schema,), {"__annotations__": {"a": annotation}, "a": prop()})
@@ -382,7 +383,7 @@ class Moved(Schema):
     gateway: str | None = prop(null=True, doc="A gateway.")
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_values", "coerced"),
     [
         ({"network_id": "n"}, {"network": "n"}),

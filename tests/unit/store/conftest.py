@@ -9,7 +9,10 @@ from tests.databases import sqlite
 
 # The same tests run on SQLite here and on servers in tests/services.
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour")
+pytest.register_assert_rewrite(
+    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
+    "software_behaviour",
+)
 
 
 @pytest.fixture

@@ -1,11 +1,17 @@
-"""Rows of the healing loop, on every database. Test modules take these tests over; they bring `store`."""
+"""Rows of the healing loop, on every database.
 
+Test modules take these tests over; they bring `store`.
+"""
+
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
+from heatlite.core.json import JsonMap
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.store.errors import Duplicate
@@ -22,6 +28,7 @@ from heatlite.store.healing.records import (
     StackHealth,
 )
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
 __all__: list[str] = []
@@ -44,6 +51,9 @@ def an_observation(name: str = "one", key: str = "k", starts_at: float = 1.0) ->
     return ObservationRecord(name, "acme", "alertmanager", key, starts_at, 1.0, 1.0)
 
 
+STALE: JsonMap = {"time": "2026-11-02T12:00:00Z", "key": "k", "result": "stale"}
+
+
 @everywhere
 def test_an_incident_is_read_as_it_was_written(store: Store) -> None:
     full = replace(
@@ -55,7 +65,8 @@ def test_an_incident_is_read_as_it_was_written(store: Store) -> None:
         store.incidents.insert_many([full, an_incident("two", "db")])
     assert store.incidents.get("one") == full
     assert store.incidents.open_of_root("root") == [full, an_incident("two", "db")]
-    assert store.incidents.open_of_slots([("root", "db", "alertmanager")]) == [an_incident("two", "db")]
+    slot = ("root", "db", "alertmanager")
+    assert store.incidents.open_of_slots([slot]) == {slot: "two"}
     assert {one.id for one in store.incidents.of_object("acme", "vm-1")} == {"one", "two"}
     assert [one.id for one in store.incidents.page("acme", IncidentQuery(path=("db",)))] == ["two"]
     assert [one.id for one in store.incidents.page("acme", IncidentQuery(limit=1))] == ["two"]
@@ -96,7 +107,7 @@ def test_a_move_of_an_earlier_version_changes_nothing(store: Store) -> None:
         store.incidents.note_reports(["one"], 9.0)
     with store.transaction():
         assert not store.incidents.move(replace(an_incident(), state=IncidentState.CONFIRMED))
-    noted = replace(an_incident(), reports=2, last_report_at=9.0, due=9.0, version=1)
+    noted = replace(an_incident(), reports=2, last_report_at=9.0, version=1)
     assert store.incidents.get("one") == noted
     with store.transaction():
         assert store.incidents.move(replace(noted, state=IncidentState.CONFIRMED))
@@ -122,6 +133,18 @@ def test_evidence_that_is_demanded_comes_with_the_next_report(store: Store) -> N
 
 
 @everywhere
+def test_a_report_wakes_an_incident_that_it_may_lead_on(store: Store) -> None:
+    """The end of the grace time comes without a report."""
+    young = replace(an_incident(), reason=Brake.IN_GRACE, due=500.0)
+    waiting = replace(an_incident("two", "db"), reason=Brake.CONFIRMING, due=500.0)
+    with store.transaction():
+        store.incidents.insert_many([young, waiting])
+        store.incidents.note_reports(["one", "two"], 7.0)
+    noted = [replace(one, last_report_at=7.0, reports=2, version=1) for one in (young, replace(waiting, due=7.0))]
+    assert store.incidents.open_of_root("root") == noted
+
+
+@everywhere
 def test_slots_are_counted_once(store: Store) -> None:
     closed = replace(an_incident("three", "c"), state=IncidentState.CLOSED)
     with store.transaction():
@@ -142,32 +165,44 @@ def test_a_key_has_one_open_episode(store: Store) -> None:
     ended = replace(
         first, is_open=False, word=Word.RESOLVED, ended_at=2.0, incident_id="i", muted_for="vm", root_id="r"
     )
-    later = replace(an_observation("two", starts_at=2.0), word=Word.BLIND)
+    later = replace(an_observation("two", starts_at=2.0), word=Word.BLIND, root_id="r", path="web/0")
+    assert store.observations.standing(["i"]) == {}
     with store.transaction():
+        store.observations.save_many([replace(first, incident_id="i")])
+        assert store.observations.standing(["i", "j"]) == {"i": True}
+        store.observations.mute("i", "vm")
+        assert store.observations.open("acme", "alertmanager", ["k"])["k"].muted_for == "vm"
         store.observations.save_many([ended])
         store.observations.insert_many([later])
     assert store.observations.open("acme", "alertmanager", ["k", "l"]) == {"k": later}
     assert store.observations.at("acme", "alertmanager", ["k"]) == [ended, later]
-    assert store.observations.of_incidents(["i"]) == [ended]
-    assert store.observations.blind("acme", "alertmanager") == [later]
+    assert store.observations.of_incident("i", 10) == [ended]
+    assert store.observations.standing(["i", "j"]) == {"i": False}
+    assert store.observations.blind_paths("acme", "alertmanager", "none") == set()
+    assert store.observations.blind_paths("acme", "alertmanager", "r") == {"web/0"}
     assert store.observations.older_than(3.0, 10) == ["one"]
 
 
 @everywhere
 def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_written(store: Store) -> None:
-    source = HealthSourceRecord("acme", "mine", {"ttl": 60}, 1.0, None, 2.0, ({"result": "stale"},))
+    source = HealthSourceRecord("acme", "mine", {"ttl": 60}, 1.0, None, 2.0, (STALE,))
+    named = source.project, source.name
     token = HealthTokenRecord("t", "acme", "am", "d" * 64, None, "ann", 1.0)
     policy = HealingPolicyRecord("root", {"mode": "auto"}, 1, "ann", 1.0)
     scope = HealingScopeRecord("root", "type:OS::Nova::Server", 1.0, True, 2)
     repair = RepairRecord("r", "i", "root", "web", "web/0", "web/0/s", RepairStep.REPLACE, 0, "action", 1.0)
     with store.transaction():
-        store.health_sources.save(source)
+        store.health_sources.put_document(*named, source.document)
+        store.health_sources.reported(*named, 1.0, source.results, 10)
+        store.health_sources.begin_storm(*named, 1.5)
+        store.health_sources.acknowledge(*named, 2.0)
         store.health_tokens.insert(token)
         store.healing_policies.put(policy)
         store.healing_scopes.save(replace(scope, failures=0))
         store.healing_scopes.save(scope)
         store.repairs.insert(repair)
-    assert store.health_sources.get("acme", "mine") == source
+    assert store.health_sources.get(*named) == source
+    assert (store.health_sources.count("acme"), store.health_tokens.count("acme")) == (1, 1)
     assert store.health_tokens.by_digest("d" * 64) == token
     assert store.healing_policies.get("root") == policy
     assert store.healing_scopes.of_root("root") == {scope.scope: scope}
@@ -185,16 +220,29 @@ def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_writte
 @everywhere
 def test_one_engine_begins_a_storm_and_one_notes_a_sweep(store: Store) -> None:
     with store.transaction():
-        assert store.health_sources.set_storm("acme", "grafana", 5.0)
-        assert not store.health_sources.set_storm("acme", "grafana", 6.0)
+        assert store.health_sources.begin_storm("acme", "grafana", 5.0)
+        assert not store.health_sources.begin_storm("acme", "grafana", 6.0)
         assert [one.storm_since for one in store.health_sources.storms()] == [5.0]
-        assert store.health_sources.set_storm("acme", "grafana", None)
+        assert store.health_sources.end_storm("acme", "grafana", 7.0)
         assert store.health_sources.storms() == []
+    ended = store.health_sources.get("acme", "grafana")
+    assert ended is not None and (ended.storm_since, ended.window_from) == (None, 7.0)
+    with store.transaction():
+        store.healing_policies.put(HealingPolicyRecord("r", {}, 1, "mia", 0.0))
+        assert store.healing_policies.due("r") is None
+        store.healing_policies.wake("r", 5.0)
+        assert (store.incidents.due_roots(4.0, 10), store.incidents.due_roots(5.0, 10)) == ([], ["r"])
+        store.healing_policies.looked("r", 4.0)
+        assert store.healing_policies.due("r") == 5.0  # a later mark
+        store.healing_policies.postpone("r", 5.0, 65.0)
+        store.healing_policies.looked("r", 65.0)
+        assert store.healing_policies.due("r") is None
     with store.transaction():
         assert store.healing_sweeps.last() is None
         assert store.healing_sweeps.swept(1.0, None)
         assert not store.healing_sweeps.swept(2.0, None)
         assert store.healing_sweeps.swept(3.0, 1.0)
+        assert not store.healing_sweeps.swept(2.0, 3.0)  # by a thread that was frozen
         assert not store.healing_sweeps.swept(4.0, 1.0)
     assert store.healing_sweeps.last() == 3.0
 
@@ -208,6 +256,7 @@ def test_the_health_of_trees_is_counted_by_resource(store: Store) -> None:
 
     failed = PreviousState(Verb.CHECK, Status.FAILED, "")
     well = PreviousState(Verb.CREATE, Status.COMPLETE, "")
+
     def a_stack(name: str, root: str | None = None) -> StackRecord:
         return StackRecord(
             name, name, "acme", "ann", "0" * 64, {}, Verb.CREATE, Status.COMPLETE, "", 1.0, parent_id=root, root_id=root
@@ -221,18 +270,46 @@ def test_the_health_of_trees_is_counted_by_resource(store: Store) -> None:
         a_row("known", "below", health=HealthRecord(marked=True)),
         a_row("group", "root", Status.FAILED, physical_id="below", health=HealthRecord(since=5.0)),
         a_row("seen", "root"),
+        a_row("repaired", "mended"),
         a_row("elsewhere", "other"),
     ]
     seen = replace(an_incident("one", "seen"), resource_id="seen", reason=Brake.CONFIRMING)
     both = replace(an_incident("two", "marked"), resource_id="marked")
     closed = replace(an_incident("three", "locked"), state=IncidentState.CLOSED, due=None)
+    settling = replace(
+        an_incident("four", "repaired"), resource_id="repaired", state=IncidentState.SETTLING, root_id="mended"
+    )
     with store.transaction():
-        for stack in (a_stack("root"), a_stack("below", "root"), a_stack("other")):
+        for stack in (a_stack("root"), a_stack("below", "root"), a_stack("other"), a_stack("mended")):
             store.stacks.insert(stack)
         store.resources.insert_many(rows)
-        store.incidents.insert_many([seen, both, closed])
+        store.incidents.insert_many([seen, both, closed, settling])
         store.healing_scopes.save(HealingScopeRecord("root", "web", is_suspended=True))
         store.healing_scopes.save(HealingScopeRecord("root", "db", failures=1))
-    assert store.tree_health.of_roots(["root", "other"]) == {"root": StackHealth(2, 2, 1, 1, 1)}
+    assert store.tree_health.of_roots(["root", "other", "mended"]) == {"root": StackHealth(2, 2, 1, 1, 1)}
+    assert store.overview.of("acme").unhealthy == 1
+    assert [one.id for one in store.stacks.list("acme", StackQuery(unhealthy=True))] == ["root"]
     assert store.tree_health.of_roots([]) == {}
     assert store.incidents.open_of_resource("seen") == [seen]
+
+
+@everywhere
+def test_requests_of_a_source_at_once_lose_no_result(store: Store) -> None:
+    at_once = 8
+    barrier = threading.Barrier(at_once)
+
+    def result(number: int) -> JsonMap:
+        return {"key": f"alert {number}", "result": "marked", "time": f"2026-01-01T00:00:0{number}Z"}
+
+    def report(number: int) -> None:
+        barrier.wait(60)
+        with store.transaction():
+            store.health_sources.reported("demo", "alertmanager", 100.0, [result(number)], 100)
+        store.database.close()
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for done in [pool.submit(report, number) for number in range(at_once)]:
+            done.result()
+    found = store.health_sources.get("demo", "alertmanager")
+    assert found is not None
+    assert list(found.results) == [result(number) for number in range(at_once)]

@@ -20,12 +20,13 @@ from store_behaviour import (
 )
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
-from heatlite.core.errors import NotSupported
-from heatlite.core.json import JsonMap
+from heatlite.core.errors import NotFound, NotSupported
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
 from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
@@ -139,7 +140,7 @@ def test_of_any_other_only_what_nobody_knows_is_encrypted(store: Store, url: str
 
 @everywhere
 def test_what_types_keep_is_always_encrypted(store: Store, url: str) -> None:
-    """With another key nobody starts on it; and what lay there in clear is encrypted once the tree is sealed."""
+    """Without the key no engine starts; clear values are encrypted with the tree."""
     stack, mine, other = a_stack(), keyed(url, OLD), keyed(url, NEW)
     with mine.transaction():
         mine.stacks.insert(stack)
@@ -398,4 +399,72 @@ def test_an_action_that_is_asked_for_something_keeps_what_it_has(store: Store, u
     assert in_clear(store) == []
     (live,) = mine.actions.live([stack.id])
     assert (live.inputs, live.control) == (INPUTS, Control.CANCEL)
+    mine.close()
+
+
+@everywhere
+def test_large_values_of_a_tree_are_stored_once(store: Store, url: str) -> None:
+    """Encrypted for sealed stacks; deleted once no row refers to them."""
+    for sealed in (True, False):
+        mine = keyed(url, OLD)
+        text = "sesame \x01" + "é" * LARGE
+        value: Json = {"a": [text, {"b": [text] * 2}], "\x01": "\x01" + "0" * 64, "c": ["n"] * LARGE}
+        # Two of them are large: the text and the last list.
+        root = a_stack(f"root-{sealed}", environment={"parameters": {"p": value}}, sealed=sealed)
+        child = a_stack(f"child-{sealed}", root_id=root.id, environment={"p": value}, sealed=sealed)
+        ids = (root.id, child.id)
+        rows = [a_resource(f"r{n}", stack_id=ids[n % 2], properties={"p": value, "n": n}) for n in range(6)]
+        insert(mine, root, child)
+        with mine.transaction():
+            mine.resources.insert_many(rows)
+            mine.resources.save_many(rows[:2])
+        assert mine.stacks.get(root.id) == root
+        assert mine.stacks.get(child.id) == child
+        found = mine.resources.of(root.id) + mine.resources.of(child.id)
+        assert sorted(found, key=lambda row: row.name) == rows
+        assert len(mine.database.read("SELECT 1 FROM large_value")) == 2
+        if sealed:
+            assert in_clear(store) == []
+            mine.close()
+            both = keyed(url, NEW, OLD)
+            assert both.rotate_keys().unreadable == []
+            both.close()
+            mine = keyed(url, NEW)
+            assert mine.stacks.get(root.id) == root
+        now = LARGE_VALUE_GRACE + 1
+        for used in (True, False, False):
+            with mine.transaction():
+                if not used:
+                    mine.resources.delete_many([row.id for row in rows])
+                    mine.stacks.save_many([replace(one, environment={}) for one in (root, child)])
+                assert [*mine.large_values.unchecked(now - LARGE_VALUE_GRACE, 9)] == [root.id]
+                mine.large_values.check(root.id, now)
+                assert [*mine.large_values.unchecked(now - LARGE_VALUE_GRACE, 9)] == []
+            assert len(mine.database.read("SELECT 1 FROM large_value")) == (0 if now > 3 * LARGE_VALUE_GRACE else 2)
+            now += LARGE_VALUE_GRACE + 1
+        mine.close()
+
+
+@everywhere
+def test_a_large_value_that_is_used_again_stays(store: Store, url: str) -> None:
+    mine, stack = keyed(url, OLD), a_stack()
+    row = a_resource(stack_id=stack.id, properties={"p": "x" * LARGE})
+    insert(mine, stack)
+    now = LARGE_VALUE_GRACE + 1
+    for change in (mine.resources.insert_many, lambda rows: mine.resources.delete_many([rows[0].id])):
+        with mine.transaction():
+            change([row])
+            mine.large_values.check(stack.id, now := now + LARGE_VALUE_GRACE + 1)
+    with mine.transaction():
+        mine.resources.insert_many([row])
+    with mine.transaction():
+        mine.large_values.check(stack.id, now + LARGE_VALUE_GRACE + 1)
+    assert mine.resources.of(stack.id) == [row]
+    assert [*mine.large_values.missing()] == []
+    with mine.transaction():
+        mine.database.write("UPDATE resource SET properties = ?", ("\x01{\"p\":\x01" + "0" * 64 + "}",))
+    assert [*mine.large_values.missing()] == [(stack.id, "0" * 64)]
+    assert "a row has its large values" in {one.rule for one in mine.inconsistencies(0.0, 0.0)}
+    with pytest.raises(NotFound):
+        mine.resources.of(stack.id)
     mine.close()

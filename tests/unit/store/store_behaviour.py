@@ -27,12 +27,16 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
+from heatlite.engine.execution import retention
 from heatlite.engine.execution.retention import Retention
+from heatlite.engine.execution.sweep import renew_leases
 from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
-from heatlite.store.database.database import Dialect
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
+from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
@@ -55,6 +59,7 @@ from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
+from tests.processes import fresh
 from tests.thorough import examples
 
 __all__: list[str] = []
@@ -167,7 +172,7 @@ def names(store: Store, query: StackQuery, project: str | None = "acme") -> list
 
 
 def at_once(store: Store, count: int, work: Callable[[int], object]) -> list[object]:
-    """What `count` threads got that all started at the same moment; an exception is a result too."""
+    """Results of `count` threads started together; an exception is a result too."""
     barrier = threading.Barrier(count)
 
     def run(number: int) -> object:
@@ -550,7 +555,7 @@ def test_a_template_is_stored_once_whatever_the_order_of_its_keys(store: Store) 
 
 
 def purge_templates(store: Store, now: float, before: float) -> set[str]:
-    """What retention does with templates, with those unused before a moment; the ids of the templates that are left."""
+    """The ids of the templates left by retention of those unused before a moment."""
     with store.transaction():
         store.templates.mark_unused(store.templates.unreferenced(100) or ["none"], now)
     with store.transaction():
@@ -594,7 +599,7 @@ def test_a_template_that_is_used_again_stays_as_long_as_a_new_one(store: Store) 
 
 @everywhere
 def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
-    """Retention that comes between the template and the commit of its stack deletes nothing, and waits for nobody."""
+    """Retention between a template and its stack's commit deletes nothing, at once."""
     with store.transaction():
         ids = {name: store.templates.put({"is": name}, {}) for name in ("known", "marked", "unused")}
         store.templates.mark_unused([ids["marked"], ids["unused"]], 10.0)
@@ -629,7 +634,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
 
 @everywhere
 def test_templates_are_stored_and_deleted_at_the_same_time(store: Store) -> None:
-    """Creates and deletions of stacks with the same few templates, while retention deletes without any grace."""
+    """Creates and deletes with few templates, during retention without a grace."""
     end = time.monotonic() + 1.5
     faults: list[Exception] = []
 
@@ -897,6 +902,8 @@ def test_events_that_may_go(store: Store) -> None:
     assert names(store.events.over_limit(3, 10)) == "ac"
     assert names(store.events.over_limit(3, 1)) == "a"
     assert names(store.events.over_limit(5, 10)) == ""
+    assert names(store.events.over_limit(3, 10, ids["f"])) == "ac"
+    assert names(store.events.over_limit(3, 10, ids["g"])) == ""
     assert names(store.events.of_deleted(8.0, 10)) == "bf"
     assert names(store.events.of_deleted(7.0, 10)) == ""
     with store.transaction():
@@ -907,7 +914,7 @@ def test_events_that_may_go(store: Store) -> None:
 
 @everywhere
 def test_what_is_kept_of_actions_does_not_keep_others(store: Store) -> None:
-    """What is for later, and what a parent may still ask for, is the oldest there is, and stays."""
+    """Scheduled actions and those a parent may ask for are the oldest, and stay."""
     with store.transaction():
         for stack_id in ("a", "b"):
             for number in range(3):
@@ -925,7 +932,6 @@ def test_what_is_kept_of_actions_does_not_keep_others(store: Store) -> None:
     assert store.actions.older_than(6.0, 10) == ["b ended 0"]
     assert store.actions.over_limit(2, 10) == ["b ended 0"]
     assert store.actions.over_limit(1, 10) == ["b ended 0", "b ended 1"]
-
 
 
 @everywhere
@@ -963,6 +969,39 @@ def test_two_engines_that_remove_at_once_remove_what_one_would(store: Store, url
         list(pool.map(remove, range(2)))
     left = store.events.list("s1", EventQuery(sort_dir="asc"))
     assert [event.created_at for event in left] == [float(number) for number in range(1300, 1500)]
+
+
+@everywhere
+def test_retention_deletes_in_small_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[int] = []
+    remove = store.events.remove
+    monkeypatch.setattr(store.events, "remove", lambda ids: (removed.append(len(ids)), remove(ids)))
+    monkeypatch.setattr(retention, "ROW_BATCH", 10)
+    now = iter(range(1000, 10**6, int(retention.SWEEP_INTERVAL)))
+    clock = Clock()
+    monkeypatch.setattr(clock, "now", lambda: float(next(now)))
+    sweeps = Retention(store, clock, Settings("", max_events_per_stack=5, event_days=10**9))
+
+    def swept(stack_id: str, count: int) -> list[int]:
+        with store.transaction():
+            store.events.append_many([an_event(stack_id=stack_id)] * count)
+        removed.clear()
+        sweeps.sweep()
+        assert len(store.events.list(stack_id, EventQuery())) == 5
+        return removed
+
+    assert swept("s1", 30) == [10, 10, 5]
+    assert swept("s2", 5) == []
+    assert swept("s1", 12) == [10, 2]
+    assert swept("s2", 1) == [1]
+    assert swept("s3", 5) == []
+    with store.transaction():
+        store.events.append_many([an_event(stack_id="s3")] * 10 * (retention.MAX_BATCHES + 2))
+    removed.clear()
+    sweeps.sweep()
+    assert removed == [10] * retention.MAX_BATCHES
+    sweeps.sweep()
+    assert removed[retention.MAX_BATCHES :] == [10, 10]
 
 
 # -- sinks ---------------------------------------------------------------------------------------
@@ -1095,7 +1134,7 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
         secrets="fernet1:sealed",
         interval=600.0,
         not_before=90.0,
-        timeout=60,
+        timeout=240,
         zone="north",
         urgent=True,
         parent_id="p",
@@ -1454,6 +1493,22 @@ def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store
 
 
 @everywhere
+@pytest.mark.parametrize("held", [2, 300])
+def test_leases_are_renewed_in_one_statement(store: Store, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    records = [an_action() for _ in range(held)]
+    put(store, *records)
+    mark = store.database.quote("owner")
+    with store.transaction():
+        store.database.write(f"UPDATE action SET status = 'RUNNING', lease_until = 1.0, {mark} = 'me'")
+    written: list[str] = []
+    write = Database.write
+    monkeypatch.setattr(Database, "write", lambda own, sql, values=(): written.append(sql) or write(own, sql, values))
+    renew_leases(store, "me", [record.id for record in records], 500.0)
+    assert len(written) == 1
+    assert store.database.read("SELECT COUNT(*) FROM action WHERE lease_until = 500.0") in ([(held,)], ((held,),))
+
+
+@everywhere
 def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
     mine = store.claims.claim("me", 200.0, 30.0)
@@ -1476,7 +1531,7 @@ def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
 
 @everywhere
 def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) -> None:
-    """The request holds the stack and signals its action; the worker holds the action and saves the stack."""
+    """A request holds the stack, a worker the action: each then needs the other."""
     stack = a_stack()
     insert(store, stack)
     put(store, an_action(stack.id))
@@ -1536,20 +1591,20 @@ def test_threads_claim_each_action_once(store: Store) -> None:
 def test_processes_claim_each_action_once(store: Store, url: str) -> None:
     given = [an_action() for _ in range(80)]
     put(store, *given)
-    context = multiprocessing.get_context("fork")
+    context = fresh("tests.unit.store.store_behaviour")
     results: multiprocessing.Queue[list[str]] = context.Queue()
     workers = [context.Process(target=_claim_all, args=(url, f"w{number}", results)) for number in range(8)]
     for worker in workers:
         worker.start()
-    claimed = [each for _ in workers for each in results.get(timeout=30)]
+    claimed = [each for _ in workers for each in results.get(timeout=240)]
     for worker in workers:
         worker.join()
     assert sorted(claimed) == sorted(found.id for found in given)
     results.close()
 
 
-@everywhere
-def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store) -> None:
+def _fork_within_a_transaction(url: str) -> None:
+    store = Store.open(url)
     insert(store, a_stack("before"))
     context = multiprocessing.get_context("fork")
 
@@ -1571,6 +1626,15 @@ def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store) ->
     writer.join(30)
     assert writer.exitcode == 0
     assert sorted(names(store, StackQuery())) == ["before", "child", "parent"]
+    store.close()
+
+
+@everywhere
+def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store, url: str) -> None:
+    parent = fresh("tests.unit.store.store_behaviour").Process(target=_fork_within_a_transaction, args=(url,))
+    parent.start()
+    parent.join(60)
+    assert parent.exitcode == 0
 
 
 # -- snapshots ---------------------------------------------------------------------------------------
@@ -1662,6 +1726,24 @@ def test_a_refused_request_is_kept_once_for_each_lock(store: Store) -> None:
 
 
 @everywhere
+def test_equal_requests_at_once_are_listed_once(store: Store) -> None:
+    at_once, rounds = 8, 5
+    barrier = threading.Barrier(at_once)
+
+    def refuse() -> None:
+        for lock in range(rounds):
+            barrier.wait(60)
+            with store.transaction():
+                store.suppressed.add(a_refusal(), locked_at=float(lock))
+        store.database.close()
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for done in [pool.submit(refuse) for _ in range(at_once)]:
+            done.result()
+    assert [one.count for one in store.suppressed.list("s1")] == [at_once] * rounds
+
+
+@everywhere
 def test_a_root_lists_the_refused_requests_of_its_tree(store: Store) -> None:
     with store.transaction():
         for stack in ("root", "child", "grandchild"):
@@ -1682,6 +1764,7 @@ def test_a_root_lists_the_refused_requests_of_its_tree(store: Store) -> None:
     assert len(store.suppressed.list("other")) == 1
 
 
+@pytest.mark.full
 @everywhere
 def test_the_newest_thousand_refused_requests_of_a_tree_are_kept(store: Store) -> None:
     given = [a_refusal(stack_id=f"s{n % 3}", root_id="s0", target=f"r{n}", time=100.0 + n) for n in range(1003)]
@@ -1737,7 +1820,7 @@ def test_a_service_is_known_from_its_first_beat(store: Store) -> None:
         store.services.heartbeat(replace(first, updated_at=30.0))
         store.services.heartbeat(replace(first, updated_at=30.0))
         store.services.heartbeat(ServiceRecord("e3", "host", "heatlite", 20.0, 20.0))
-        store.services.remove("e3")
+        store.services.remove(["e3"])
     assert store.services.list() == [
         replace(first, updated_at=30.0),
         ServiceRecord("e1", "host", "heatlite", 20.0, 20.0),
@@ -1832,6 +1915,41 @@ def test_software_deployments_are_kept_by_project_and_server(store: Store) -> No
 
 
 @everywhere
+def test_a_large_value_is_stored_once_in_a_project(store: Store) -> None:
+    large = {"x": "y" * LARGE}
+    config = a_config(inputs=[{"name": "x", "value": large["x"]}])
+    deployments = [a_deployment(config, input_values=large, output_values=large) for _ in range(2)]
+    work = a_node_action("a", args={"inputs": large}, outputs=large)
+    other = a_config(config=large, project="ACME")
+    with store.transaction():
+        for one in (config, other):
+            store.software_configs.insert(one)
+        for each in deployments:
+            store.software_deployments.insert(each)
+        store.node_actions.insert_many([work])
+    values = "SELECT project, content FROM project_value ORDER BY project"
+    assert [project for project, _ in store.database.read(values)] == ["ACME", "acme"]
+    assert store.software_configs.get("acme", config.id) == config
+    assert store.software_deployments.list("acme", "web") == sorted(deployments, key=lambda one: one.id)
+    (kept,) = store.node_actions.existing(["a"])
+    assert (kept.args, kept.outputs) == (work.args, work.outputs)
+    with store.transaction():
+        store.software_configs.delete("acme", config.id)
+        store.software_configs.delete("ACME", other.id)
+        for each in deployments:
+            store.software_deployments.delete("acme", each.id)
+    for now in (10_000.0, 20_000.0):
+        for project in store.project_values.unchecked(now - LARGE_VALUE_GRACE, 9):
+            with store.transaction():
+                store.project_values.check(project, now)
+    assert [project for project, _ in store.database.read(values)] == ["acme"]  # the node action has it
+    assert not [*store.project_values.missing()]
+    with store.transaction():
+        store.database.write("UPDATE project_value SET id = 'gone'")
+    assert [project for project, _ in store.project_values.missing()] == ["acme"]
+
+
+@everywhere
 def test_a_resource_is_found_by_its_object(store: Store) -> None:
     mine, gone, other = a_stack(), a_stack("old", deleted_at=110.0), a_stack(project="ACME")
     with store.transaction():
@@ -1887,6 +2005,9 @@ BREAKS = {
     ),
     "an account has a stack": "UPDATE account SET stack_id = 'gone'",
     "a project of accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
+    "a large value has a stack": "UPDATE large_value SET stack_id = 'gone'",
+    "an unused large value is deleted": "UPDATE large_value SET unused = TRUE, checked_at = -10000",
+    "an unused large value of a project is deleted": "UPDATE project_value SET unused = TRUE, checked_at = -10000",
     "a size has a stack": "UPDATE stack_size SET stack_id = 'gone'",
     "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
     "an ended action holds no exclusive key": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
@@ -1895,13 +2016,9 @@ BREAKS = {
     "only a running action has a worker and a lease": "UPDATE action SET owner = 'me' WHERE id = 'ready'",
     "a running action has a worker and a lease": "UPDATE action SET lease_until = NULL WHERE id = 'runs'",
     "an expired lease is taken over by a worker": "UPDATE action SET lease_until = 900 WHERE id = 'runs'",
-    "a scheduled action has a time that is not long past": (
-        "UPDATE action SET not_before = 900 WHERE id = 'later'"
-    ),
+    "a scheduled action has a time that is not long past": ("UPDATE action SET not_before = 900 WHERE id = 'later'"),
     "a waiting action has the right count of dependencies": "UPDATE action SET pending = 2 WHERE id = 'waits'",
-    "an open run of a playbook has open node actions": (
-        "UPDATE node_action SET state = 'DONE' WHERE run_id = 'run'"
-    ),
+    "an open run of a playbook has open node actions": ("UPDATE node_action SET state = 'DONE' WHERE run_id = 'run'"),
     "an ended run of a playbook has no unsent node actions": (
         "UPDATE action SET status = 'CANCELLED' WHERE id = 'run'"
     ),
@@ -1911,9 +2028,7 @@ BREAKS = {
     "a parked action is woken when a child has ended": (
         "UPDATE action SET open_children = 2, updated_at = 900 WHERE id = 'parent'"
     ),
-    "a parked action is woken at its time": (
-        "UPDATE action SET wake_at = 900 WHERE id = 'parent'"
-    ),
+    "a parked action is woken at its time": ("UPDATE action SET wake_at = 900 WHERE id = 'parent'"),
     "a live child action has a live parent": "UPDATE action SET parent_id = 'ended' WHERE id = 'child'",
     "an action has a stack": "UPDATE action SET stack_id = 'nowhere' WHERE id = 'ready'",
     "the last line of an action's history has its status": (
@@ -1921,9 +2036,7 @@ BREAKS = {
     ),
     "a stack in progress has an action": "UPDATE stack SET status = 'IN_PROGRESS' WHERE id = 's-ended'",
     "a stack has its template": "UPDATE stack SET template_id = 'gone' WHERE id = 's-ended'",
-    "a stack has the template of its rollback": (
-        "UPDATE stack SET previous_template_id = 'gone' WHERE id = 's-ended'"
-    ),
+    "a stack has the template of its rollback": ("UPDATE stack SET previous_template_id = 'gone' WHERE id = 's-ended'"),
     "an unreferenced template is deleted": "UPDATE template SET unused_since = -9000 WHERE id = 'unused'",
     "a nested stack has a parent": "UPDATE stack SET parent_id = 'nowhere' WHERE id = 's-child'",
     "a resource in progress has an action on its stack": (
@@ -1964,6 +2077,8 @@ def something_of_everything(store: Store) -> None:
         store.resources.insert_many([a_resource(stack_id="s-ended"), busy_row])
         taken = SnapshotRecord("snap", "s-ended", None, Verb.CREATE, Status.COMPLETE, "", 100.0)
         store.snapshots.insert(taken)
+        store.stacks.insert(a_stack("large", id="s-large", environment={"parameters": {"p": "x" * LARGE}}))
+        store.software_configs.insert(a_config(config="x" * LARGE))
         store.database.write("INSERT INTO credential (stack_id, content) VALUES ('s-ready', 'x')")
         store.accounts.add_project("s-ready")
         store.stack_sizes.record_resources("s-ready", "s-ready", 7)
@@ -1994,29 +2109,32 @@ def something_of_everything(store: Store) -> None:
     with store.transaction():
         store.queue.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
         store.queue.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
-        store.node_actions.insert_many([
-            NodeActionRecord(
-                id="work",
-                project="acme",
-                stack_id="s-ended",
-                root_id="s-ended",
-                node_id="n",
-                node="n",
-                kind="k",
-                args={},
-                digest="",
-                state=NodeActionState.PENDING_APPROVE,
-                requester=Requester.PLAYBOOK,
-                requested_by="mia",
-                created_at=1.0,
-                updated_at=1.0,
-                run_id="run",
-            )
-        ])
+        store.node_actions.insert_many([a_node_action("work", run_id="run")])
         told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
         store.node_actions.add_history([told])
         store.nodes.insert(a_node("n", "s-ended"))
         store.orchestrations.nudge("s-ended", 1.0)
+
+
+def a_node_action(action_id: str, **fields: object) -> NodeActionRecord:
+    """A node action of the stack `s-ended` that waits for its approval."""
+    given: dict[str, object] = {
+        "id": action_id,
+        "project": "acme",
+        "stack_id": "s-ended",
+        "root_id": "s-ended",
+        "node_id": "n",
+        "node": "n",
+        "kind": "k",
+        "args": {},
+        "digest": "",
+        "state": NodeActionState.PENDING_APPROVE,
+        "requester": Requester.PLAYBOOK,
+        "requested_by": "mia",
+        "created_at": 1.0,
+        "updated_at": 1.0,
+    }
+    return NodeActionRecord(**(given | fields))  # type: ignore[arg-type]
 
 
 def a_node(node_id: str, stack_id: str) -> NodeRecord:
@@ -2067,7 +2185,7 @@ WIRE = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "s
 
 
 def listed_actions(store: Store) -> list[ActionRecord]:
-    """Sixty actions of all kinds, in the order of their creation; there are as many of another project."""
+    """Sixty actions of all kinds by creation, and as many of another project."""
     mine = "SELECT id FROM action WHERE project = 'acme' ORDER BY seq"
     if not store.database.read(mine):
         put_listed(store)

@@ -1,5 +1,6 @@
 """Properties of a database in a file: locks, a full disk, one engine."""
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import peewee
@@ -16,11 +18,12 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.store.database.database import BUSY_SECONDS
+from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
+from tests.tables import table
 
 
 def test_a_full_disk_writes_nothing(store: Store) -> None:
@@ -111,7 +114,7 @@ def test_commits_survive_a_power_cut(store: Store) -> None:
     assert store.database.read("PRAGMA synchronous") == [(2,)]
 
 
-@pytest.mark.parametrize("url", ["sqlite:///", "sqlite://x", "sqlite:///:memory:", "oracle://x/y", "heatlite.db"])
+@table("url", ["sqlite:///", "sqlite://x", "sqlite:///:memory:", "oracle://x/y", "heatlite.db"])
 def test_a_url_that_names_no_database_is_refused(url: str) -> None:
     with pytest.raises(BadSetting, match=r"sqlite:///"):
         Store.open(url)
@@ -154,8 +157,8 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 def test_the_second_engine_is_told_who_the_first_is(store: Store, url: str) -> None:
     lock = store.lock_engine({"pid": 42, "url": "http://127.0.0.1:8004"})
     assert lock is not None
-    with pytest.raises(EngineRunning) as caught:
-        Store.open(url).lock_engine({"pid": 43})
+    with closing(Store.open(url)) as second, pytest.raises(EngineRunning) as caught:
+        second.lock_engine({"pid": 43})
     assert caught.value.info == {"pid": 42, "url": "http://127.0.0.1:8004"}
     lock.close()
     lock.close()
@@ -165,6 +168,20 @@ def test_the_second_engine_is_told_who_the_first_is(store: Store, url: str) -> N
         store.lock_engine({})
     assert caught.value.info == {"pid": 44}
     again.close()
+
+
+def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/heatlite.db"
+    found: list[object] = []
+    reading = threading.Thread(target=lambda: found.append(engine_of(url)))
+    with (tmp_path / "heatlite.db.engine").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        reading.start()
+        reading.join(0.1)
+        lock.write('{"url": "http://127.0.0.1:8004"}')
+        lock.flush()
+        reading.join(60)
+    assert found == [{"url": "http://127.0.0.1:8004"}]
 
 
 HOLDER = """

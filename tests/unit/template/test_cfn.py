@@ -16,6 +16,7 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
 from heatlite.template.loader import load
+from tests.tables import table
 
 TYPES = Registry(BUILTIN)
 AWS = {"AWSTemplateFormatVersion": "2010-09-09"}
@@ -60,8 +61,8 @@ def fails(value: Json, **sections: Json) -> str:
 MAPS: Json = {"m": {"k": {"v": "found", "l": [1]}}}
 
 
-@pytest.mark.parametrize("version", [AWS, HEAT, {"heat_template_version": "2013-05-23"}])
-@pytest.mark.parametrize(
+@table("version", [AWS, HEAT, {"heat_template_version": "2013-05-23"}])
+@table(
     ("call", "result"),
     [
         ({"Ref": "r"}, "id-of-r"),
@@ -98,7 +99,7 @@ def test_functions_of_cloudformation_alone() -> None:
     assert evaluate(call, HEAT) == call
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "told"),
     [
         ({"Ref": "zz"}, 'The specified reference "zz" (in unknown) is incorrect.'),
@@ -200,7 +201,7 @@ def test_sections() -> None:
 # -- conditions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "holds"),
     [
         ("yes", True),
@@ -233,7 +234,7 @@ def test_conditions(condition: Json, holds: bool) -> None:
         assert definition.resources["b"].requires == {"b"}
 
 
-@pytest.mark.parametrize(
+@table(
     "condition",
     [
         "zz",
@@ -261,7 +262,7 @@ def test_bad_conditions(condition: Json) -> None:
 # -- parameters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "given", "value"),
     [
         ("String", 5, "5"),
@@ -277,7 +278,7 @@ def test_types_of_parameters(kind: str, given: Json, value: Json) -> None:
     assert bind(Parameters={"p": {"Type": kind, "Default": given}}).parameters["p"] == value
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "good", "bad", "told"),
     [
         ({"AllowedValues": ["a", "b"]}, "a", "c", "not an allowed value"),
@@ -295,7 +296,7 @@ def test_constraints_of_parameters(rules: JsonMap, good: str, bad: str, told: st
         bind({"p": bad}, Parameters=parameters)
 
 
-@pytest.mark.parametrize(
+@table(
     "definition",
     [
         {},

@@ -17,6 +17,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Expression, has_unknown
 from heatlite.template.loader import Source, load
 from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog, Unavailable
+from tests.tables import table
 
 
 class Type:
@@ -100,7 +101,7 @@ def one(text: str, strict: bool = True, **parameters: Json) -> Problem:
     return problem
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "error", "message", "strict_only"),
     [
         ("zzz: 1", "StackValidationFailed", "The template section is invalid: zzz", False),
@@ -309,7 +310,7 @@ def test_versions() -> None:
     assert check({"AWSTemplateFormatVersion": "2010-09-09"}, Environment(), CATALOG) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -361,7 +362,7 @@ def test_properties_that_are_no_map() -> None:
     assert problem.text == "Property error: resources.x.properties: must be a map"
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "told"),
     [
         ("{get_param: []}", "outputs.o.value.get_param: Function"),
@@ -384,7 +385,7 @@ def test_faults_of_outputs_that_are_told_when_they_are_read(value: str, told: st
     assert isinstance(definition.bind(Environment(), {}).outputs["o"].value, Expression)
 
 
-@pytest.mark.parametrize("value", ["{list_join: zz}", "{get_attr: [zz, a]}", "{get_attr: []}", "{if: [zz, 1, 2]}"])
+@table("value", ["{list_join: zz}", "{get_attr: [zz, a]}", "{get_attr: []}", "{if: [zz, 1, 2]}"])
 def test_faults_of_outputs_that_are_told_at_once(value: str) -> None:
     assert one(f"outputs: {{o: {{value: {value}}}}}").severity == "error"
 

@@ -15,6 +15,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
+from tests.tables import table
 
 LATEST = "2021-04-16"
 
@@ -59,7 +60,7 @@ def test_empty_sections(empty: Json) -> None:
     assert bind(resources=empty, description=None).template.description == ""
 
 
-@pytest.mark.parametrize("empty", [None, [], "", False])
+@table("empty", [None, [], "", False])
 def test_conditions_are_a_map_even_if_empty(empty: Json) -> None:
     told = "Conditions validation error: Condition definitions must be a map."
     assert fails(conditions=empty).message == told
@@ -74,7 +75,7 @@ def test_unknown_sections() -> None:
     assert isinstance(fails(outputs=["a"]), StackValidationFailed)
 
 
-@pytest.mark.parametrize(
+@table(
     ("groups", "told"),
     [
         ("a", "Parameter Groups error: parameter_groups: The parameter_groups should be a list."),
@@ -131,7 +132,7 @@ def test_a_resource_with_nothing() -> None:
     assert (x.deletion_policy, x.description, x.requires) == ("Delete", "", frozenset())
 
 
-@pytest.mark.parametrize(
+@table(
     ("key", "kind"),
     [
         ("properties", "object"),
@@ -157,7 +158,7 @@ def test_static_properties_are_not_copied() -> None:
     assert bind(resources=resource(properties=properties)).resources["x"].properties is properties
 
 
-@pytest.mark.parametrize(
+@table(
     ("resources", "message"),
     [
         ({"x": "T"}, '"resources" must contain a map of resource maps, but "x" is none.'),
@@ -208,7 +209,7 @@ def test_external_id() -> None:
     assert isinstance(fails(resources=resource(external_id="a", depends_on="y")), InvalidExternalResourceDependency)
 
 
-@pytest.mark.parametrize(
+@table(
     ("keys", "told"),
     [
         ({"properties": {"v": {"list_join": "zz"}}}, "resources.x.properties.v.list_join: Incorrect arguments"),
@@ -245,7 +246,7 @@ def test_whole_sections_may_be_functions() -> None:
     assert x.requires == {"y"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("resources", "message"),
     [
         (resource(depends_on="zz"), 'The specified reference "zz" (in x) is incorrect.'),
@@ -295,7 +296,7 @@ def holds(condition: Json, conditions: Mapping[str, Json] | None = None, version
     return "x" in bind(None, version, resources=resource(condition=condition), **sections).resources
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "expected"),
     [
         (True, True),
@@ -324,7 +325,7 @@ def test_conditions(condition: Json, expected: bool) -> None:
         assert holds("named", {"named": condition}) is expected
 
 
-@pytest.mark.parametrize(
+@table(
     "condition",
     [
         "zz",
@@ -445,7 +446,7 @@ def test_outputs() -> None:
     assert list(outputs) == ["a", "b", "n"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("output", "message"),
     [
         ({}, "Output validation error: outputs.o: Each output definition must contain a value key."),

@@ -9,6 +9,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.environment import Environment, Target, TypeMapping, merge
 from heatlite.template.loader import Source, load_mapping
 from heatlite.template.parameters import ParameterSchema
+from tests.tables import table
 
 
 def parse(data: Json) -> Environment:
@@ -69,7 +70,7 @@ def test_secrets_of_sinks_are_masked_wherever_something_is() -> None:
     assert environment.to_dict()["event_sinks"] == [hook, plain]
 
 
-@pytest.mark.parametrize(
+@table(
     "data",
     [
         {"zz": {}},
@@ -110,7 +111,7 @@ def test_bad_hooks_and_restricted_actions() -> None:
     parse({"resource_registry": {"resources": {"x": {"restricted_actions": ["update", "replace"]}}}})
 
 
-@pytest.mark.parametrize(
+@table(
     ("type_name", "mapped"),
     [
         ("OS::A", "OS::B"),
@@ -180,7 +181,7 @@ def merged(name: str, first: Json, second: Json, strategy: str) -> Json:
     return by_name
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "first", "second", "strategy", "result"),
     [
         ("text", "a", "b", "overwrite", "b"),
@@ -260,7 +261,7 @@ def test_a_source_built_by_hand() -> None:
     assert Environment.parse(Source("environment", {"parameters": {"a": 1}})).parameters == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@table(
     ("hook", "reason"),
     [
         (300, "lifecycle_hook must be a map with the timeout, in seconds"),

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Mapping
 
-import pytest
-
 from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
@@ -13,6 +11,7 @@ from heatlite.template.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.loader import Source, load, load_template
+from tests.tables import table
 
 TYPES = Registry(BUILTIN)
 CHILD = """
@@ -47,7 +46,7 @@ RANDOM = "type: OS::Heat::RandomString"
 OTHER = "  o: {type: OS::Heat::Value, properties: {value: 3}}\n"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         group(f"count: 3, resource_def: {{{RANDOM}, properties: {{salt: 'a %index%', length: null}}}}"),
@@ -71,7 +70,7 @@ def test_nothing_is_wrong(text: str) -> None:
 HERE = "resources.g<nested_stack>"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "told"),
     [
         (

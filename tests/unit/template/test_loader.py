@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.template.loader import MAX_TEMPLATE_SIZE, Source, load, load_json_value, load_mapping, load_template
+from tests.tables import table
 
 VERSION = "heat_template_version: 2018-08-31\n"
 
@@ -27,7 +28,7 @@ def test_json_and_yaml_give_the_same() -> None:
     assert load(VERSION + "resources:\n  a: {type: T, n: [1, 2.5, yes, ~, x]}\n").data == data
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value"),
     [
         ("2018-08-31", "2018-08-31"),
@@ -78,7 +79,7 @@ def test_duplicate_keys_are_kept_in_mind() -> None:
     assert source.duplicates == (("a", "b"), ("c", 0, "d"))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "told"),
     [
         ("", "The template is not a JSON object or YAML mapping."),
@@ -139,8 +140,8 @@ def test_the_kind_and_the_name_of_the_file_are_told() -> None:
         assert load_mapping(empty, "env.yaml", "Environment").data == {}
 
 
-@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", '{"a": ', "a: [", "!!map {a: ", "[{"])
-@pytest.mark.parametrize("count", [101, 50_000])
+@table("opening", ["[", "{a: ", "- ", "? ", '{"a": ', "a: [", "!!map {a: ", "[{"])
+@table("count", [101, 50_000])
 def test_depth_is_bounded(opening: str, count: int) -> None:
     start = time.thread_time()
     refused(VERSION + "x: " + opening * count if opening != '{"a": ' else opening * count)
@@ -237,7 +238,7 @@ def test_what_json_can_carry_comes_back(data: dict[str, object]) -> None:
         assert "NaN" in text or "Infinity" in text or "\\u0000" in text, error.message
 
 
-@pytest.mark.parametrize("number", ["9" * 302, "0x" + "f" * 251, "-0x" + "f" * 251, "1:" + "59:" * 5000 + "1"])
+@table("number", ["9" * 302, "0x" + "f" * 251, "-0x" + "f" * 251, "1:" + "59:" * 5000 + "1"])
 def test_numbers_that_nobody_can_write_out_again_are_refused(number: str) -> None:
     start = time.thread_time()
     refused(VERSION + f"a: {number}")

@@ -9,6 +9,7 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters import ParameterSchema
+from tests.tables import table
 
 LATEST = "2021-04-16"
 
@@ -32,7 +33,7 @@ def fails(kind: str, given: Json, **more: Json) -> str:
     return caught.value.message.removeprefix("Parameter 'p' is invalid: ")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "given", "typed", "text"),
     [
         ("string", "a", "a", "a"),
@@ -65,7 +66,7 @@ def test_types(kind: str, given: Json, typed: object, text: str) -> None:
     assert parameters.as_text("p") == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "given", "told"),
     [
         ("number", "abc", "could not convert string to float: 'abc'"),
@@ -159,7 +160,7 @@ def test_immutable() -> None:
 # -- definitions -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("definition", "told"),
     [
         (None, "a map is needed"),
@@ -237,7 +238,7 @@ def test_what_younger_versions_do_not_know() -> None:
 # -- constraints -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "constraint", "good", "bad", "told"),
     [
         ("string", {"length": {"min": 2, "max": 3}}, "abc", "a", "length (1) is out of range (min: 2, max: 3)"),
@@ -287,7 +288,7 @@ def test_custom_constraints_of_a_cloud_and_of_nobody() -> None:
     assert len(NAMED) + len(CLOUD) >= 69
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "good", "bad"),
     [
         ("ip_addr", ["10.0.0.1", "::1"], ["10.0.0.256", "x", ""]),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.template.patterns import Pattern, Program, TooMuchWork, read_pattern
+from tests.tables import table
 
 WINDOWS_PASSWORD = (
     r"(?=^.{6,255}$)((?=.*\d)(?=.*[A-Z])(?=.*[a-z])|(?=.*\d)(?=.*[^A-Za-z0-9])(?=.*[a-z])"
@@ -17,7 +18,7 @@ WINDOWS_PASSWORD = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "values"),
     [
         ("", ["", "a"]),
@@ -102,7 +103,7 @@ def test_any_text_is_a_pattern_or_a_value_error(text: str, value: str) -> None:
         read_pattern(text).matches(value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value"),
     [
         ("(a+)+$", "a" * 5000 + "!"),
@@ -128,7 +129,7 @@ def test_no_pattern_takes_long(text: str, value: str) -> None:
     assert time.thread_time() - start < 0.5
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "[Ā-\uffff]" * 2000,
@@ -153,7 +154,7 @@ def test_no_pattern_takes_long_to_prepare(text: str) -> None:
     assert time.thread_time() - start < 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "told"),
     [
         ("(", "missing )"),

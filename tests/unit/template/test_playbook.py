@@ -5,6 +5,7 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 from heatlite.template.loader import MAX_TEMPLATE_SIZE
 from heatlite.template.playbook import Attribute, Stage, read_playbook
+from tests.tables import table
 
 GOOD = """\
 node_playbook: 2026-11-21
@@ -34,7 +35,7 @@ def test_it_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("old", "new", "message"),
     [
         ("2026-11-21", "2020-01-01", "node_playbook: must be one of: 2026-11-21. (line 1,"),

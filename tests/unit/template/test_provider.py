@@ -17,6 +17,7 @@ from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Source, load
 from heatlite.template.provider import Provider
 from heatlite.template.types import Installation
+from tests.tables import table
 
 
 class PolicyProps(Schema):
@@ -80,7 +81,7 @@ def use(properties: str, more: str = "") -> str:
 # -- properties and attributes ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "properties",
     [
         "{name: abc}",
@@ -94,7 +95,7 @@ def test_properties_are_the_parameters(properties: str) -> None:
     assert texts(use(properties, "  b: {type: OS::Heat::Value, properties: {value: 1}}\n"), FILES) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("properties", "told"),
     [
         ("{}", "Property error: resources.a.properties: Property name not assigned"),
@@ -121,11 +122,11 @@ def test_outputs_are_the_attributes() -> None:
         assert (problem.severity, problem.error) == ("warning", "OutputError")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "value"),
     [("string", ""), ("number", 0), ("boolean", False), ("json", {}), ("comma_delimited_list", "")],
 )
-@pytest.mark.parametrize("default", [{}, {"default": "1"}])
+@table("default", [{}, {"default": "1"}])
 def test_a_null_is_a_value_even_with_a_default(kind: str, value: Json, default: JsonMap) -> None:
     document: JsonMap = {"heat_template_version": "2018-08-31", "parameters": {"p": {"type": kind, **default}}}
     provider = Provider("child.yaml", Template(document), {})
@@ -151,7 +152,7 @@ def test_a_fault_within_is_told_with_the_way_to_it() -> None:
     assert problem.path == ("resources", "c", "properties", "lenght")
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "told", "error"),
     [
         ("resources: [\n", "Template not in valid format", "StackValidationFailed"),
@@ -275,7 +276,7 @@ def test_a_template_for_a_known_type() -> None:
     assert texts(template, {"s.yaml": FITTING}, registry) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "told"),
     [
         ("outputs: {ip: {value: x}}", 'Required property flavor for facade Test::Server missing in provider'),
@@ -300,7 +301,7 @@ def test_what_keeps_a_template_from_standing_for_a_type(content: str, told: str)
 FACADE = "parameters: {one: {type: string}, two: {type: string}}\noutputs: {o: {value: x}}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "told"),
     [
         ("parameters: {one: {type: string}}\noutputs: {o: {value: x}}", "Required property two for facade OS::Thingy"),
@@ -308,7 +309,7 @@ FACADE = "parameters: {one: {type: string}, two: {type: string}}\noutputs: {o: {
         (FACADE, None),
     ],
 )
-@pytest.mark.parametrize("key", ["OS::Thingy", "OS::*"])
+@table("key", ["OS::Thingy", "OS::*"])
 def test_a_template_may_stand_for_a_template(content: str, told: str | None, key: str) -> None:
     registry: JsonMap = {"OS::Thingy": "facade.yaml", "resources": {"a": {key: "concrete.yaml"}}}
     two = ", two: b" if "two" in content else ""
@@ -420,7 +421,7 @@ def target(registry: JsonMap, kind: str, resource: str = "r", system: JsonMap | 
     return TypeMapping(environment, types(Installation(system or {}))).target(resource, kind)
 
 
-@pytest.mark.parametrize(
+@table(
     ("registry", "system", "mapped"),
     [
         ({"My::A": "Test::Server"}, {}, "Test::Server"),
@@ -503,7 +504,7 @@ def test_bad_event_sinks(sinks: Json) -> None:
         Environment.parse(Source("environment", {"event_sinks": sinks}))
 
 
-@pytest.mark.parametrize(
+@table(
     ("sink", "reason"),
     [
         ({"type": "email"}, 'no type "email"'),

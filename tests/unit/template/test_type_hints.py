@@ -1,13 +1,13 @@
 """Hints for types that could not be found."""
 
-import pytest
 
 from heatlite.template.type_hints import hint_for_type
+from tests.tables import table
 
 KNOWN = ("OS::Heat::RandomString", "OS::Nova::Quota", "OS::Neutron::Port", "AWS::EC2::Instance", "Custom")
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "mapped_to", "hint"),
     [
         ("OS::Heat::RandomSring", "", 'did you mean "OS::Heat::RandomString"?'),

@@ -16,6 +16,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.loader import load
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.review import review
+from tests.tables import table
 
 TYPES = Registry(BUILTIN)
 HEAD = "heat_template_version: 2021-04-16\n"
@@ -36,7 +37,7 @@ def of(rule: str, text: str, environment: str = "") -> list[tuple[int, int, str]
 # -- YAML 1.1 --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "written", "reading"),
     [
         ("string", "0777", "the octal number 511"),
@@ -140,7 +141,7 @@ def test_json_has_its_own_numbers() -> None:
 # -- unused parameters -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("use", "unused"),
     [
         ("outputs: {o: {value: {get_param: p}}}", ["q"]),
@@ -181,7 +182,7 @@ def eq(one: object, other: object) -> dict[str, object]:
     return {"equals": [one, other]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "reason"),
     [
         (eq("a", "b"), 'it compares the constants "a" and "b"'),
@@ -294,3 +295,22 @@ def test_many_conditions_take_little_time() -> None:
     start = time.thread_time()
     assert [name for name, condition in many.items() if constant.reason(condition)] == []
     assert time.thread_time() - start < 2
+
+
+# -- misspelt functions ----------------------------------------------------------------------------
+
+
+@table(
+    ("written", "expected"),
+    [
+        ("{get_resorce: b}", ['"get_resorce" is no function, so the map is taken as data.']),
+        ("[{str_repalce: {template: a, params: {}}}]", ['"str_repalce" is no function, so the map is taken as data.']),
+        ("{get_resource: b}", []),
+        ("{user_data: b}", []),
+        ("{get_resorce: b, other: c}", []),
+    ],
+)
+def test_a_map_that_is_nearly_a_function(written: str, expected: list[str]) -> None:
+    a, b = f"{{type: OS::Heat::Value, properties: {{value: {written}}}}}", "{type: OS::Heat::None}"
+    text = f"resources:\n  a: {a}\n  b: {b}\n"
+    assert [found for _, _, found in of("MisspeltFunction", HEAD + text)] == expected

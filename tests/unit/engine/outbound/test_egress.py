@@ -1,11 +1,11 @@
 """Addresses that count as public."""
 
-import pytest
 
 from heatlite.engine.outbound.egress import _is_public
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "public"),
     [
         ("93.184.216.34", True),

@@ -1,4 +1,4 @@
-"""Containers that are folders: what is in them comes out whole, and nothing else does."""
+"""Containers as folders: their content is returned, and nothing else."""
 
 import os
 import socket

@@ -14,6 +14,7 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.engine.outbound.regions import Endpoint, Regions, endpoints
 from heatlite.plugin.ports import RegionUnavailable
+from tests.tables import table
 from tests.unit.engine.outbound.test_template_fetch import _tls, authority, certificate
 
 __all__ = ["authority", "certificate"]
@@ -120,7 +121,7 @@ def test_the_settings() -> None:
     assert endpoints(settings) == {"one": Endpoint("https://a.example:8004/v1/{project}", "a=b")}
 
 
-@pytest.mark.parametrize("entry", ["", "one", "one=", "=http://a", "one=ftp://a.example", "one=http://u@h", "one=/x"])
+@table("entry", ["", "one", "one=", "=http://a", "one=ftp://a.example", "one=http://u@h", "one=/x"])
 def test_a_region_without_an_address(entry: str) -> None:
     with pytest.raises(BadSetting, match=r"^regions: "):
         endpoints(Settings(database="", regions=(entry,)))

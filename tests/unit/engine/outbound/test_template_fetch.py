@@ -18,6 +18,7 @@ import pytest
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.engine.outbound.template_fetch import Fetcher
+from tests.tables import table
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -127,7 +128,7 @@ def test_nobody_else_is(url: str, hosts: tuple[str, ...]) -> None:
     assert 'the setting template_hosts does not list "127.0.0.1"' in message
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "reason"),
     [
         ("file:///etc/passwd", "only http and https"),
@@ -164,7 +165,7 @@ def test_a_redirect_leads_nowhere_else(url: str) -> None:
 
 
 def test_a_name_does_not_lead_to_an_inner_address(url: str) -> None:
-    """This machine's own name stands for one whose DNS somebody else writes."""
+    """This machine's name stands for one with foreign DNS records."""
     name = socket.gethostname().lower()
     try:
         inner = socket.gethostbyname(name)
@@ -262,13 +263,14 @@ def authority(certificate: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def secure(certificate: Callable[..., Path], authority: Path) -> Iterator[str]:
-    """The address of a server whose certificate is good for whoever trusts the authority."""
+    """The address of a server whose certificate the authority has signed."""
     with serving(_tls(certificate, authority, "IP:127.0.0.1")) as host:
         yield f"https://{host}"
 
 
 def _tls(certificate: Callable[..., Path], authority: Path, name: str) -> ssl.SSLContext:
-    file = certificate(name, f"subjectAltName={name}", "-CA", authority, "-CAkey", authority)
+    words = "-CA", authority, "-CAkey", authority, "-addext", "basicConstraints=CA:FALSE"
+    file = certificate(name, f"subjectAltName={name}", *words)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return context

@@ -51,6 +51,13 @@ class Rebuilt(Thing):
         raise AssertionError
 
 
+class Rebooted(Thing):
+    """A type that can be restarted."""
+
+    def handle_reboot(self) -> None:
+        raise AssertionError
+
+
 class Joined(Thing):
     """A type whose objects are joined to networks."""
 

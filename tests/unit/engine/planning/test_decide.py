@@ -16,6 +16,7 @@ from heatlite.engine.state.template_types import TemplateResource
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import HealthRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 
 from .rows import (
     NET,
@@ -26,6 +27,7 @@ from .rows import (
     Joined,
     JoinedFixed,
     OfTemplate,
+    Rebooted,
     Rebuilt,
     Restless,
     Thing,
@@ -53,7 +55,7 @@ def facts(
     answers: dict[str, Any] | None = None,
     **definition: Any,
 ) -> Facts:
-    """Return the facts of a row; `was` is its type, `definition` changes what is wanted."""
+    """Return the facts of a row; `was` is its type, `definition` the wanted change."""
     one = row() if one is None else one
     found = one.properties if observed is STORED else observed
     chosen = {} if net is None else {"net": net}
@@ -510,7 +512,7 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "outcome", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@table(("given", "outcome", "reason"), [case[1:] for case in CASES])
 def test_decide(given: Facts, outcome: Outcome, reason: Reason) -> None:
     decision = decide(given)
     assert (decision.outcome, decision.reason) == (outcome, reason)
@@ -522,7 +524,7 @@ def test_each_rule_has_a_case() -> None:
     assert {case[3] for case in CASES} == set(Reason) - of_choose
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "cause"),
     [
         (facts(row(DELETE, RUNS)), "its deletion has begun"),
@@ -655,6 +657,30 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
         Reason.SELECTED,
     ),
     (
+        "a step that reboots",
+        [part(Part.SELECTED, facts(MARKED, Rebooted), RepairStep.REBOOT)],
+        {},
+        "a1",
+        Outcome.REBOOT,
+        Reason.SELECTED,
+    ),
+    (
+        "a reboot is not repeated, whatever the definition says now",
+        [part(Part.SELECTED, facts(kind=Rebooted, is_done=True, properties=TEXT), RepairStep.REBOOT)],
+        {},
+        "a1",
+        Outcome.KEEP,
+        Reason.ALREADY_DONE,
+    ),
+    (
+        "a reboot of a protected object",
+        [part(Part.SELECTED, facts(MARKED, Rebooted, answers={"protection": lambda: PROTECTED}), RepairStep.REBOOT)],
+        {},
+        "a1",
+        Outcome.REBOOT,
+        Reason.SELECTED,
+    ),
+    (
         "a repair of a protected object",
         [part(Part.SELECTED, facts(MARKED, answers={"protection": lambda: PROTECTED}))],
         {},
@@ -739,19 +765,16 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("candidates", "limits", "chosen", "outcome", "reason"),
     [case[1:] for case in CHOICES],
-    ids=[case[0] for case in CHOICES],
 )
-def test_choose(
-    candidates: list[Facts], limits: dict[str, Any], chosen: str, outcome: Outcome, reason: Reason
-) -> None:
+def test_choose(candidates: list[Facts], limits: dict[str, Any], chosen: str, outcome: Outcome, reason: Reason) -> None:
     found = choose(candidates, **{"restricted": frozenset(), "replaced_above": frozenset(), **limits})
     assert (found.row.id, found.outcome, found.reason) == (chosen, outcome, reason)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "first"),
     [
         (facts(), False),
@@ -763,22 +786,12 @@ def test_choose(
         (facts(was=Fixed, answers={"excludes": never}), False),
         (facts(was=Fixed, order="delete_first"), True),
     ],
-    ids=[
-        "Heat creates first",
-        "the template or the environment says so",
-        "an order is stronger than the type",
-        "both objects exclude each other",
-        "a type that cannot rebuild decides as without an order",
-        "a retained object is never deleted",
-        "only objects of one type are asked",
-        "an order counts for any type",
-    ],
 )
 def test_deletes_first(given: Facts, first: bool) -> None:
     assert deletes_first(given) is first
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "state", "marked"),
     [
         (row(CHECK, FAILED), (CREATE, DONE), True),
@@ -789,5 +802,5 @@ def test_deletes_first(given: Facts, first: bool) -> None:
     ],
 )
 def test_is_marked(one: ResourceRecord, state: tuple[Verb, Status], marked: bool) -> None:
-    """A failed check of a nested stack's resource is a mark, unless the nested stack's own check has failed."""
+    """A failed check of a nested stack is a mark, unless its own check failed."""
     assert is_marked(one, state) is marked

@@ -16,6 +16,7 @@ from heatlite.engine.state.group_requests import (
     ScaleOut,
     SizeRequest,
 )
+from tests.tables import table
 
 OLD, FAILED, OUTDATED, YOUNG = (
     MemberFacts("old", "id-old", 1.0),
@@ -48,7 +49,7 @@ def test_random_draws_after_the_failed_ones() -> None:
 EXACT, CHANGE, PERCENT = Adjustment.EXACT_CAPACITY, Adjustment.CHANGE_IN_CAPACITY, Adjustment.CHANGE_IN_PERCENTAGE
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "size"),
     [
         (Resize(EXACT, 2), 2),
@@ -77,7 +78,7 @@ def test_size(request_: SizeRequest, size: int) -> None:
     assert len(GROUP.members) - len(change.leaving) + change.joining == size
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_", "text"),
     [
         (Resize(EXACT, 7), "limits are 1 and 6"),

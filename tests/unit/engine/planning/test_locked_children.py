@@ -1,13 +1,12 @@
-"""A locked nested stack is untouched only if the plan keeps its row, and the row has not failed."""
+"""A locked nested stack is untouched if the plan keeps its row, not failed."""
 
 from dataclasses import replace
-
-import pytest
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.locked_children import is_kept
 from heatlite.engine.planning.plan import Outcome, Plan, Step
 from heatlite.store.records import PreviousState, ResourceRecord
+from tests.tables import table
 
 from .rows import row
 
@@ -37,6 +36,6 @@ CASES: list[tuple[str, ResourceRecord, Plan, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "plan", "kept"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@table(("one", "plan", "kept"), [case[1:] for case in CASES])
 def test_is_kept(one: ResourceRecord, plan: Plan, kept: bool) -> None:
     assert is_kept(plan, one) is kept

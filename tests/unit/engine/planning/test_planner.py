@@ -1,4 +1,4 @@
-"""Plans from decisions: steps, their order, and the replacements that need other deletions first."""
+"""Plans from decisions: steps, order, and replacements after other deletions."""
 
 from collections.abc import Mapping
 
@@ -15,12 +15,13 @@ from heatlite.store.records import PreviousState, ProtectionRecord, ResourceReco
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 
 from .rows import Thing, row, wanted
 
 
 def define(registry: Json = None, **uses: str) -> Definition:
-    """Return a definition in which each resource refers to those in its text: ``b="a"``."""
+    """Return a definition by the references of each resource: ``b="a"``."""
     resources: dict[str, Json] = {
         name: {
             "type": "Test::Thing",
@@ -63,7 +64,7 @@ def relations(
     takes: str = "",
     members: Mapping[str, MemberFacts] | None = None,
 ) -> Relations:
-    """Return relations between rows by name; ``takes="a b"``: the deletion of a takes b along."""
+    """Return relations by name; ``takes="a b"``: the deletion of a takes b along."""
     kinds = frozenset({"Test::Thing"})
     within = members or {}
     return Relations(
@@ -108,7 +109,7 @@ def test_what_follows_a_step_is_a_step() -> None:
     assert set(plan.kept) == {"c"}
 
 
-@pytest.mark.parametrize(
+@table(
     "one",
     [
         stored("a", description="another"),
@@ -117,7 +118,6 @@ def test_what_follows_a_step_is_a_step() -> None:
         stored("a", uses=("gone1",)),
         row(Verb.UPDATE, Status.FAILED, requires=(), uses=()),
     ],
-    ids=["description", "deletion policy", "requirements", "used rows", "failed"],
 )
 def test_a_kept_row_that_must_be_rewritten_is_a_step(one: ResourceRecord) -> None:
     definition = define(a="")
@@ -142,7 +142,7 @@ def replaced(
     chain: Mapping[str, str] | None = None,
     rows: Mapping[str, ResourceRecord] | None = None,
 ) -> Plan:
-    """Plan a stack in which b uses a and c uses b, and the resources named in `going` are replaced."""
+    """Plan a stack c → b → a in which the resources in `going` are replaced."""
     uses = {"a": "", "b": "a", "c": "b"} if chain is None else chain
     definition = define(**uses)
     existing = {name: (rows or {}).get(name, stored(name, used)) for name, used in uses.items()}
@@ -234,8 +234,8 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("relate", "going", "first", "refused"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS]
+@table(
+    ("relate", "going", "first", "refused"), [case[1:] for case in REFUSALS]
 )
 def test_impossible_replacements(relate: Relations, going: str, first: str, refused: dict[str, str]) -> None:
     plan = replaced(relate, going, first)
@@ -313,7 +313,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("plan", "names"),
     [
         (planner.plan_check(ROWS), "made asleep locked both"),
@@ -325,7 +325,6 @@ ROWS = [
         (planner.plan_nested(ROWS, Outcome.LOCK), "made asleep"),
         (planner.plan_cleanup(ROWS, ["made1"]), "never going asleep locked both"),
     ],
-    ids=["check", "snapshot", "suspend", "resume", "lock", "unlock", "nested", "clean-up"],
 )
 def test_each_operation_takes_its_rows(plan: Plan, names: str) -> None:
     assert [step.name for step in plan.steps.values()] == names.split()

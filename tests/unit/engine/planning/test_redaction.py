@@ -1,11 +1,11 @@
-"""Redaction of one value: compare it with its evaluation without hidden parameters."""
+"""Redaction of a value: compare with its evaluation without hidden parameters."""
 
-import pytest
 
 from heatlite.core.json import Json
 from heatlite.core.masking import MASK
 from heatlite.engine.planning.redaction import KNOWN_LATER, redacted, shown
 from heatlite.template.expression import UNKNOWN
+from tests.tables import table
 
 CASES: list[tuple[str, object, object, Json]] = [
     ("the same without secrets", "x", "x", "x"),
@@ -25,7 +25,7 @@ CASES: list[tuple[str, object, object, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "known", "found"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@table(("value", "known", "found"), [case[1:] for case in CASES])
 def test_redacted(value: object, known: object, found: Json) -> None:
     assert redacted(value, known) == found
 

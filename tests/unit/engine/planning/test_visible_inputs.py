@@ -1,15 +1,15 @@
 """Files and defaults of a request that a template names."""
 
-import pytest
 
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.template.environment import Environment
+from tests.tables import table
 
 FILES = {"file:///job/a.yaml": "type: b.sh", "file:///job/b.sh": "echo", "c.txt": "asks for d", "e.yaml": ""}
 DEFAULTS = {"size": 3, "d": "x", "where": "c.txt"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("template", "defaults", "files"),
     [
         ({}, {}, []),

@@ -1,8 +1,6 @@
-"""Conflict rules as a table: operation × state of stack and tree × live actions → error (docs/reference/lock.md)."""
+"""Conflict rules by operation, states and live actions (docs/reference/lock.md)."""
 
 from dataclasses import replace
-
-import pytest
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.errors import (
@@ -17,6 +15,7 @@ from heatlite.core.errors import (
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
 from heatlite.engine.state.conflict_rules import Operation, maintenance_refusal, refusal
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
+from tests.tables import table
 
 LOCK = LockRecord(LockLevel.STACKS, "ann", by_admin=False, locked_at=0.0)
 WRITES = frozenset(Operation)
@@ -48,7 +47,7 @@ HELD_BELOW = stack("LOCK_COMPLETE", "CREATE_COMPLETE")
 """In a locked state through its parent's lock, without a lock of its own."""
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "allowed"),
     [
         # Nothing may disturb a lock or an unlock that runs.
@@ -70,7 +69,7 @@ def test_a_lock_state_without_an_own_lock_refuses_nothing_by_itself() -> None:
     assert all(maintenance_refusal(one, HELD_BELOW) is None for one in WRITES)
 
 
-@pytest.mark.parametrize(
+@table(
     ("operation", "ancestors", "descendants", "expected"),
     [
         # An ancestor's lock covers the tree below.
@@ -85,6 +84,9 @@ def test_a_lock_state_without_an_own_lock_refuses_nothing_by_itself() -> None:
         (Operation.CHECK, [], [LOCKED_CHILD], StackLocked),
         (Operation.SUSPEND, [], [LOCKED_CHILD], StackLocked),
         (Operation.SNAPSHOT, [], [LOCKED_CHILD], StackLocked),
+        (Operation.RESUME, [], [LOCKED_CHILD], StackLocked),
+        # … the ancestor can be locked too …
+        (Operation.LOCK, [], [LOCKED_CHILD], None),
         # … but planning decides for an update, and a mark or a protection stays in the addressed stack.
         (Operation.UPDATE, [], [LOCKED_CHILD], None),
         (Operation.MARK, [], [LOCKED_CHILD], None),
@@ -98,7 +100,7 @@ def test_locks_in_the_tree(
     check(refusal(operation, stack(), ancestors, descendants, []), expected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("operation", "live", "expected"),
     [
         # A running action holds the stack; a queued one comes first. Heat has only the former.
@@ -109,12 +111,15 @@ def test_locks_in_the_tree(
         (Operation.CHECK, [action(Verb.CHECK, status=ActionStatus.READY), action(Verb.UPDATE)], ResourceIsLocked),
         # A mark keeps Heat's own error for a busy stack.
         (Operation.MARK, [action(Verb.UPDATE)], ActionInProgress),
+        (Operation.MARK, [action(Verb.UPDATE, status=ActionStatus.READY)], ActionInProgress),
+        (Operation.MARK, [action(Verb.UPDATE, "above")], ActionInProgress),
         # A delete cancels what runs here or below, so only another delete is in its way …
         (Operation.DELETE, [action(Verb.UPDATE)], None),
         (Operation.DELETE, [action(Verb.UPDATE, "below")], None),
         (Operation.DELETE, [action(Verb.DELETE)], ResourceIsLocked),
         # … and what an ancestor does, which it must not cancel.
         (Operation.DELETE, [action(Verb.UPDATE, "above")], ResourceIsLocked),
+        (Operation.CANCEL_UPDATE, [action(Verb.UPDATE, "above")], ResourceIsLocked),
         # A forced delete supersedes a delete that is stuck, but not another forced one.
         (Operation.FORCE_DELETE, [action(Verb.DELETE)], None),
         (Operation.FORCE_DELETE, [action(Verb.DELETE, force=True)], ResourceIsLocked),
@@ -128,7 +133,7 @@ def test_live_actions(operation: Operation, live: list[ActionRecord], expected: 
     check(refusal(operation, stack(), [PARENT], [CHILD], live), expected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("operation", "now", "expected"),
     [
         # A cancel needs an operation that it can cancel: an update with rollback, an update or a create without.
@@ -161,6 +166,10 @@ def test_live_actions(operation: Operation, live: list[ActionRecord], expected: 
 def test_states_of_the_stack(operation: Operation, now: StackRecord, expected: type | None) -> None:
     live = [action(now.verb)] if now.status is Status.IN_PROGRESS and operation is not Operation.LOCK else []
     check(refusal(operation, now, [], [], live), expected)
+
+
+def test_the_refusal_of_an_unlock_names_the_state() -> None:
+    assert "CREATE_COMPLETE: it is not locked" in str(refusal(Operation.UNLOCK, stack(), [], [], []))
 
 
 def test_a_lock_comes_before_an_action_and_an_action_before_the_state() -> None:

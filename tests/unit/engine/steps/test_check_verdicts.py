@@ -1,4 +1,4 @@
-"""The verdict of a check by the error that it ends with, and the reason of the stack's check."""
+"""The verdict of a check by its error, and the reason of the stack's check."""
 
 import pytest
 
@@ -11,11 +11,12 @@ from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.plugin import ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.cloud import Unsettled
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
+from tests.tables import table
 
 VERB = "compute.get_server"
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "cause"),
     [
         (Unhealthy("compute.get_server: its status is ERROR"), ""),

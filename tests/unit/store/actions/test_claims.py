@@ -1,21 +1,21 @@
-"""Takeovers without progress: kills at random against actions that kill their engine."""
+"""Takeovers without progress: random kills, and actions that kill engines."""
 
 import random
 from collections.abc import Callable
 from math import inf
 
-import pytest
 from store_behaviour import an_action, put
 
 from heatlite.store.actions.claims import max_takeovers, takeover_delay
 from heatlite.store.store import Store
+from tests.tables import table
 
 LIMIT = 5
 TICK = 0.25
 """Seconds between two claims of an engine."""
 
 
-@pytest.mark.parametrize("takeovers", range(1, 12))
+@table("takeovers", range(1, 12))
 def test_an_engine_needs_the_age_of_the_pause(takeovers: int) -> None:
     pause = takeover_delay(takeovers)
     assert max_takeovers(pause) > takeovers
@@ -23,7 +23,7 @@ def test_an_engine_needs_the_age_of_the_pause(takeovers: int) -> None:
 
 
 def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: set[str]) -> list[int]:
-    """Run engines one after the other; return the highest count of takeovers after each.
+    """Run engines in turn; return the highest count of takeovers after each.
 
     An engine ends after its life, or when it claims a lethal action. No attempt makes progress.
     """

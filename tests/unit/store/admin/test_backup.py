@@ -1,8 +1,9 @@
-"""Backups of a SQLite database: what is copied, what is refused, and what a restore leaves."""
+"""Backups of a SQLite database: copies, refusals and restores."""
 
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def test_what_is_written_meanwhile_is_whole_or_not_there(tmp_path: Path) -> None
         assert copied >= sure, "what was committed before is in it"
     ends.set()
     writer.join()
+    store.close()
 
 
 def test_the_database_of_before_is_kept_and_can_be_restored(tmp_path: Path) -> None:
@@ -151,7 +153,8 @@ def test_a_damaged_database_is_set_aside_with_its_log(tmp_path: Path) -> None:
 def test_nothing_is_restored_while_an_engine_runs(tmp_path: Path) -> None:
     url = filled(tmp_path / "one", "a")
     backup(url, (), tmp_path / "copy", overwrite=False)
-    lock = Store.open(url).lock_engine({"pid": 42})
+    with closing(Store.open(url)) as store:
+        lock = store.lock_engine({"pid": 42})
     assert lock is not None
     with pytest.raises(EngineRunning):
         restore(url, (), tmp_path / "copy", force=False)
@@ -166,13 +169,13 @@ def damage(file: Path) -> None:
 
 
 def from_the_future(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2099-01-01')")
 
 
 def of_something_else(file: Path) -> None:
     file.unlink()
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE notes (text)")
 
 
@@ -203,7 +206,7 @@ def test_what_is_no_good_backup_is_refused_and_changes_nothing(
 
 def test_what_fsck_finds_is_installed_only_by_force(tmp_path: Path) -> None:
     url = filled(tmp_path / "one", "a")
-    with sqlite3.connect(tmp_path / "one" / "heat.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "one" / "heat.db")) as connection, connection:
         connection.execute("UPDATE stack SET template_id = 'gone'")
     backup(url, (), tmp_path / "copy", overwrite=False)
     target = f"sqlite:///{tmp_path}/two/heatlite.db"

@@ -18,6 +18,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import Cipher, new_key, open_cipher
+from tests.tables import table
 
 OLD, NEW, OTHER = (base64.urlsafe_b64encode(bytes([n]) * 32).decode() for n in range(3))
 
@@ -57,7 +58,7 @@ def damaged(text: str) -> str:
     return text[:60] + ("A" if text[60] != "A" else "B") + text[61:]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         Cipher([OTHER], "there").encrypt({}),
@@ -88,7 +89,7 @@ def test_a_new_key_is_one_and_never_the_same() -> None:
 # -- where the keys are from -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "key", ["", "sesame", OLD[:-1], OLD + "=", OLD.replace("A", "+"), "ä" * 44, base64.b64encode(b"x" * 31).decode()]
 )
 def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
@@ -206,7 +207,7 @@ except BadSetting as error:
 """
     command = [sys.executable, "-c", program, str(tmp_path / "heat.db"), OLD]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert said == "encryption_keys: needs cryptography: pip install 'heatlite[crypto]'\n"
+    assert said == "encryption_keys: needs cryptography: pip install 'heatlite[server]'\n"
     assert [*tmp_path.iterdir()] == []
 
 

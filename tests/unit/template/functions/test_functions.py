@@ -12,6 +12,7 @@ from heatlite.template.dialects import ALIASES, CONDITIONS, FUNCTIONS, dialect_o
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, has_unknown, requires, resolve, select
+from tests.tables import table
 
 LATEST = "2021-04-16"
 
@@ -102,7 +103,7 @@ def described(version: str, with_conditions: bool = False) -> list[dict[str, str
     return dialect.describe_functions(with_conditions)
 
 
-@pytest.mark.parametrize("version", ["2999-01-01", "", None, 5, ["rocky"], "Rocky"])
+@table("version", ["2999-01-01", "", None, 5, ["rocky"], "Rocky"])
 def test_unknown_versions(version: object) -> None:
     with pytest.raises(InvalidTemplateVersion) as caught:
         dialect_of({"heat_template_version": version})
@@ -120,7 +121,7 @@ CFN_IN_HOT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "more"),
     [
         ("2013-05-23", CFN_IN_HOT),
@@ -146,7 +147,7 @@ def test_condition_functions_are_listed_when_asked_for() -> None:
     assert not CONDITIONS["2016-04-08"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "value"),
     [
         ("2014-10-16", {"repeat": {"template": "x", "for_each": {"x": ["1"]}}}),
@@ -168,8 +169,8 @@ def test_a_map_with_two_keys_is_data() -> None:
     assert evaluate(value) == value
 
 
-@pytest.mark.parametrize("name", ["Ref", "Fn::Join", "Fn::GetAZs", "Fn::Base64"])
-@pytest.mark.parametrize("version", ["2014-10-16", LATEST])
+@table("name", ["Ref", "Fn::Join", "Fn::GetAZs", "Fn::Base64"])
+@table("version", ["2014-10-16", LATEST])
 def test_removed_functions_are_errors(name: str, version: str) -> None:
     message = f'resources.x.properties.value.{name}: The function "{name}" is not supported in this version of HOT.'
     assert fails({name: "a"}, version).message == message
@@ -183,7 +184,7 @@ def test_select_is_removed_later() -> None:
 # -- parameters --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("argument", "value"),
     [
         ("text", "abc"),
@@ -221,7 +222,7 @@ def test_get_param(argument: Json, value: object) -> None:
         assert evaluate({"get_param": argument}) == value
 
 
-@pytest.mark.parametrize("argument", ["", [], {}, None, 5, {"a": 1, "b": 2}])
+@table("argument", ["", [], {}, None, 5, {"a": 1, "b": 2}])
 def test_get_param_syntax(argument: Json) -> None:
     assert fails({"get_param": argument}).message.startswith("resources.x.properties.value.get_param: ")
 
@@ -243,12 +244,12 @@ def test_get_resource() -> None:
     assert evaluate({"get_resource": {"str_replace": {"template": "Z", "params": {"Z": "a"}}}}) == "id-of-a"
 
 
-@pytest.mark.parametrize("argument", ["", None, 5, ["a"], {"get_attr": ["a", "name"]}, {"get_param": "zz"}])
+@table("argument", ["", None, 5, ["a"], {"get_attr": ["a", "name"]}, {"get_param": "zz"}])
 def test_get_resource_syntax(argument: Json) -> None:
     assert fails({"get_resource": argument}).message.startswith("resources.x.properties.value.get_resource: ")
 
 
-@pytest.mark.parametrize("version", FUNCTIONS)
+@table("version", FUNCTIONS)
 def test_get_attr(version: str) -> None:
     definition, value = bound({"get_attr": ["a", "ip", 1]}, version)
     assert value == "10.0.0.2"
@@ -287,7 +288,7 @@ def test_the_name_of_an_attribute_may_be_a_function() -> None:
     assert "must be a string" in fails({"get_attr": ["a", {"get_param": "number"}]}).message
 
 
-@pytest.mark.parametrize("argument", ["a", [], None, {"x": 1}, ["", "ip"], [5, "ip"], ["a", 5], ["a", None]])
+@table("argument", ["a", [], None, {"x": 1}, ["", "ip"], [5, "ip"], ["a", 5], ["a", None]])
 def test_get_attr_syntax(argument: Json) -> None:
     assert fails({"get_attr": argument}).message.startswith("resources.x.properties.value.get_attr: ")
 
@@ -302,7 +303,7 @@ def test_get_file() -> None:
 # -- text --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "value"),
     [
         ([",", ["a", "b"]], "a,b"),
@@ -330,7 +331,7 @@ def test_list_join_of_early_versions() -> None:
     assert "Incorrect arguments" in fails({"list_join": [",", ["a"], ["b"]]}, "2015-04-30").message
 
 
-@pytest.mark.parametrize("arguments", ["a", [","], [], None, {"a": ["b"], "c": 1}, [5, ["a"]], [None, ["a"]]])
+@table("arguments", ["a", [","], [], None, {"a": ["b"], "c": 1}, [5, ["a"]], [None, ["a"]]])
 def test_list_join_syntax(arguments: Json) -> None:
     assert fails({"list_join": arguments}).message.startswith("resources.x.properties.value.list_join: ")
 
@@ -340,7 +341,7 @@ def test_list_join_needs_lists() -> None:
     assert "must operate on a list" in fails({"list_join": [",", {"get_param": "text"}]}).message
 
 
-@pytest.mark.parametrize(
+@table(
     ("template", "params", "value"),
     [
         ("$a and $b", {"$a": "1", "$b": "2"}, "1 and 2"),
@@ -370,14 +371,14 @@ def test_str_replace_of_early_versions_takes_no_containers() -> None:
     assert evaluate({"str_replace": {"template": "v", "params": {"v": False}}}, "2013-05-23") == "False"
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments", ["a", ["a"], {"template": "a"}, {"params": {}}, {"template": "a", "zz": {}}, None]
 )
 def test_str_replace_syntax(arguments: Json) -> None:
     assert fails({"str_replace": arguments}).message.startswith("resources.x.properties.value.str_replace: ")
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         {"template": 5, "params": {}},
@@ -408,7 +409,7 @@ def test_str_replace_strict() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "value"),
     [
         ([",", "a,b"], ["a", "b"]),
@@ -429,7 +430,7 @@ def test_str_split(arguments: Json, value: object) -> None:
     assert evaluate({"str_split": arguments}) == value
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     ["a", [","], ["", "a"], [",", 5], [",", "a", 1], [",", "a", -2], [",", "a", "x"], [5, "a"], [1, 2, 3, 4]],
 )
@@ -444,7 +445,7 @@ def test_digest() -> None:
         assert isinstance(fails({"digest": arguments}), StackValidationFailed)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "value"),
     [
         ({"scheme": "https", "host": "h", "port": 80, "path": "/a b"}, "https://h:80/a%20b"),
@@ -469,7 +470,7 @@ def test_make_url(arguments: Json, value: str) -> None:
     assert evaluate({"make_url": arguments}) == value
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         "http://h",
@@ -537,7 +538,7 @@ def test_repeat_side_by_side() -> None:
     assert evaluate(call(["1", "2"], {"get_param": "off"})) == ["1-x", "2-y"]
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         "a",
@@ -652,7 +653,7 @@ def test_if_without_a_second_value_is_null_where_nothing_can_be_left_out() -> No
     assert Template(document).bind(Environment(), {}).outputs["o"].value is None
 
 
-@pytest.mark.parametrize("arguments", ["c", [True], [True, 1, 2, 3], {"a": 1}, ["zz", 1, 2], [5, 1, 2], [None, 1, 2]])
+@table("arguments", ["c", [True], [True, 1, 2, 3], {"a": 1}, ["zz", 1, 2], [5, 1, 2], [None, 1, 2]])
 def test_if_syntax(arguments: Json) -> None:
     assert fails({"if": arguments}).message.startswith("resources.x.properties.value.if")
 
@@ -660,7 +661,7 @@ def test_if_syntax(arguments: Json) -> None:
 # -- what is not known yet -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "call",
     [
         {"list_join": [",", ["a", {"get_attr": ["b", "ip"]}]]},
@@ -709,7 +710,7 @@ def test_nested_calls_cannot_grow_without_end() -> None:
     assert "more than" in fails(long).message
 
 
-@pytest.mark.parametrize("name", FUNCTIONS[LATEST])
+@table("name", FUNCTIONS[LATEST])
 def test_every_function_bears_the_deepest_nesting(name: str) -> None:
     for innermost in ("a", ["a"], {"a": "b"}):
         value: Json = innermost

@@ -17,6 +17,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
 from heatlite.template.functions import yaql as functions_yaql
 from heatlite.template.functions.yaql_bounds import CALL, CALL_BACK, STEP
+from tests.tables import table
 
 
 class Stack:
@@ -40,7 +41,7 @@ def evaluate(expression: Json, *data: Json, version: str = "2021-04-16") -> obje
     return resolve(Template(document).bind(Environment(), {}).outputs["o"].value, Stack())
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "data", "result"),
     [
         ("$.data", [1, {"a": None}], [1, {"a": None}]),
@@ -101,7 +102,7 @@ def test_without_data_and_with_functions_in_it() -> None:
     assert evaluate("$.data.len()", [{"get_attr": ["r", "x"]}]) is UNKNOWN
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "told"),
     [
         ("$.data.", "Bad expression '$.data.'"),
@@ -127,14 +128,14 @@ def test_an_expression_is_parsed_when_the_template_is() -> None:
         Template(document).bind(Environment(), {})
 
 
-@pytest.mark.parametrize("arguments", ["a", [], {}, {"data": 1}, {"expression": "1", "zz": 1}])
+@table("arguments", ["a", [], {}, {"data": 1}, {"expression": "1", "zz": 1}])
 def test_bad_arguments(arguments: Json) -> None:
     document: dict[str, Json] = {"heat_template_version": "rocky", "outputs": {"o": {"value": {"yaql": arguments}}}}
     with pytest.raises(StackValidationFailed, match=r"outputs\.o\.value\.yaql"):
         Template(document).bind(Environment(), {})
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("expression", "data"),
     [
@@ -187,7 +188,7 @@ def test_no_expression_runs_away(expression: str, data: Json) -> None:
     assert len(caught.value.message) < 1000
 
 
-@pytest.mark.parametrize(
+@table(
     "expression",
     [
         "str(range(5))", "str([range(5)])", "str(let(a => 1))", "str([1].orderBy($))", "[range(5)].zz()", "let().len()",
@@ -216,7 +217,7 @@ def test_each_call_and_each_step_is_work_of_the_template() -> None:
     assert work("$.data.many.len() + $.data.many.len()") < 20 * CALL
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "data"),
     [
         ("1 / 0", None),
@@ -261,7 +262,7 @@ for problem in Template(document).definition(Environment(), {}).findings.ordered
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        'outputs.o.value.yaql: The function "yaql" needs the library yaql: install heatlite with the extra "yaql"'
+        'outputs.o.value.yaql: The function "yaql" needs the library yaql: install heatlite with the extra "server"'
     )
 
 

@@ -1,0 +1,221 @@
+"""Readers beside the engine's process: each process dies, and nothing is lost."""
+
+import json
+import os
+import signal
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.processes import CommandLine, Server, eventually
+from tests.acceptance.test_streams import Following
+
+pytestmark = pytest.mark.full
+
+VALUE = {"type": "OS::Heat::Value", "properties": {"value": "v"}}
+TEMPLATE = {"heat_template_version": "2021-04-16", "resources": {"a": VALUE}}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    more = {"HEATLITE_METRICS": "true", "HEATLITE_MAX_STACKS_PER_TENANT": "-1"}
+    started = Server(tmp_path, HEATLITE_PROCESSES="2", **more)
+    eventually(lambda: started.worker() != 0 and len(started.readers()) == 2, "all processes are there")
+    yield started
+    started.kill()
+
+
+class Creator(threading.Thread):
+    """Creates stacks one after another, and reads each one back at once."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        super().__init__()
+        self._server = server
+        self._name = name
+        self.ended = threading.Event()
+        self.made: list[str] = []
+        """Paths of accepted stacks."""
+        self.lost = 0
+        """Connections that broke before their answer."""
+        self.wrong: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        connection = HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+        number = 0
+        while not self.ended.wait(0.02):
+            number += 1
+            body = json.dumps({"stack_name": f"{self._name}-{number}", "template": TEMPLATE})
+            try:
+                connection.request("POST", "/v1/demo/stacks", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                found = json.loads(answer.read())
+                if answer.status != 201:
+                    self.wrong.append(f"{answer.status}: {found}")
+                    continue
+                path = f"/stacks/{self._name}-{number}/{found['stack']['id']}"
+                self.made.append(path)
+                connection.request("GET", f"/v1/demo{path}")
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    self.wrong.append(f"GET {path}: {answer.status}")
+            except (OSError, HTTPException):
+                self.lost += 1
+                connection.close()
+        connection.close()
+
+    def more(self) -> None:
+        """Wait until another stack is accepted."""
+        before = len(self.made)
+        eventually(lambda: len(self.made) > before + 1, "another stack is accepted")
+
+
+@pytest.mark.parametrize("order", ["engine first", "reader first"])
+def test_each_process_is_killed_under_load(server: Server, order: str) -> None:
+    """Another one takes its place; each accepted stack is there and complete."""
+    creators = [Creator(server, f"c{number}") for number in range(3)]
+    try:
+        for victim in ("engine", "reader") if order == "engine first" else ("reader", "engine"):
+            for creator in creators:
+                creator.more()
+            engine, readers = server.worker(), server.readers()
+            killed = engine if victim == "engine" else readers[0]
+            os.kill(killed, signal.SIGKILL)
+            eventually(
+                lambda: killed not in (server.worker(), *server.readers()), "it is gone"  # noqa: B023
+            )
+            eventually(lambda: server.worker() != 0 and len(server.readers()) == 2, "another one is there")
+            assert (server.worker() == engine) == (victim == "reader")
+            for creator in creators:
+                creator.more()
+    finally:
+        for creator in creators:
+            creator.ended.set()
+        for creator in creators:
+            creator.join()
+    assert [creator.wrong for creator in creators] == [[], [], []]
+    for path in (path for creator in creators for path in creator.made):
+        assert server.settled(path) == "CREATE_COMPLETE"
+    server.stop()
+    assert server.complaints() == ""
+
+
+def test_a_request_waits_for_the_next_engine(server: Server) -> None:
+    """The kernel keeps a connection that no process has taken yet."""
+    engine = server.worker()
+    os.kill(engine, signal.SIGSTOP)
+    answers: list[int] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(
+            server.request("POST", "/stacks", {"stack_name": "s", "template": TEMPLATE}).status
+        )
+    )
+    asking.start()
+    eventually(lambda: server.request("GET", "/stacks").status == 200, "readers answer meanwhile")
+    time.sleep(0.5)  # the request is passed on; it may as well be later
+    os.kill(engine, signal.SIGKILL)
+    asking.join()
+    assert answers == [201]
+    assert server.settled(server.find("s")) == "CREATE_COMPLETE"
+    server.stop()
+
+
+def test_a_stream_does_not_end_with_a_reader(server: Server) -> None:
+    path = server.create("s", TEMPLATE)
+    server.settled(path)
+    with closing(Following(server, f"{path}/events?stream=true")) as stream:
+        stream.until("CREATE_COMPLETE")
+        killed = server.readers()
+        for reader in killed:
+            os.kill(reader, signal.SIGKILL)
+        eventually(lambda: not {*killed} & {*server.readers()} and len(server.readers()) == 2, "others are there")
+        assert server.request("DELETE", path).status == 204
+        stream.until("DELETE_COMPLETE")
+    server.stop()
+
+
+def test_a_reload_replaces_readers_and_keeps_the_engine(server: Server) -> None:
+    engine, before = server.worker(), server.readers()
+    server.process.send_signal(signal.SIGHUP)
+    eventually(lambda: not {*before} & {*server.readers()} and len(server.readers()) == 2, "others are there")
+    assert server.worker() == engine
+    assert server.settled(server.create("s", TEMPLATE)) == "CREATE_COMPLETE"
+    server.stop()
+
+
+def test_a_stop_answers_what_was_asked(server: Server) -> None:
+    """Requests of the last moment pass from a reader to the engine, which ends last."""
+    creators = [Creator(server, f"c{number}") for number in range(3)]
+    for creator in creators:
+        creator.more()
+    server.process.send_signal(signal.SIGTERM)
+    for creator in creators:
+        creator.ended.set()
+        creator.join()
+    server.stop()
+    assert [creator.wrong for creator in creators] == [[], [], []]
+    again = Server(server.home, HEATLITE_PROCESSES="1")
+    try:
+        for path in (path for creator in creators for path in creator.made):
+            assert again.settled(path) == "CREATE_COMPLETE"
+        again.stop()
+    finally:
+        again.kill()
+
+
+def test_metrics_count_requests_of_all_processes(server: Server) -> None:
+    for _ in range(5):
+        assert server.request("GET", "/stacks").status == 200
+    assert server.request("POST", "/stacks", {}).status == 400
+    found = str(server.request("GET", "/metrics").data)
+    counts = [line for line in found.splitlines() if line.startswith("heatlite_http_request_duration_seconds_count")]
+    by_method = {method: sum(float(line.rpartition(" ")[2]) for line in counts if f'"{method}"' in line)
+                 for method in ("GET", "POST")}  # fmt: skip
+    assert by_method["GET"] >= 5
+    assert by_method["POST"] == 1
+    server.stop()
+
+
+def test_a_password_that_the_engine_knows_is_known_to_readers(tmp_path: Path) -> None:
+    passwords = pytest.importorskip("heatlite.api.access.passwords")
+    users = tmp_path / "users"
+    users.write_text(f"mia:{passwords.hash_password('right')}\n")
+    (tmp_path / "users.toml").write_text('[mia]\ndemo = ["member"]\n')
+    server = Server(tmp_path, HEATLITE_AUTH="basic", HEATLITE_USERS_FILE=str(users), HEATLITE_PROCESSES="1")
+    try:
+        eventually(lambda: server.worker() != 0, "the engine is there")
+        header = {"Authorization": f"Basic {b64encode(b'mia:right').decode()}"}
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        for _ in range(2):
+            connection.request("GET", "/v1/demo/stacks", headers=header)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200
+        connection.close()
+        by_process = [line for line in server.log.read_text().splitlines() if "GET '/v1/demo/stacks' 200" in line]
+        first, second = (line.split("] [")[1] for line in by_process)
+        assert (int(first), int(second)) == (server.worker(), server.readers()[0])
+        server.stop()
+    finally:
+        server.kill()
+
+
+def test_one_process_for_all(tmp_path: Path, heatlite: CommandLine) -> None:
+    """`--processes 0`."""
+    server = Server(tmp_path, HEATLITE_PROCESSES="0")
+    try:
+        assert server.settled(server.create("s", TEMPLATE)) == "CREATE_COMPLETE"
+        assert server.readers() == []
+        server.stop()
+    finally:
+        server.kill()
+    assert heatlite("serve", "--processes", "-1").code != 0
+
+

@@ -1,0 +1,59 @@
+"""The OpenAPI document describes the API; the page at /docs needs nothing else."""
+
+import base64
+import hashlib
+import json
+import re
+
+import falcon.inspect
+
+from heatlite.api.openapi.reference import Reference
+
+from .conftest import Heat
+from .described import DOCUMENT, SOURCE, unlike
+
+
+def test_the_server_sends_the_document(refusing: Heat) -> None:
+    assert refusing.app.get("/openapi.json").json == DOCUMENT
+
+
+def test_it_has_the_routes_of_the_server(refusing: Heat) -> None:
+    served = {
+        (method.method, re.sub(r"\{\w+\}", "{}", found.path))
+        for found in falcon.inspect.inspect_routes(refusing.wsgi)
+        for method in found.methods
+        if not method.internal
+    }
+    described = {
+        (method.upper(), re.sub(r"\{\w+\}", "{}", path))
+        for path, methods in DOCUMENT["paths"].items()
+        for method in methods
+    }
+    assert described - served == {("POST", "/v1/signal/{}"), ("PUT", "/v1/waitcondition/{}")}
+    assert served <= described
+
+
+def test_operations_have_ids_of_their_own() -> None:
+    ids = [one["operationId"] for methods in DOCUMENT["paths"].values() for one in methods.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_it_describes_the_samples_of_the_reference() -> None:
+    faults = [
+        f"{name}: {fault}"
+        for operation in Reference(SOURCE).operations()
+        for name in operation.samples
+        for fault in unlike(operation, json.loads((SOURCE / "samples" / f"{name}.json").read_text()), name)
+    ]
+    assert faults == []
+
+
+def test_the_page_allows_itself_and_nothing_else(refusing: Heat) -> None:
+    shown = refusing.app.get("/docs")
+    policy = shown.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    script = re.findall("<script>(.*?)</script>", shown.text, re.DOTALL)[0]
+    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert re.findall(r"(?:src|href|action|\bon\w+)=\"([^\"]*)\"|url\(", shown.text) == ["openapi.json"]
+    assert "innerHTML" not in shown.text

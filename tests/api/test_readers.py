@@ -1,0 +1,176 @@
+"""Requests in a reader: it answers as the engine does, or passes them on."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core import reading
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.reading import NeedsEngine
+from heatlite.store.store import Store
+from tests.api.conftest import Heat, template, value
+from tests.api.test_api_ref import SampleTime
+from tests.api.test_api_ref import test_the_samples_are_what_the_api_takes_and_gives as play_every_route
+from tests.databases import sqlite
+
+
+class Reader:
+    """A reader in front of the engine, both in this process: a WSGI application.
+
+    Notes the paths of GETs that the reader passes on, and those that it answers with another status.
+    """
+
+    def __init__(
+        self, settings: Settings, engine: Callable[..., Iterable[bytes]], clock: Clock | None = None
+    ) -> None:
+        self._engine = engine
+        self._embedded = wiring.beside(settings, clock)
+        self._app: Any = self._embedded.app
+        self._thread = ThreadPoolExecutor(1, initializer=reading.only_read)
+        self.passed: list[str] = []
+        self.answered: list[str] = []
+        self.differences: list[str] = []
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return self._engine(environ, start_response)
+        path = environ["PATH_INFO"]
+        status = self._thread.submit(self._ask, {**environ, "wsgi.input": BytesIO()}).result()
+        (self.answered if status else self.passed).append(path)
+
+        def compared(line: str, headers: list[tuple[str, str]], exc_info: object = None) -> object:
+            if status not in (None, line):
+                self.differences.append(f"{path}: {status}, not {line}")
+            return start_response(line, headers)
+
+        return self._engine(environ, compared)
+
+    def _ask(self, environ: dict[str, Any]) -> str | None:
+        """The status of the reader's answer; None if it passes the request on."""
+        said: list[str] = []
+        try:
+            for _ in self._app(environ, lambda line, *_: said.append(line)):
+                pass
+        except NeedsEngine:
+            return None
+        finally:
+            self._embedded.store.close()
+        return said[0]
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._embedded.close()
+
+
+@pytest.fixture
+def read(server: wiring.Embedded, tmp_path: Path) -> Iterator[Reader]:
+    """A reader beside the engine of `server`."""
+    made = Reader(Settings(database=sqlite(tmp_path)), server.app)
+    yield made
+    made.close()
+
+
+@pytest.mark.full
+def test_every_route_that_reads_is_answered_by_a_reader(tmp_path: Path) -> None:
+    """In the scenario of the API reference, while the database refuses writes."""
+    settings, clock = Settings(database=sqlite(tmp_path)), SampleTime()
+    server = wiring.embedded(settings, clock=clock)
+    read = Reader(settings, server.app, clock)
+    try:
+        play_every_route(Heat(read), server)
+        assert read.differences == []
+        assert len({re.sub(r"[0-9a-f-]{36}|[0-9]+", "", path) for path in read.answered}) > 40
+        assert {*read.passed} <= {"/v1/demo/events", "/v1", "/v1/"}, read.passed
+    finally:
+        read.close()
+        server.close()
+
+
+def test_a_reader_sees_what_the_engine_has_just_written(read: Reader) -> None:
+    heat = Heat(read)
+    for number in range(20):
+        path = heat.create(template(a=value(str(number))), f"s{number}", wait=False)
+        heat.get(path)
+        assert heat.call("GET", f"/stacks/s{number}", code=302).location.endswith(path)
+    assert (read.passed, read.differences) == ([], [])
+
+
+def test_the_database_of_a_reader_takes_no_writes(tmp_path: Path) -> None:
+    store = Store.open(sqlite(tmp_path))
+    store.upgrade()
+
+    def write() -> None:
+        reading.only_read()
+        with pytest.raises(NeedsEngine), store.transaction():
+            pass
+        store.database.peewee.execute_sql("SELECT 1")
+        store.stacks.get("s")
+        with pytest.raises((sqlite3.OperationalError, DatabaseUnavailable), match="readonly"):
+            store.database.read("DELETE FROM stack RETURNING id")
+        store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result()
+    store.close()
+
+
+def test_what_asks_the_cloud_is_passed_on(tmp_path: Path) -> None:
+    settings = Settings(database=sqlite(tmp_path), cloud="simulated", metrics=True)
+    server = wiring.embedded(settings)
+    read = Reader(settings, server.app)
+    try:
+        heat = Heat(read)
+        path = heat.create(template(net={"type": "OS::Neutron::Net", "properties": {"name": "n"}}))
+        read.passed.clear()
+        heat.get(path)
+        heat.get(f"{path}/resources")
+        assert read.passed == []
+        heat.get("/resource_types")
+        assert heat.app.get("/metrics", headers={"Host": "127.0.0.1:8004"}).status_int == 200
+        assert read.passed == ["/v1/demo/resource_types", "/metrics"]
+        assert read.differences == []
+    finally:
+        read.close()
+        server.close()
+
+
+def test_the_engine_checks_passwords_and_readers_remember_them(tmp_path: Path) -> None:
+    """So the engine counts every wrong one."""
+    passwords = pytest.importorskip("heatlite.api.access.passwords")
+    users = tmp_path / "users"
+    users.write_text(f"mia:{passwords.hash_password('right')}\n")
+    (tmp_path / "users.toml").write_text('[mia]\ndemo = ["member"]\n')
+    settings = Settings(database=sqlite(tmp_path), auth=Auth.BASIC, users_file=str(users))
+    server = wiring.embedded(settings)
+    read = Reader(settings, server.app)
+    try:
+        wrong, right = (Heat(read, proof=basic(word)) for word in ("wrong", "right"))
+        right.call("GET", "/stacks", code=200)
+        assert len(read.passed) == 1
+        for _ in range(3):
+            right.call("GET", "/stacks", code=200)
+        assert len(read.passed) == 1
+        for _ in range(6):
+            wrong.call("GET", "/stacks", code=401)
+        wrong.call("GET", "/stacks", code=429)
+        right.call("GET", "/stacks", code=200)
+        assert (len(read.passed), read.differences) == (8, [])
+    finally:
+        read.close()
+        server.close()
+
+
+def basic(password: str) -> dict[str, str]:
+    """The header of a login."""
+    from base64 import b64encode
+
+    return {"Authorization": f"Basic {b64encode(f'mia:{password}'.encode()).decode()}"}

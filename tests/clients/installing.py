@@ -1,0 +1,77 @@
+"""Install clients from PyPI, each into its own environment with its versions."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "HEATLITE_TEST_CLIENTS"
+SECONDS = 1200
+"""Time limit of an installation."""
+
+
+def folder() -> Path:
+    """Return the folder of the environments, which later runs use again.
+
+    Skip if none is named.
+    """
+    named = os.environ.get(VARIABLE)
+    if not named:
+        pytest.skip(f"{VARIABLE} names no folder to install clients into")
+    found = Path(named)
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def environment(name: str, *requirements: str) -> Path:
+    """Return the folder of the environment's programs.
+
+    Skip if the packages cannot be installed.
+    """
+    place = folder() / name
+    with _locked(name):
+        done = place / "installed"
+        if not done.exists() or done.read_text() != "\n".join(requirements):
+            _run(name, sys.executable, "-m", "venv", str(place))
+            _run(name, str(place / "bin" / "pip"), "install", "-q", *requirements)
+            done.write_text("\n".join(requirements))
+    return place / "bin"
+
+
+def source(package: str, version: str) -> Path:
+    """Return the unpacked source package. Skip if it cannot be downloaded."""
+    place = folder() / "sources"
+    with _locked("sources"):
+        place.mkdir(exist_ok=True)
+        unpacked = place / f"{package.replace('-', '_')}-{version}"
+        if not unpacked.exists():
+            wanted = f"{package}=={version}"
+            options = ("download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
+            _run(package, sys.executable, "-m", "pip", *options, wanted)
+            (archive,) = place.glob(f"{unpacked.name}.tar.gz")
+            with tarfile.open(archive) as content:
+                content.extractall(place, filter="data")
+    return unpacked
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Inside, no other process of tests installs the same."""
+    with (folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _run(what: str, *words: str) -> None:
+    try:
+        subprocess.run(words, check=True, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{what} cannot be installed: no end after {SECONDS} s")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"{what} cannot be installed: {error.stderr[-500:]}")

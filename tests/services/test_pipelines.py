@@ -1,0 +1,161 @@
+"""Statements of one transaction that go to PostgreSQL together."""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.relay import Relay
+from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.postgresql import PREPARED, USES
+from heatlite.store.errors import Duplicate
+from tests.databases import SERVERS
+
+ADD = "INSERT INTO pair (id, text, ratio, is_on) VALUES (?, ?, ?, ?)"
+
+
+@pytest.fixture
+def relay() -> Iterator[Relay]:
+    """A relay to a server with the table `pair`."""
+    name = f"heatlite_pipelines_{secrets.token_hex(4)}"
+    with SERVERS[Dialect.POSTGRESQL].database(name) as url, Relay(url) as relay:
+        owner = Database(url)
+        owner.peewee.execute_sql(
+            "CREATE TABLE pair (id integer PRIMARY KEY, text varchar(20), ratio double precision, is_on boolean)"
+        )
+        owner.close()
+        yield relay
+
+
+@pytest.fixture
+def database(relay: Relay) -> Iterator[Database]:
+    database = Database(relay.url)
+    yield database
+    database.close()
+
+
+def rows(database: Database) -> list[object]:
+    return [*database.read("SELECT * FROM pair ORDER BY id")]
+
+
+def test_statements_before_an_answer_take_one_round_trip(relay: Relay, database: Database) -> None:
+    database.read("SELECT 1")
+    before = relay.round_trips
+    with database.transaction():
+        added = [database.send(ADD, (number, "text", 0.5, True)) for number in range(3)]
+        changed = database.send("UPDATE pair SET text = ? WHERE id > ?", ("other", 0))
+        assert database.read("SELECT COUNT(*) FROM pair") == [(3,)]
+        assert [one.rowcount for one in added] == [1, 1, 1]
+        assert changed.rowcount == 2
+        database.send("DELETE FROM pair WHERE id = ?", (0,))
+    assert relay.round_trips - before == 2
+    assert rows(database) == [(1, "other", 0.5, True), (2, "other", 0.5, True)]
+
+
+def test_an_answer_runs_what_waits(database: Database) -> None:
+    with database.transaction():
+        assert database.send(ADD, (1, None, 1e300, False)).rowcount == 1
+        assert database.send("SELECT text, ratio, is_on FROM pair").rows() == [(None, 1e300, False)]
+
+
+def test_a_transaction_without_statements_takes_no_round_trip(relay: Relay, database: Database) -> None:
+    database.read("SELECT 1")
+    before = relay.round_trips
+    with database.transaction():
+        pass
+    assert relay.round_trips == before
+
+
+def test_the_next_answer_raises_an_error(database: Database) -> None:
+    with pytest.raises(RuntimeError), database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+        database.send(ADD, (1, "again", 1.0, True))
+        with pytest.raises(Duplicate):
+            database.read("SELECT 1")
+    assert rows(database) == []
+
+
+def test_the_commit_raises_an_error(database: Database) -> None:
+    with pytest.raises(Duplicate), database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+        database.send(ADD, (1, "again", 1.0, True))
+    assert rows(database) == []
+    with database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+    assert rows(database) == [(1, "one", 1.0, True)]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 21])
+def test_a_value_that_the_server_cannot_hold(database: Database, text: str) -> None:
+    with pytest.raises(Invalid), database.transaction():
+        database.send(ADD, (1, text, 1.0, True))
+    with database.transaction():
+        database.send(ADD, (1, "held", 1.0, True))
+    assert rows(database) == [(1, "held", 1.0, True)]
+
+
+def test_large_statements(database: Database) -> None:
+    """Larger than the buffers of both ends."""
+    large = "x" * 5_000_000
+    with database.transaction():
+        for number in range(3):
+            database.send(ADD, (number, "text", 1.0, True))
+            assert database.send("SELECT CAST(? AS text)", (large,)).rows() == [(large,)]
+        answers = [database.send("SELECT CAST(? AS text)", (large,)) for _ in range(3)]
+    assert [one.rows() for one in answers] == [[(large,)]] * 3
+
+
+def test_a_lost_connection_is_replaced_at_the_first_statement(database: Database) -> None:
+    ((number,),) = database.read("SELECT pg_backend_pid()")
+    _end(database.url, number)
+    with database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+    assert rows(database) == [(1, "one", 1.0, True)]
+
+
+def test_a_connection_lost_within_a_transaction_is_not(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable), database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+        ((number,),) = database.read("SELECT pg_backend_pid()")
+        _end(database.url, number)
+        database.send(ADD, (2, "two", 1.0, True))
+    assert rows(database) == []
+
+
+def _end(url: str, number: int) -> None:
+    other = Database(url)
+    other.read("SELECT pg_terminate_backend(?, 10000)", (number,))
+    other.close()
+
+
+def test_prepared_statements_are_bounded(database: Database) -> None:
+    for _ in range(USES + 2):
+        with database.transaction():
+            for number in range(PREPARED // 2 + 1):
+                database.send(f"SELECT {number} + CAST(? AS integer)", (1,))
+    with database.transaction():
+        ((before,),) = database.read("SELECT COUNT(*) FROM pg_prepared_statements")
+    assert PREPARED // 2 < before <= PREPARED
+    with database.transaction():
+        for _ in range(USES + 2):
+            sent = [database.send(f"SELECT {number} - CAST(? AS integer)", (1,)) for number in range(PREPARED // 2 + 1)]
+        assert [one.rows() for one in sent] == [[(number - 1,)] for number in range(PREPARED // 2 + 1)]
+        ((after,),) = database.read("SELECT COUNT(*) FROM pg_prepared_statements")
+    assert after <= PREPARED
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE IF EXISTS nothing", "BEGIN; ROLLBACK"])
+def test_statements_of_the_driver_leave_prepared_ones(database: Database, statement: str) -> None:
+    def read() -> None:
+        with database.transaction():
+            assert database.read("SELECT COUNT(*) FROM pair WHERE id > ?", (0,)) == [(0,)]
+
+    for _ in range(USES + 2):
+        read()
+        database.peewee.execute_sql("SELECT id FROM pair WHERE id > %s", (0,))
+    for sql in statement.split("; "):
+        database.peewee.execute_sql(sql)
+    database.peewee.execute_sql("SELECT 1")  # the driver tidies up before its next statement
+    read()

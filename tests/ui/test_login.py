@@ -1,0 +1,178 @@
+"""Login, sessions and their end."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+
+from heatlite import wiring
+from heatlite.api.access.account_files import add_token
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, Settings
+from heatlite.engine.execution.retention import Retention
+from heatlite.ui import sessions
+from heatlite.ui.pages.project import DEEDS as PROJECT_DEEDS
+from heatlite.ui.pages.stack import DEEDS as STACK_DEEDS
+from tests.api.conftest import Heat
+from tests.databases import sqlite
+
+from .conftest import Browser
+
+
+class LateClock(Clock):
+    """The machine's clock, some seconds ahead."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+Serve = Callable[..., wiring.Embedded]
+STACK_PAGES = ("", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes")
+PROJECT_PAGES = ("", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/audit")
+
+
+@pytest.fixture
+def clock() -> LateClock:
+    return LateClock()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, clock: LateClock) -> Iterator[Serve]:
+    """Start a server with users mia (member) and rob (reader), password ``right``."""
+    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
+    (tmp_path / "users").write_text(f"mia:{hashed}\nrob:{hashed}\n")
+    (tmp_path / "users.toml").write_text('[mia]\ndemo = ["member"]\n[rob]\ndemo = ["reader"]\nlab = ["reader"]\n')
+    started = []
+
+    def start(**settings: Any) -> wiring.Embedded:
+        files = {"users_file": str(tmp_path / "users"), "tokens_file": str(tmp_path / "tokens.toml")}
+        started.append(
+            wiring.embedded(Settings(database=sqlite(tmp_path), ui=True, **files, **settings), clock=clock)
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def log_in(browser: Browser, code: int = 303, **fields: str) -> Any:
+    """Send the login form."""
+    form = browser.app.get("/ui/login").forms[0]
+    for name, value in fields.items():
+        form[name] = value
+    return form.submit(status=code)
+
+
+def test_a_password_begins_a_session_that_the_api_ignores(serve: Serve) -> None:
+    server = serve(auth=Auth.BASIC)
+    browser = Browser(server.app)
+    assert browser.app.get("/ui/p/demo", status=303).location.endswith("/ui/login?next=%2Fp%2Fdemo")
+    before = browser.app.cookies.get("heatlite-ui")
+    assert "wrong" in log_in(browser, 401, user="mia", password="left").text
+    log_in(browser, user="mia", password="right")
+    assert browser.app.cookies["heatlite-ui"] != before
+    page = browser.get("")
+    assert "mia" in page.text
+    assert re.search(r"right|bWlh", page.text) is None
+    browser.app.get("/v1/demo/stacks", status=401)
+    (row,) = server.store.database.read("SELECT digest, content FROM ui_session")
+    assert browser.app.cookies["heatlite-ui"] not in str(row)
+    next(one for one in page.forms.values() if one.action.endswith("/logout")).submit(status=303)
+    assert server.store.database.read("SELECT digest FROM ui_session") == []
+    browser.app.get("/ui/p/demo", status=303)
+
+
+def test_the_cookie_is_bound_to_the_host_with_https(serve: Serve) -> None:
+    answer = Browser(serve(auth=Auth.BASIC, public_url="https://heat.example/api").app).app.get("/ui/login")
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-heatlite=")
+    assert {"Secure", "HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert "/api/ui/static/" in answer.text
+
+
+def test_a_session_expires_and_its_row_goes(serve: Serve, clock: LateClock) -> None:
+    server = serve(auth=Auth.BASIC)
+    browser = Browser(server.app)
+    log_in(browser, user="mia", password="right")
+    page = browser.get("")
+    clock.ahead = 8 * 3600 + 1
+    browser.app.get("/ui/p/demo", status=303)
+    assert "/ui/login" in browser.app.get("/ui/p/demo", headers={"HX-Request": "true"}).headers["HX-Redirect"]
+    next(one for one in page.forms.values() if one.action.endswith("/logout")).submit(status=303)
+    log_in(browser, user="mia", password="right")
+    clock.ahead *= 2
+    Retention(server.store, clock, Settings(database="")).sweep()
+    assert server.store.database.read("SELECT digest FROM ui_session") == []
+
+
+def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> None:
+    browser = Browser(serve(auth=Auth.BASIC).app)
+    log_in(browser, user="mia", password="right")
+    form = browser.get("/new").forms[1]
+    form["stack_name"], form["template"] = "kept", "heat_template_version: 2021-04-16\n# typed\n"
+    clock.ahead = 8 * 3600 + 1
+    page = form.submit("step", value="plan", status=401)
+    assert page.html.find("a", string="Log in in a new tab")["href"] == "/ui/login?next=%2Fp%2Fdemo%2Fnew"
+    log_in(browser, user="mia", password="right")
+    page = form.submit("step", value="plan", status=403)  # as a reload of the page does
+    assert "# typed" in page.forms[1]["template"].value
+    assert "Plan" in page.forms[1].submit("step", value="plan").text
+
+
+def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
+    app = serve(auth=Auth.BASIC).app
+    proof = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
+    path = proof.create({"heat_template_version": "2021-04-16"}, name="s")
+    rob = Browser(app)
+    assert log_in(rob, user="rob", password="right").follow().location.endswith("/ui/projects")
+    for parts, allowed in ((STACK_PAGES, {f"/ui/p/demo{path}/do/check"}), (PROJECT_PAGES, set())):
+        base = path if allowed else ""
+        pages = [rob.get(base + part) for part in parts]
+        assert {one.action for page in pages for one in page.forms.values() if "/do/" in one.action} == allowed
+    csrf = rob.get(path).forms[0]["csrf"].value
+    for base, deeds in ((f"/ui/p/demo{path}", {*STACK_DEEDS} - {"check", "delete"}), ("/ui/p/demo", {*PROJECT_DEEDS})):
+        for deed in deeds - {"mark", "decide"}:
+            fields = {"csrf": csrf, "id": "1", "snapshot": "1", "signal": "CANCEL", "name": "a", "document": "a: 1"}
+            rob.app.post(f"{base}/do/{deed}", {**fields, "policy": "mode: off"}, status=403)
+    for page in ("/new", f"{path}/change"):
+        rob.get(page, code=403)
+    rob.get("/ui/p/other", code=403)
+
+
+def test_a_user_has_a_limited_number_of_sessions(
+    serve: Serve, clock: LateClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that logs in for ever does not fill the disk. The newest sessions stay."""
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
+    server = serve(auth=Auth.BASIC)
+    browsers = [Browser(server.app) for _ in range(3)]
+    other = Browser(server.app)
+    log_in(other, user="rob", password="right")
+    for browser in browsers:
+        clock.ahead += 1
+        log_in(browser, user="mia", password="right")
+    assert [one.app.get("/ui/p/demo", expect_errors=True).status_int for one in browsers] == [303, 200, 200]
+    other.app.get("/ui/p/demo", status=200)
+
+
+def test_failed_logins_are_delayed_as_those_of_the_api(serve: Serve) -> None:
+    browser = Browser(serve(auth=Auth.BASIC).app)
+    for _ in range(6):
+        log_in(browser, 401, user="mia", password="left")
+    assert "Too many" in log_in(browser, 429, user="mia", password="right").text
+
+
+def test_a_token_begins_a_session_until_it_is_revoked(serve: Serve, tmp_path: Path) -> None:
+    token = add_token(tmp_path / "tokens.toml", "ci", {"demo": frozenset({"member"})}, None)
+    browser = Browser(serve(auth=Auth.TOKENS).app)
+    log_in(browser, 401, token="guessed")
+    log_in(browser, token=token, next="/p/demo?status=FAILED")
+    assert "ci" in browser.get("").text
+    (tmp_path / "tokens.toml").write_text("")
+    browser.app.get("/ui/p/demo", status=303)

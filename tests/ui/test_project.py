@@ -1,0 +1,175 @@
+"""Pages of a project and of a stack's parts, and their forms."""
+
+import pytest
+
+from heatlite import wiring
+from heatlite.store.store import Store
+from tests.api.conftest import registered, template, value
+
+from .conftest import Browser
+
+PLAYBOOK = """node_playbook: 2026-11-21
+stages:
+  - name: first
+    nodes: all
+    action: {kind: script, args: {config: "true"}}
+"""
+
+
+@pytest.fixture
+def store(server: wiring.Embedded) -> Store:
+    return server.store
+
+
+@pytest.mark.parametrize("path", ["actions", "approvals", "healing", "nodes", "playbooks", "services", "audit"])
+def test_each_page_of_an_empty_project_opens(browser: Browser, path: str) -> None:
+    page = browser.app.get(f"/ui/p/empty/{path}")
+    assert page.html.find("a", {"aria-current": "page"}).text.lower() == path
+    assert page.html.find("aside", {"class": "cli"}).code.text.startswith("heatlite ")
+
+
+def test_refused_requests_are_replayed_and_dropped_one_by_one(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value()), name="refused")
+    browser.post(browser.get(path + "/lock"), "/do/lock", reason="fans")
+    browser.heat.settle(path)
+    for body in ({"suspend": None}, {"check": None}):
+        browser.heat.call("POST", path + "/actions", body, code=409)
+    page = browser.get(path + "/lock")
+    assert "fans" in page.text
+    assert page.text.count("/do/replay") == 2
+    browser.post(page, "/do/drop")
+    browser.post(browser.get(path + "/lock"), "/do/unlock")
+    browser.heat.settle(path)
+    page = browser.post(browser.get(path + "/lock"), "/do/replay")
+    assert "The request was made again." in page.text
+    browser.heat.settle(path)
+    assert "Nothing was refused." in browser.get(path + "/lock").text
+
+
+def test_health_shows_the_plan_of_a_repair_and_does_it(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value(), b=value()), name="unwell")
+    page = browser.post(browser.get(path + "/health"), "/do/mark", resource="b", reason="smoke")
+    assert "smoke" in page.text
+    assert "Heal now, exactly this" in page.text
+    assert "mode_off holds the repair" in browser.post(page, "/do/heal", 409).text
+    page = browser.post(page, "/do/heal", **{"ignore:mode_off": "true"})
+    assert "The repair has begun." in page.text
+    assert page.html.body["data-calm"] == "60", "no event tells the end of a repair"
+    browser.heat.settle(path)
+    assert "Every resource counts as healthy." in browser.get(path + "/health").text
+    bars = browser.get(path + "/progress").html.find("table", {"class": "bars"}).tbody.find_all("tr")
+    assert [row.find("span", {"class": "chip"}).text.strip() for row in bars] == ["create complete", "delete complete"]
+
+
+def test_progress_names_the_first_failure(browser: Browser) -> None:
+    bad = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    path = browser.heat.create(template(a=value(), bad=bad), name="fails")
+    page = browser.get(path + "/progress")
+    assert page.html.find("section", {"class": "notice"}).strong.text == "First failure: bad"
+    assert page.html.find("rect", {"class": "bar bad"})
+    action = browser.get("/actions?status=FAILED").html.find("td", {"class": "name"}).a["href"]
+    assert "Attempt" in browser.get(action).text
+
+
+def test_node_actions_and_runs_wait_for_an_approval(browser: Browser, store: Store) -> None:
+    path = browser.heat.create(template(web=value(), db=value()), name="machines")
+    stack = store.stacks.by_name("demo", "machines")
+    assert stack is not None
+    for name in ("web", "db"):
+        registered(store, stack, name)
+    form = next(one for one in browser.get("/playbooks").forms.values() if one.action.endswith("/do/playbook"))
+    form["name"], form["document"] = "restart", PLAYBOOK
+    assert "restart" in form.submit(status=303).follow().text
+    page = browser.post(browser.get(path + "/nodes"), "/do/node_action", kind="script", args='{"script": "reboot"}')
+    assert "waits for approval" in page.text
+    browser.post(browser.get(path + "/nodes"), "/do/node_action", 400, kind="script", args="{")
+    browser.post(page, "/do/run")
+    page = browser.get("/approvals")
+    assert "script: reboot" in page.text
+    assert "Playbook restart" in page.text
+    assert browser.get("").html.find("span", {"class": "badge"}).text.startswith("2")
+    browser.post(page, "/do/approve")
+    page = browser.get("/approvals")
+    assert "script: reboot" not in page.text
+    browser.post(page, "/do/approve_run")
+    assert "Nothing waits for a decision." in browser.get("/approvals").text
+    run = browser.get("/playbooks").html.find(id="runs").tbody.a["href"]
+    page = browser.get(run)
+    matrix = page.html.find("table", {"class": "matrix"})
+    assert [one.text for one in matrix.find_all("th", {"scope": "row"})] == ["db", "web"]
+    assert len(matrix.find_all("a")) == 2
+    one = browser.get("/nodes").html.find("td", {"class": "name"}).a["href"]
+    assert "Arguments" in browser.get(one).text
+
+
+def test_snapshots_are_taken_restored_and_deleted(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value("old")), name="snaps")
+    page = browser.post(browser.get(path + "/snapshots"), "/do/snapshot", name="before")
+    assert "The snapshot is being taken." in page.text
+    browser.heat.settle(path)
+    browser.heat.call("PATCH", path, {"template": template(a=value("new"))}, code=202)
+    browser.heat.settle(path)
+    page = browser.get(path + "/snapshots")
+    assert page.html.find("td", class_="name").text == "before"
+    browser.post(page, "/do/restore")
+    assert browser.heat.settle(path)["stack_status"] == "RESTORE_COMPLETE"
+    browser.post(browser.get(path + "/snapshots"), "/do/delete_snapshot")
+    browser.heat.settle(path)
+    assert "The stack has no snapshots." in browser.get(path + "/snapshots").text
+
+
+def test_outputs_are_shown_with_their_values(browser: Browser) -> None:
+    outputs = {"address": {"value": {"v4": ["203.0.113.7"]}, "description": "of the balancer"}}
+    path = browser.heat.create(template(a=value()) | {"outputs": outputs}, name="tells")
+    row = browser.get(path + "/outputs").html.find("tbody").tr.text
+    assert all(text in row for text in ("address", "203.0.113.7", "of the balancer"))
+
+
+def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value()), name="heals")
+    page = browser.post(browser.get(path + "/health"), "/do/policy", 400, policy="mode: [")
+    assert "Not done." in page.text
+    assert "mode: [" in page.text
+    page = browser.post(page, "/do/policy", 400, policy="healing_policy: 2026-11-22\nmode: odd\n")
+    page = browser.post(page, "/do/policy", policy="healing_policy: 2026-11-22\nmode: propose\n")
+    assert "The policy is saved." in page.text
+    assert "Version 1" in page.text
+    stale = browser.get(path + "/health")
+    browser.post(page, "/do/policy", policy="healing_policy: 2026-11-22\nmode: auto\nversion: 1\n")
+    (row,) = browser.get("/healing").html.select("#policies tbody tr")
+    assert [cell.text for cell in row.find_all("td")][:4] == ["heals", "auto", "2", "anonymous"]
+    assert row.a["href"].endswith(f"{path}/health")
+    assert "version 2" in browser.post(stale, "/do/policy", 409).text
+    assert "None: nothing is repaired" in browser.post(browser.get(path + "/health"), "/do/policy_off").text
+
+
+def test_several_requests_are_decided_at_once(browser: Browser, store: Store) -> None:
+    path = browser.heat.create(template(web=value(), db=value()), name="many")
+    stack = store.stacks.by_name("demo", "many")
+    assert stack is not None
+    for name in ("web", "db"):
+        registered(store, stack, name)
+    browser.heat.call("PUT", "/node_playbooks/several", {"document": PLAYBOOK})
+    form = next(one for one in browser.get(path + "/nodes").forms.values() if one.action.endswith("/do/run"))
+    form.action = f"{browser.home}{path}/nodes"
+    form["playbook"] = "several"
+    page = form.submit()
+    plan = page.html.find("section", class_="plan")
+    assert [one.text for one in plan.find_all("bdi")] == ["several", "db", "web"]
+    assert "heatlite node playbook run --dry-run many several" in page.text
+    assert browser.heat.get("/actions?action=STACK_PLAYBOOK&target=" + stack.id)["actions"] == []
+    browser.heat.call("POST", path + "/node_playbook_runs", {"playbook": "several"}, code=202)
+    for node in ("web", "db"):
+        body = {"node": node, "kind": "script", "args": {"config": "true"}}
+        browser.heat.call("POST", path + "/node_actions", body, code=201)
+    page = browser.get("/approvals")
+    chosen = page.forms["chosen"]
+    assert "Choose at least one" in chosen.submit("decision", value="approve", status=400).text
+    picks = {one["name"]: one["value"] for one in page.html.find_all("input", form="chosen")}
+    assert len(picks) == 3
+    csrf = chosen["csrf"].value
+    node = next(name for name in picks if name.startswith("pick:node:"))
+    fields = {**picks, node: "0" * 64, "csrf": csrf, "decision": "approve"}
+    assert "2 decided, 1 refused" in browser.app.post(chosen.action, fields, status=409).text
+    browser.app.post(chosen.action, {"csrf": csrf, node: picks[node], "decision": "reject"}, status=303)
+    assert "Nothing waits for a decision." in browser.get("/approvals").text

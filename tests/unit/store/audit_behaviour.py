@@ -1,0 +1,137 @@
+"""Rows of the audit log, on every database.
+
+Test modules take these tests over; they bring `store`.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from heatlite.store import audit
+from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
+from heatlite.store.store import Store
+
+
+def record(number: int, **more: Any) -> AuditRecord:
+    given: dict[str, Any] = {"user": None, "outcome": Outcome.REFUSED, "status": 401, **more}
+    return AuditRecord(
+        request_id=f"req-{number}", project="demo", time=100.0 * number, user_id="", address=f"10.0.0.{number}",
+        method="POST", path="/v1/demo/stacks", operation="stacks:create", **given,
+    )  # fmt: skip
+
+
+def test_a_row_is_committed_with_the_first_change(store: Store) -> None:
+    entry = store.audit.begin(lambda: record(1, user="mary", outcome=Outcome.DONE, status=None))
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        raise ZeroDivisionError
+    assert store.audit.page("demo", AuditQuery()) == []
+    with store.transaction():
+        assert store.audit.page("demo", AuditQuery()) == []
+    assert [one.outcome for one in store.audit.page("demo", AuditQuery())] == [Outcome.DONE]
+    entry.close()
+    with store.transaction():
+        pass
+    assert len(store.audit.page("demo", AuditQuery())) == 1
+
+
+def test_refusals_without_a_caller_are_limited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MAX_UNKNOWN", 3)
+    for number in range(1, 6):
+        store.audit.begin(partial(record, number)).close()
+    store.audit.begin(lambda: record(0, user="mary", status=409)).close()
+    assert sorted(store.audit.over_limit(10)) == ["req-1", "req-2"]
+    with store.transaction():
+        store.audit.remove(store.audit.over_limit(10))
+    assert store.audit.over_limit(10) == []
+    assert store.audit.older_than(301.0, 10) == ["req-0", "req-3"]
+
+
+def test_equal_refusals_of_a_minute_are_counted(store: Store) -> None:
+    def refused(number: int, time: float, **more: Any) -> AuditRecord:
+        return replace(record(number, user="mary", status=409, **more), time=time, address="10.0.0.1")
+
+    cases = [
+        refused(1, 61.0), refused(2, 90.0), refused(3, 119.0), refused(4, 120.0), refused(5, 119.0, reason="another"),
+        refused(6, 119.0, outcome=Outcome.DONE),
+    ]  # fmt: skip
+    for case in cases:
+        store.audit.begin(partial(replace, case)).close()
+    found = store.audit.page("demo", AuditQuery())
+    assert [(one.request_id, one.times, one.last_time) for one in found] == [
+        ("req-4", 1, 120.0), ("req-6", 1, 119.0), ("req-5", 1, 119.0), ("req-1", 3, 119.0)
+    ]  # fmt: skip
+
+
+def test_refusals_of_a_caller_have_a_number_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At ever new paths, for ever new reasons, in all projects.
+
+    Further ones are counted by operation and status.
+    """
+    monkeypatch.setattr(audit, "MAX_DISTINCT", 3)
+
+    def refused(number: int, time: float = 3600.0, **more: Any) -> None:
+        of = {"user": "mary", "status": 409, "project": f"p{number}", "path": f"/{number}", "reason": f"r{number}"}
+        row = replace(record(number, user="mary"), **{"time": time + number / 10, **of, **more})
+        store.audit.begin(lambda: row).close()
+
+    def rows() -> dict[str, int]:
+        return dict(store.database.read("SELECT request_id, times FROM audit"))
+
+    refused(0, 3599.0)  # in the hour before
+    for number in range(1, 40):
+        refused(number)
+    for number, operation, status in ((40, "x", 409), (41, "stacks:create", 403), (42, "x", 409)):
+        refused(number, operation=operation, status=status)
+    for number, other in enumerate(({"user": "rick"}, {"user_id": "another mary"}, {"outcome": Outcome.DONE}), 50):
+        refused(number, **other)
+    refused(60, 7200.0)
+    of_mary = {"req-0": 1, "req-1": 1, "req-2": 1, "req-3": 1, "req-4": 36, "req-40": 2, "req-41": 1, "req-60": 1}
+    assert rows() == of_mary | {"req-50": 1, "req-51": 1, "req-52": 1}
+
+
+def test_a_refusal_after_a_commit_is_counted_as_well(store: Store) -> None:
+    def described(number: int, state: dict[str, Any]) -> AuditRecord:
+        return replace(record(1, user="m", **state), request_id=f"req-{number}")
+
+    for number in (1, 2):
+        state = {"outcome": Outcome.DONE, "status": None}
+        entry = store.audit.begin(partial(described, number, state))
+        with store.transaction():
+            pass
+        state |= {"outcome": Outcome.REFUSED, "status": 409}
+        entry.close()
+    found = store.audit.page("demo", AuditQuery())
+    assert [(one.outcome, one.status, one.times) for one in found] == [("refused", 409, 2)]
+
+
+
+def test_a_request_within_a_request_keeps_its_own_row(store: Store) -> None:
+    outer = store.audit.begin(partial(record, 1, user="m", status=None, outcome=Outcome.DONE))
+    inner = store.audit.begin(partial(record, 2, user="m", status=None, outcome=Outcome.DONE))
+    with store.transaction():
+        pass
+    inner.close()
+    outer.close(is_kept=False)
+    assert [one.request_id for one in store.audit.page("demo", AuditQuery())] == ["req-2"]
+
+
+def test_equal_refusals_at_once_are_counted(store: Store) -> None:
+    at_once, rounds = 8, 10
+    barrier = threading.Barrier(at_once)
+
+    def refuse(number: int) -> None:
+        for turn in range(rounds):
+            name, time = f"req-{turn}-{number}", 600.0 * turn
+            barrier.wait(60)
+            row = replace(record(1, user="mary", status=409), request_id=name, time=time)
+            store.audit.begin(lambda row=row: row).close()  # type: ignore[misc]
+        store.database.close()
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for done in [pool.submit(refuse, number) for number in range(at_once)]:
+            done.result()
+    assert [one.times for one in store.audit.page("demo", AuditQuery())] == [at_once] * rounds

@@ -1,0 +1,125 @@
+"""The software of a server on every database: clients that change it at once.
+
+Test modules import these tests and add `store`.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import RequestLimitExceeded
+from heatlite.engine.operations.software_configs import Software
+from heatlite.plugin.ports import SoftwareConfig
+from heatlite.store.store import Store
+
+__all__: list[str] = []
+"""Every test of this module, for `import *`."""
+MOST = 20_000
+LARGE = SoftwareConfig("large", "script", "z" * 6000)
+SMALL = SoftwareConfig("small", "script", "z")
+FITTING = 3
+"""Large configurations that a server may have."""
+CLIENTS = 6
+ROUNDS = 5
+
+
+def everywhere(test: Callable[..., None]) -> Callable[..., None]:
+    __all__.append(test.__name__)
+    return test
+
+
+def software(store: Store) -> Software:
+    return Software(store, Clock(), Settings(database=store.database.url, max_resource_data=MOST))
+
+
+def accepted(store: Store, changes: list[Callable[[], object]]) -> int:
+    """Make the changes at once, each in its own thread; return the number accepted."""
+    together = Barrier(len(changes))
+
+    def make(change: Callable[[], object]) -> bool:
+        try:
+            assert store.software_configs.count("acme")  # connected before the others begin
+            together.wait()
+            change()
+        except RequestLimitExceeded:
+            return False
+        else:
+            return True
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(len(changes)) as pool:
+        return sum(pool.map(make, changes))
+
+
+def fits(store: Store, server: str) -> int:
+    """Return the number of large configurations, which do not exceed the limit."""
+    return sum(one.name == LARGE.name for one in software(store).of_server("acme", server))
+
+
+@everywhere
+def test_clients_that_create_deployments_at_once_keep_the_limit_of_a_server(store: Store) -> None:
+    parts = software(store)
+    for number in range(ROUNDS):
+        server = f"web{number}"
+        configs = [parts.create_config("acme", LARGE).id for _ in range(CLIENTS)]
+
+        def create(config_id: str, server: str = server) -> object:
+            return parts.create_deployment("acme", server, config_id, {}, "CREATE", "COMPLETE", "")
+
+        done = accepted(store, [lambda config_id=one: create(config_id) for one in configs])
+        assert (done, fits(store, server)) == (FITTING, FITTING)
+
+
+@everywhere
+def test_clients_that_change_the_configs_of_deployments_at_once_keep_the_limit_of_a_server(store: Store) -> None:
+    parts = software(store)
+    small = parts.create_config("acme", SMALL).id
+    for number in range(ROUNDS):
+        server = f"web{number}"
+        configs = [parts.create_config("acme", LARGE).id for _ in range(CLIENTS)]
+        made = [parts.create_deployment("acme", server, small, {}, "CREATE", "COMPLETE", "") for _ in configs]
+        changes = [
+            lambda made=one.id, config_id=config_id: parts.update_deployment("acme", made, {"config_id": config_id})
+            for one, config_id in zip(made, configs, strict=True)
+        ]
+        done = accepted(store, changes)
+        assert (done, fits(store, server)) == (FITTING, FITTING)
+
+
+@everywhere
+def test_resources_that_deploy_at_once_keep_the_limit_of_a_server(store: Store) -> None:
+    """Some have deployed a smaller configuration before."""
+    parts = software(store)
+    for number in range(ROUNDS):
+        server = f"web{number}"
+
+        def deploy(name: str, config: SoftwareConfig, version: int, server: str = server) -> None:
+            own = f"{server}-{name}"
+            parts.deploy("acme", own, server, "CREATE", f"{own}-{version}", config, {}, awaited=True)
+
+        for name in ("c0", "c1"):
+            deploy(name, SMALL, 1)
+        done = accepted(store, [lambda name=f"c{n}": deploy(name, LARGE, 2) for n in range(CLIENTS)])
+        assert (done, fits(store, server)) == (FITTING, FITTING)
+
+
+@everywhere
+def test_servers_without_deployments_are_forgotten(store: Store) -> None:
+    """The others are not, and a forgotten one can have deployments again."""
+    parts, deployments = software(store), store.software_deployments
+    small = parts.create_config("acme", SMALL).id
+    kept, gone = (parts.create_deployment("acme", name, small, {}, "CREATE", "COMPLETE", "") for name in ("a", "b"))
+    assert deployments.unused_servers(9) == []
+    parts.delete_deployment("acme", gone.id)
+    has_rows = store.database.path is None
+    assert deployments.unused_servers(9) == ([("b", "acme")] if has_rows else [])
+    with store.transaction():
+        deployments.forget_servers([("a", "acme"), ("b", "acme")])
+    assert deployments.unused_servers(9) == []
+    left = store.database.read("SELECT server_id, project FROM software_server")
+    assert [tuple(row) for row in left] == ([("a", "acme")] if has_rows else [])
+    parts.create_deployment("acme", "b", small, {}, "CREATE", "COMPLETE", "")
+    assert [one.id for one in deployments.list("acme", "a")] == [kept.id]

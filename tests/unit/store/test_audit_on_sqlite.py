@@ -1,0 +1,3 @@
+"""Rows of the audit log, on SQLite."""
+
+from audit_behaviour import *  # noqa: F403
