@@ -29,6 +29,9 @@ from tests.ui.test_login import log_in
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
+PATIENT = {"http_connect_timeout": "240"}
+"""Options of keystonemiddleware for a Keystone on a busy machine."""
+
 
 class RealKeystone:
     """Logs in the people that clouds.yaml names."""
@@ -66,6 +69,11 @@ class RealKeystone:
         assert status == 201 and token is not None, body
         return token, body["token"]["project"]["id"]
 
+    def own(self) -> dict[str, str]:
+        """The server's account."""
+        password = self.accounts["demo"]["password"]
+        return {"auth_url": self.url, "username": "heat", "password": password, "project_name": "service"}
+
     def revoke(self, token: str) -> None:
         assert self.ask("DELETE", "/auth/tokens", X_Auth_Token=token, X_Subject_Token=token)[0] == 204
 
@@ -92,9 +100,7 @@ def keystone() -> RealKeystone:
 
 @pytest.fixture
 def server(keystone: RealKeystone, tmp_path: Path) -> Iterator[wiring.Embedded]:
-    password = keystone.accounts["demo"]["password"]
-    table = {"auth_url": keystone.url, "username": "heat", "password": password, "project_name": "service"}
-    table["http_connect_timeout"] = "30"  # a busy machine
+    table = {**keystone.own(), **PATIENT}
     settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", auth=Auth.KEYSTONE, keystone=table, ui=True)
     server = wiring.embedded(settings)
     yield server
@@ -185,15 +191,14 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
 ) -> None:
     """The creator of a stack leaves; trust and agents' accounts work, and then end."""
     clouds = yaml.safe_load(project.read_text())["clouds"]
-    password = keystone.accounts["demo"]["password"]
-    own = {"auth_url": keystone.url, "username": "heat", "password": password, "project_name": "service"}
+    own = keystone.own()
     clouds["heatlite"] = {**clouds["ours"], "auth": {**clouds["ours"]["auth"], **own}}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setitem(keystone.accounts, "ours", clouds["ours"]["auth"])
-    table = {**own, "token_cache_time": "-1"}
+    table = {**own, **PATIENT, "token_cache_time": "-1"}
     database = f"sqlite:///{tmp_path / 'heat.db'}"
-    named: Any = {"cloud": "heatlite", "keystone": table, **stack_domain}
+    named: Any = {"cloud": "heatlite", "cloud_timeout": 240.0, "keystone": table, **stack_domain}
     server = wiring.embedded(Settings(database, auth=Auth.KEYSTONE, **named))
     boss = keystone.login("fakecloud")[0]
 
@@ -238,7 +243,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
         if find_spec("os_collect_config") is not None:
             with reachable(keystone, server):
                 program = [sys.executable, str(Path(__file__).with_name("os_collect_config_program.py"))]
-                agents = {"input": json.dumps(known["os-collect-config"]), "text": True, "timeout": 60}
+                agents = {"input": json.dumps(known["os-collect-config"]), "text": True, "timeout": 240}
                 done = subprocess.run(program, cwd=tmp_path, capture_output=True, check=False, **agents)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)[0] == ["heat", known]

@@ -60,6 +60,8 @@ def test_the_broker_is_away_for_a_while(
     api, workers = machines.api(), [machines.worker(), machines.worker()]
     with Clients(api) as clients:
         clients.wait_for(5)
+        for worker in workers:  # it runs actions before it has reached the broker
+            eventually(lambda: "receiving hints from" in worker.log.read_text(), "hints arrive")  # noqa: B023
         broker.stop()
         ends, before = time.monotonic() + OUTAGE, ended(store)
         clients.wait_for(10)
@@ -68,9 +70,9 @@ def test_the_broker_is_away_for_a_while(
         time.sleep(max(0, ends - time.monotonic()))
         clients.pause = 0.0
         broker.start()
-        eventually(lambda: "the broker takes hints again" in api.log.read_text(), "hints are sent again", 120)
+        eventually(lambda: "the broker takes hints again" in api.log.read_text(), "hints are sent again", 240)
         for worker in workers:
-            eventually(lambda: worker.log.read_text().count("receiving hints from") > 1, "hints arrive", 120)  # noqa: B023
+            eventually(lambda: worker.log.read_text().count("receiving hints from") > 1, "they come again", 240)  # noqa: B023
         clients.wait_for(5)
     assert clients.unanswered == 0
     assert set(clients.answers) <= {200, 201, 202, 204, 404, 409}

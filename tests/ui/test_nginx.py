@@ -44,8 +44,8 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[HTTPConnection]:
     assert NGINX is not None
     process = subprocess.Popen([NGINX, "-p", str(tmp_path), "-c", str(config), "-e", str(log)])
     try:
-        eventually((tmp_path / "nginx.sock").exists, f"nginx listens: {log.read_text() if log.exists() else ''}")
         with closing(Local(tmp_path / "nginx.sock")) as connection:
+            eventually(connection.answers, f"nginx listens; its log is {log}")
             yield connection
     finally:
         process.terminate()
@@ -63,6 +63,15 @@ class Local(HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(60)
         self.sock.connect(str(self._path))
+
+    def answers(self) -> bool:
+        """True from when the server listens. Its socket is a file before that."""
+        try:
+            self.connect()
+        except OSError:
+            self.close()
+            return False
+        return True
 
 
 def open_stream(stream: HTTPConnection, last: str = "") -> HTTPResponse:
