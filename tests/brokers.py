@@ -125,14 +125,14 @@ class OwnBroker:
         with kombu.Connection(self.url, connect_timeout=3) as connection:
             connection.ensure_connection(max_retries=360, interval_start=0.5, interval_step=0)
 
-    def stop(self) -> None:
-        """Stop in good order, and wait for all processes.
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop in good order unless by SIGKILL, and wait for all processes.
 
         The script of RabbitMQ ends before its server does.
         """
         if self._process is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGTERM)
+                os.killpg(self._process.pid, number)
             self._process.wait()
             end = time.monotonic() + STOP_SECONDS
             with suppress(ProcessLookupError):

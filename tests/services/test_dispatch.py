@@ -1,5 +1,6 @@
 """Dispatch over real brokers: announced work reaches a worker despite faults."""
 
+import logging
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from tests.acceptance.processes import environment
 from tests.brokers import Broker, NoBroker, OwnBroker, own
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
+
+from kombu import Connection, Message
 
 from heatlite.engine.dispatch import distributed
 from heatlite.engine.dispatch.distributed import CeleryDispatcher
@@ -271,6 +274,36 @@ def test_a_broker_that_is_away_at_first_and_later(
     finally:
         machines.close()
     assert not [one.name for one in threading.enumerate() if one.name == "hints"]
+
+
+@pytest.mark.parametrize("own_broker", ["Redis"], indirect=True)
+def test_a_failed_acknowledgement_does_not_keep_a_worker_from_reconnecting(own_broker: OwnBroker) -> None:
+    """Celery closes a lost connection; an error of kombu would end the worker then."""
+    own_broker.start()
+    own_broker.wait()
+    settings = Settings("sqlite:///unused", broker=own_broker.url)
+    app = distributed.application(settings, own_broker.url)
+    connection, taken = app.connection_for_read(), list[Message]()
+    consumer = app.amqp.TaskConsumer(connection, on_message=taken.append)
+    consumer.qos(prefetch_count=2)
+    consumer.consume()
+    app.control.mailbox.Node("worker", channel=connection.channel()).listen()
+    sender = CeleryDispatcher(settings, own_broker.url)
+    sender.announce(ready("a"))
+    sender.close()
+    eventually(lambda: bool(_drain(connection) or taken))
+    _drain(connection)  # from now on it waits for the next one
+    own_broker.stop(signal.SIGKILL)
+    taken[0].ack_log_error(logging.getLogger(__name__), connection.connection_errors)
+    with suppress(*connection.connection_errors):
+        connection.collect(socket_timeout=1)
+    with suppress(*connection.connection_errors):
+        connection.close()
+
+
+def _drain(connection: Connection) -> None:
+    with suppress(TimeoutError):
+        connection.drain_events(timeout=0.1)
 
 
 def test_a_connection_that_has_gone_stale_meanwhile_loses_no_hint(own_broker: OwnBroker, tmp_path: Path) -> None:

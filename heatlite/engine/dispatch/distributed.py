@@ -195,6 +195,8 @@ def application(settings: Settings, broker: str) -> Celery:
     if broker.startswith("redis"):
         # Redis also has keys that are not queues.
         options |= {"global_keyprefix": f"{prefix}.", "socket_keepalive": True, "socket_keepalive_options": KEEP_ALIVE}
+        # Hints need no copy until their acknowledgement. With copies, an acknowledgement that fails ends the worker.
+        options["ack_emulation"] = False
     zones = {None, settings.worker_zone}
     queues = [_queue(prefix, kind, zone) for kind in sorted(settings.kinds or Kind) for zone in zones]
     app = Celery("heatlite", broker=broker, set_as_current=False)
