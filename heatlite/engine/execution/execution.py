@@ -262,7 +262,10 @@ class Execution:
         return list(self._unit_of_work.rows.values())
 
     def _undone(self) -> list[ResourceRecord]:
-        """Return the rows that no earlier attempt has completed or failed."""
+        """Return the rows that no earlier attempt has completed or failed.
+
+        A convergence does not ask: it decides on each row again.
+        """
         phase = self._resources.phase
         return [row for row in self._rows() if row.moved_in != phase or row.status is Status.IN_PROGRESS]
 

@@ -15,7 +15,7 @@ from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.operations.repairs import Repairs
-from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, decide, named
+from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, change_members, named
 from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import TreeBudget
@@ -78,7 +78,7 @@ class Groups:
             with type_code():
                 self._check_cooldown(resource, request)
                 before = self._facts(resource, nested)
-                change = decide(request, before, self._random)
+                change = change_members(request, before, self._random)
                 joining = tuple(resource.new_names(change.joining, change.leaving))
                 self._remember(resource, request, before, change, context.user)
                 stays = [one for one in resource.definitions if one not in change.leaving]

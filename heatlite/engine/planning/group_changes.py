@@ -60,7 +60,7 @@ class MembersChange:
     joining: int = 0
 
 
-def decide(request: SizeRequest, group: GroupFacts, random: Random) -> MembersChange:
+def change_members(request: SizeRequest, group: GroupFacts, random: Random) -> MembersChange:
     """Return the change that a request asks for.
 
     Raises InvalidValue for limits and for members that are not there.

@@ -1,4 +1,8 @@
-"""Retries while the database is unavailable."""
+"""Retries while the database is unavailable.
+
+SQLite's writers first wait for each other (`Database._turn`). Elsewhere DatabaseUnavailable ends the attempt of an
+action, `Worker._requeue` queues it again, and a request answers 503.
+"""
 
 import logging
 import threading

@@ -5,7 +5,14 @@ from random import Random
 import pytest
 
 from heatlite.core.errors import InvalidValue
-from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, decide, named, ordered
+from heatlite.engine.planning.group_changes import (
+    GroupFacts,
+    MemberFacts,
+    MembersChange,
+    change_members,
+    named,
+    ordered,
+)
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -74,7 +81,7 @@ EXACT, CHANGE, PERCENT = Adjustment.EXACT_CAPACITY, Adjustment.CHANGE_IN_CAPACIT
     ],
 )
 def test_size(request_: SizeRequest, size: int) -> None:
-    change = decide(request_, GROUP, Random(1))
+    change = change_members(request_, GROUP, Random(1))
     assert len(GROUP.members) - len(change.leaving) + change.joining == size
 
 
@@ -93,12 +100,12 @@ def test_size(request_: SizeRequest, size: int) -> None:
 )
 def test_refusals(request_: SizeRequest, text: str) -> None:
     with pytest.raises(InvalidValue, match=text):
-        decide(request_, GROUP, Random(1))
+        change_members(request_, GROUP, Random(1))
 
 
 def test_who_leaves() -> None:
-    assert decide(ScaleIn(2), GROUP, Random(1)) == MembersChange(("failed", "old"))
-    assert decide(Resize(EXACT, 3), GROUP, Random(1)) == MembersChange(("failed",))
-    change = decide(DeleteMembers(("id-young", "old"), reduce=False), GROUP, Random(1))
+    assert change_members(ScaleIn(2), GROUP, Random(1)) == MembersChange(("failed", "old"))
+    assert change_members(Resize(EXACT, 3), GROUP, Random(1)) == MembersChange(("failed",))
+    change = change_members(DeleteMembers(("id-young", "old"), reduce=False), GROUP, Random(1))
     assert change == MembersChange(("young", "old"), 2)
     assert named(("id-old", "failed"), GROUP) == ("old", "failed")
