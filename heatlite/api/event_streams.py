@@ -189,14 +189,18 @@ class Streams:
         asked = self._max_duration < inf
         caller = (req.caller.user_id or req.caller.user) if asked else ""
         with self._lock:
-            callers = [one.caller for one in (*self._streams, *self._new)]
+            self._check_room(caller)
+        chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
+        begin = partial(make, chunked=chunked, base=req.base, caller=caller, admit=req.admit)
+        return self._hand_over(connection, lambda sock: begin(sock=sock))
+
+    def _check_room(self, caller: str) -> None:
+        """Raise TooManyStreams if there is no room. Call with the lock held."""
+        callers = [one.caller for one in (*self._streams, *self._new)]
         if len(callers) >= self._max_streams:
             raise TooManyStreams(most=self._max_streams, whom="this server")
         if caller and callers.count(caller) >= MAX_PER_CALLER:
             raise TooManyStreams(most=MAX_PER_CALLER, whom="one caller")
-        chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
-        begin = partial(make, chunked=chunked, base=req.base, caller=caller, admit=req.admit)
-        return self._hand_over(connection, lambda sock: begin(sock=sock))
 
     def _hand_over(self, connection: Connection, begin: Callable[[socket.socket], _Stream]) -> Iterator[bytes]:
         yield b":\n\n"  # sends the head
@@ -204,6 +208,11 @@ class Streams:
         stream = begin(sock)
         stream.unsent = unsent
         with self._lock:
+            try:
+                self._check_room(stream.caller)
+            except TooManyStreams:  # others began meanwhile; the client's next attempt is refused
+                stream.end()
+                return
             self._new.append(stream)
             if not self._threads:
                 for run in (self._run, self._recheck_access):

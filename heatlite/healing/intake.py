@@ -104,6 +104,7 @@ class Intake:
                 if not sources.delete(project, source):
                     raise EntityNotFound(entity="Health source", name=source)
                 return
+            self._store.limit_locks.take(f"sources of {project}")
             if sources.get(project, source) is None and sources.count(project) >= MAX_SOURCES:
                 raise RequestLimitExceeded(message=f"the project has {MAX_SOURCES} sources of reports. Delete one.")
             sources.put_document(project, source, document if isinstance(document, dict) else None)
@@ -191,16 +192,17 @@ class _Taking:
         changed = [one for place, one in self._episodes.items() if self._before.get(place) != one]
         # One open episode for each key: close the earlier one first.
         known = [one for one in changed if (one.key, one.starts_at) in self._before]
+        new = [one for one in changed if (one.key, one.starts_at) not in self._before]
+        # The count locks. Before rows are written, so that no two requests wait for each other.
+        surplus = self._counted[1] + len(new) - MAX_EPISODES if new else 0
         self.store.observations.save_many(sorted(known, key=lambda one: one.is_open))
         self.store.incidents.insert_many(self._new_incidents)
-        new = [one for one in changed if (one.key, one.starts_at) not in self._before]
-        surplus = self._counted[1] + len(new) - MAX_EPISODES if new else 0
         self.store.observations.insert_many(new)
         if surplus > 0:
             self.store.observations.remove(self.store.observations.oldest_ended(self.project, surplus))
         self.store.incidents.note_reports(list(dict.fromkeys(self._noted)), self.now)
         self.store.incidents.wake(list(dict.fromkeys(self._woken)), self.now)
-        for entry, locked_at in self._suppressed.values():
+        for entry, locked_at in sorted(self._suppressed.values(), key=lambda one: one[0].root_id):
             self.store.suppressed.add(entry, locked_at)
 
     def _report(self, index: int, report: Report) -> list[Outcome]:
@@ -313,7 +315,7 @@ class _Taking:
                 self._noted.append(known)
             return known
         if self._room is None:
-            self._room = MAX_OPEN - self.store.incidents.count_open(self.project)
+            self._room = MAX_OPEN - self._counted[2]
         if self._room <= 0:
             return None
         self._room -= 1
@@ -335,9 +337,13 @@ class _Taking:
         )  # fmt: skip
 
     @cached_property
-    def _counted(self) -> tuple[int, int]:
-        """Numbers of open and of all episodes before this request."""
-        return self.store.observations.count(self.project)
+    def _counted(self) -> tuple[int, int, int]:
+        """Numbers of open and of all episodes, and of open incidents, before this request.
+
+        No other request adds any until the transaction ends.
+        """
+        self.store.limit_locks.take(f"reports of {self.project}")
+        return (*self.store.observations.count(self.project), self.store.incidents.count_open(self.project))
 
     def _is_full(self) -> bool:
         """Return True if the project may have no further open episode."""

@@ -28,6 +28,7 @@ from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, Heali
 from heatlite.store.healing.sources import HealthSources, HealthTokens
 from heatlite.store.healing.tree_health import TreeHealth
 from heatlite.store.large_values import LargeValues, ProjectValues
+from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.listeners import Listeners
 from heatlite.store.nodes.node_actions import NodeActions
 from heatlite.store.nodes.nodes import Nodes, Orchestrations
@@ -65,6 +66,7 @@ class Store:
     def __init__(self, database: Database, keys: Sequence[str] = ()) -> None:
         self.database = database
         self.encryption = encryption = FieldEncryption(database, keys)
+        self.limit_locks = LimitLocks(database)
         self.templates = Templates(encryption)
         self.large_values = LargeValues(encryption)
         self.project_values = ProjectValues(encryption)

@@ -77,6 +77,7 @@ class Sessions:
         """
         made = Visitor(new_key(), user, credentials, projects, tokens)
         with self._store.transaction():
+            self._store.limit_locks.take(f"sessions of {user}")
             self._store.ui_sessions.insert(
                 UiSessionRecord(digest(made.key), user, _sealed(made), self._clock.now() + self.lifetime)
             )

@@ -210,6 +210,30 @@ def test_one_caller_takes_not_all_streams(known: Store) -> None:
         streams.close()
 
 
+def test_streams_that_begin_at_once_keep_the_limit(known: Store) -> None:
+    """Both are admitted before either is handed over; the later one then ends at once."""
+    streams = Streams(known, max_streams=1)
+    of = stack(known, "s")
+    with ExitStack() as sockets:
+        begun = []
+        for _ in range(2):
+            client, server = (sockets.enter_context(one) for one in socket.socketpair())
+            client.settimeout(20)
+            server.setblocking(False)
+            request = Request(create_environ(http_version="1.0"))
+            request.env["gunicorn.socket"] = Connection(server, None)
+            request.caller = Context("demo")
+            request.admit = lambda: None
+            begun.append((client, streams.follow(request, of, 0, EventQuery())))
+        for _, body in begun:
+            assert list(body) == [b":\n\n"]
+        (first, _), (second, _) = begun
+        assert second.recv(1) == b""
+        tell(known, (of, "a"))
+        assert first.recv(1) != b""
+        streams.close()
+
+
 def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None:
     asked = 0
 

@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
 pytest.register_assert_rewrite(
     "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
-    "migration_behaviour", "software_behaviour",
+    "migration_behaviour", "software_behaviour", "limit_behaviour",
 )
 
 

@@ -40,11 +40,13 @@ class AccessKeys:
         if not self._access.has_own_keys:
             raise NotSupported("Keystone keeps the access keys here: openstack ec2 credentials create makes one.")
         caller = req.caller
-        if sum(one.user == caller.user for one in self._visible(req)) >= MAX_KEYS:
-            raise RequestLimitExceeded(message=f"you have {MAX_KEYS} access keys in this project. Delete one first.")
         key_id, secret = PREFIX + secrets.token_hex(10).upper(), secrets.token_urlsafe(30)
         record = AccessKeyRecord(key_id, caller.project, caller.user, caller.roles, secret, self._clock.now())
         with self._store.transaction():
+            self._store.limit_locks.take(f"access keys of {caller.project}")
+            if sum(one.user == caller.user for one in self._visible(req)) >= MAX_KEYS:
+                text = f"you have {MAX_KEYS} access keys in this project. Delete one first."
+                raise RequestLimitExceeded(message=text)
             self._store.access_keys.insert(record)
         resp.status = HTTPStatus.CREATED
         resp.media = {"access_key": {**_shown(record), "secret": secret}}

@@ -112,6 +112,7 @@ class IntakeTokens:
             None if expires_at is None else time_of(str(expires_at)),
         )
         with self._store.transaction():
+            self._store.limit_locks.take(f"intake tokens of {req.caller.project}")
             if self._store.health_tokens.count(req.caller.project) >= MAX_TOKENS:
                 raise RequestLimitExceeded(message=f"the project has {MAX_TOKENS} intake tokens. Delete one first.")
             self._store.health_tokens.insert(record)

@@ -66,7 +66,7 @@ class Retention:
         store, settings = self._store, self._settings
         deleted, worked = now - settings.deleted_stack_days * DAY, now - settings.action_days * DAY
         closed, most = now - settings.incident_days * DAY, settings.max_actions_per_stack
-        most_events, software = settings.max_events_per_stack, store.software_deployments
+        most_events, locks = settings.max_events_per_stack, store.limit_locks
         return (
             self._remove(store.events.remove, store.events.older_than(now - settings.event_days * DAY, ROW_BATCH))
             or self._remove(store.events.remove, store.events.over_limit(most_events, ROW_BATCH, self._counted))
@@ -80,7 +80,7 @@ class Retention:
             or self._remove(store.audit.remove, store.audit.older_than(now - settings.audit_days * DAY, ROW_BATCH))
             or self._remove(store.audit.remove, store.audit.over_limit(ROW_BATCH))
             or self._remove(store.stacks.remove, store.stacks.deleted_before(deleted, STACK_BATCH))
-            or self._remove(software.forget_servers, software.unused_servers(ROW_BATCH))
+            or self._remove(locks.forget, locks.names(ROW_BATCH))
             or self._purge_templates(now)
             or self._purge_large_values(now)
             or self._remove(store.ui_sessions.remove, store.ui_sessions.expired_before(now, ROW_BATCH))

@@ -97,6 +97,7 @@ class Software:
                 " Reduce its content or its inputs."
             )
         with self._store.transaction():
+            self._store.limit_locks.take(f"software configs of {project}")
             if self._store.software_configs.count(project) >= self._most_configs:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_configs} software configs, and may not have more."
@@ -181,11 +182,12 @@ class Software:
         )
         with self._store.transaction():
             self._check_config(project, config_id)
+            self._store.limit_locks.take(f"software deployments of {project}")
             if self._store.software_deployments.count(project) >= self._most_deployments:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_deployments} software deployments, and may not have more."
                 )
-            self._store.software_deployments.lock_server(project, server_id)
+            self._lock_server(project, server_id)
             self._store.software_deployments.insert(record)
             self.of_server(project, server_id)
         return record
@@ -204,13 +206,16 @@ class Software:
             record = replace(found, **changes, updated_at=self._clock.now())  # type: ignore[arg-type]
             moved = (record.server_id, record.config_id) != (found.server_id, found.config_id)
             if moved:
-                self._store.software_deployments.lock_server(project, record.server_id)
+                self._lock_server(project, record.server_id)
             self._store.software_deployments.save(record)
             if found.status == IN_PROGRESS != record.status:
                 self._store.messages.put(deployment_id, ANSWERED, None, record.updated_at or record.created_at)
             if moved:
                 self.of_server(project, record.server_id)
         return record
+
+    def _lock_server(self, project: str, server_id: str) -> None:
+        self._store.limit_locks.take(f"software of server {server_id} of {project}")
 
     def delete_deployment(self, project: str, deployment_id: str) -> None:
         """Delete a deployment, but not its configuration. Raises NotFound."""

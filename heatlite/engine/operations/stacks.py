@@ -98,6 +98,7 @@ class Stacks:
         stack, prepared = self._new_stack(context, request)
         stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         with self._delegated(context) as credential, self._store.transaction():
+            self._check_quota(context, is_creating=True)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
             self._store.stacks.insert(stack)
             if credential is not None:
@@ -160,11 +161,18 @@ class Stacks:
             return None
         return ProtectionRecord(context.user, self._clock.now(), BY_RECORD)
 
-    def _check_quota(self, context: Context) -> None:
+    def _check_quota(self, context: Context, is_creating: bool = False) -> None:
+        """Raise RequestLimitExceeded if the project has too many stacks.
+
+        `is_creating`: the transaction that calls will insert one.
+        """
         limit = self._settings.max_stacks_per_tenant
         # Without authentication every caller is an administrator; the limit must still stop self-nesting.
-        exempt = context.is_admin and context.user != ANONYMOUS
-        if not exempt and self._store.stacks.count(context.project, StackQuery()) >= limit:
+        if context.is_admin and context.user != ANONYMOUS:
+            return
+        if is_creating:
+            self._store.limit_locks.take(f"stacks of {context.project}")
+        if self._store.stacks.count(context.project, StackQuery()) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -16,7 +15,6 @@ from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecor
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import SoftwareConfig as Config
 from heatlite.store.tables.stacks import SoftwareDeployment as Deployment
-from heatlite.store.tables.stacks import SoftwareServer as Server
 
 _CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
 _COLUMNS = ("id", "project", "name", "group", "content", "created_at")
@@ -105,12 +103,6 @@ _DEPLOYMENT = (
 )
 _VALUES = (4, 5)
 _OUTLINE = (*_DEPLOYMENT[:4], *[peewee.Value("{}")] * 2, *_DEPLOYMENT[6:8], peewee.Value(""), *_DEPLOYMENT[9:])
-_UNUSED = ~peewee.fn.EXISTS(
-    Deployment.select(Deployment.id).where(
-        Deployment.project == Server.project, Deployment.server_id == Server.server_id
-    )
-)
-"""The condition that a server has no deployment."""
 _Records = list[SoftwareDeploymentRecord]
 
 
@@ -150,34 +142,6 @@ class SoftwareDeployments:
         # An update that changes nothing locks the row on every server.
         self._database.change(Deployment.update(id=Deployment.id).where(Deployment.id == deployment_id))
         return self.get(project, deployment_id)
-
-    def lock_server(self, project: str, server_id: str) -> None:
-        """Lock the software of a server until the transaction ends.
-
-        Transactions that change it follow each other, so that each sees what the others have deployed. On SQLite a
-        transaction has the whole file anyway.
-        """
-        if self._database.dialect is Dialect.SQLITE:
-            return
-        sql = "SELECT server_id FROM software_server WHERE server_id = ? AND project = ? FOR UPDATE"
-        if not self._database.read(sql, (server_id, project)):
-            # Another transaction may be adding the row: this one then waits for its end.
-            new = Server.insert(server_id=server_id, project=project)
-            self._database.upsert(new, [Server.server_id, Server.project], {Server.project: project})
-
-    def unused_servers(self, limit: int) -> Sequence[tuple[str, str]]:
-        """Return ids and projects of locked servers that have no deployment any more."""
-        rows = self._database.select(Server.select(Server.server_id, Server.project).where(_UNUSED).limit(limit))
-        return [(server_id, project) for server_id, project in rows]
-
-    def forget_servers(self, servers: Sequence[tuple[str, str]]) -> None:
-        """Remove the rows of servers without deployments.
-
-        A later deployment adds them again.
-        """
-        for server_id, project in sorted(servers):
-            one = (Server.server_id == server_id, Server.project == project, _UNUSED)
-            self._database.change(Server.delete().where(*one))
 
     def uses(self, config_id: str) -> bool:
         """Return whether a deployment uses the configuration."""

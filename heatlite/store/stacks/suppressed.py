@@ -9,6 +9,7 @@ import peewee
 from heatlite.core.json import canonical, dump
 from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.statements import Row
+from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Suppressed, SuppressedDropped
@@ -47,6 +48,7 @@ class SuppressedRequests:
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
+        self._limit_locks = LimitLocks(encryption.database)
 
     def digest(self, record: SuppressedRecord, locked_at: float) -> str:
         """Return the digest of a request and its lock; repeats have the same one."""
@@ -61,13 +63,15 @@ class SuppressedRequests:
         digest = self.digest(record, locked_at)
         if self.count_repeat(record.stack_id, digest, record.time, record.count):
             return False
+        root_id = record.root_id or record.stack_id
+        self._limit_locks.take(f"suppressed requests of {root_id}")
         body = None if record.body is None else dump(record.body)
         replayable = record.replayable and len(body or "") <= MAX_BODY
         body = None if body is None or not replayable else self._encryption.encrypt(body)
         effect = self._encryption.encrypt(dump(record.effect))
         row: dict[str, Any] = {
             "stack_id": record.stack_id,
-            "root_id": record.root_id or record.stack_id,
+            "root_id": root_id,
             "time": record.time,
             "last_time": record.time,
             "times": record.count,
@@ -87,7 +91,7 @@ class SuppressedRequests:
         # Another process may have added it meanwhile.
         repeated: FieldChanges = {Suppressed.times: Suppressed.times + record.count, Suppressed.last_time: record.time}
         self._database.upsert(Suppressed.insert(row), [Suppressed.stack_id, Suppressed.digest], repeated)
-        self._make_room(row["root_id"], record.time)
+        self._make_room(root_id, record.time)
         return True
 
     def count_repeat(self, stack_id: str, digest: str, time: float, times: int) -> bool:

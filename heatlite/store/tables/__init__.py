@@ -23,6 +23,7 @@ from heatlite.store.tables.nodes import Node, NodeAction, NodePlaybook, NodeTran
 from heatlite.store.tables.stacks import (
     Event,
     LargeValue,
+    LimitLock,
     Mail,
     ProjectValue,
     Resource,
@@ -30,7 +31,6 @@ from heatlite.store.tables.stacks import (
     Snapshot,
     SoftwareConfig,
     SoftwareDeployment,
-    SoftwareServer,
     Stack,
     StackSize,
     Suppressed,
@@ -43,5 +43,5 @@ MODELS: tuple[type[peewee.Model], ...] = (
     SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition,
     Orchestration, NodePlaybook, Account, AccountProject, StackSize, HealthSource, HealthToken,
     Observation, Incident, HealingPolicy, HealingScope, Repair, HealingSweep, Audit,
-    UiSession, LargeValue, AccessKey, ProjectValue, SoftwareServer,
+    UiSession, LargeValue, AccessKey, ProjectValue, LimitLock,
 )  # fmt: skip

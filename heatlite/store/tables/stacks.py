@@ -252,15 +252,13 @@ class SoftwareDeployment(peewee.Model):
         indexes = ((("project", "server_id"), False),)
 
 
-class SoftwareServer(peewee.Model):
-    """A server with deployments; who changes its configurations locks the row."""
+class LimitLock(peewee.Model):
+    """A limit; a transaction that counts and then inserts locks the row."""
 
-    server_id = peewee.CharField()
-    project = peewee.CharField()
+    name = peewee.CharField(max_length=600, primary_key=True)
 
     class Meta:
-        table_name = "software_server"
-        primary_key = peewee.CompositeKey("server_id", "project")
+        table_name = "limit_lock"
 
 
 class Sink(peewee.Model):

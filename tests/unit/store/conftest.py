@@ -11,7 +11,7 @@ from tests.databases import sqlite
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite(
     "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
-    "software_behaviour",
+    "software_behaviour", "limit_behaviour",
 )
 
 

@@ -4,12 +4,11 @@ Test modules import these tests and add `store`.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+
+from limit_behaviour import accepted
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.errors import RequestLimitExceeded
 from heatlite.engine.operations.software_configs import Software
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.store import Store
@@ -32,26 +31,6 @@ def everywhere(test: Callable[..., None]) -> Callable[..., None]:
 
 def software(store: Store) -> Software:
     return Software(store, Clock(), Settings(database=store.database.url, max_resource_data=MOST))
-
-
-def accepted(store: Store, changes: list[Callable[[], object]]) -> int:
-    """Make the changes at once, each in its own thread; return the number accepted."""
-    together = Barrier(len(changes))
-
-    def make(change: Callable[[], object]) -> bool:
-        try:
-            assert store.software_configs.count("acme")  # connected before the others begin
-            together.wait()
-            change()
-        except RequestLimitExceeded:
-            return False
-        else:
-            return True
-        finally:
-            store.close()
-
-    with ThreadPoolExecutor(len(changes)) as pool:
-        return sum(pool.map(make, changes))
 
 
 def fits(store: Store, server: str) -> int:
@@ -104,22 +83,3 @@ def test_resources_that_deploy_at_once_keep_the_limit_of_a_server(store: Store) 
             deploy(name, SMALL, 1)
         done = accepted(store, [lambda name=f"c{n}": deploy(name, LARGE, 2) for n in range(CLIENTS)])
         assert (done, fits(store, server)) == (FITTING, FITTING)
-
-
-@everywhere
-def test_servers_without_deployments_are_forgotten(store: Store) -> None:
-    """The others are not, and a forgotten one can have deployments again."""
-    parts, deployments = software(store), store.software_deployments
-    small = parts.create_config("acme", SMALL).id
-    kept, gone = (parts.create_deployment("acme", name, small, {}, "CREATE", "COMPLETE", "") for name in ("a", "b"))
-    assert deployments.unused_servers(9) == []
-    parts.delete_deployment("acme", gone.id)
-    has_rows = store.database.path is None
-    assert deployments.unused_servers(9) == ([("b", "acme")] if has_rows else [])
-    with store.transaction():
-        deployments.forget_servers([("a", "acme"), ("b", "acme")])
-    assert deployments.unused_servers(9) == []
-    left = store.database.read("SELECT server_id, project FROM software_server")
-    assert [tuple(row) for row in left] == ([("a", "acme")] if has_rows else [])
-    parts.create_deployment("acme", "b", small, {}, "CREATE", "COMPLETE", "")
-    assert [one.id for one in deployments.list("acme", "a")] == [kept.id]

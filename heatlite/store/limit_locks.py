@@ -1,0 +1,46 @@
+"""Locks of limits: transactions that count and then insert follow each other.
+
+Without one, clients at once each count the rows before any of them inserts, and together exceed the limit.
+"""
+
+from collections.abc import Sequence
+
+from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.sql import marks
+from heatlite.store.tables.stacks import LimitLock
+
+
+class LimitLocks:
+    """Locks by name.
+
+    Nothing is stored on SQLite, where a transaction has the whole file.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._has_rows = database.dialect is not Dialect.SQLITE
+
+    def take(self, *names: str) -> None:
+        """Lock the names until the transaction ends.
+
+        Each is the limited thing with its owner: ``stacks of p1``.
+        """
+        if not self._has_rows:
+            return
+        sql = "SELECT name FROM limit_lock WHERE name = ? FOR UPDATE"
+        for name in sorted(names):
+            if not self._database.read(sql, (name,)):
+                # Another transaction may be adding the row: this one then waits for its end.
+                self._database.upsert(LimitLock.insert(name=name), [LimitLock.name], {LimitLock.name: name})
+
+    def names(self, limit: int) -> Sequence[str]:
+        """Return names that have rows."""
+        return [name for (name,) in self._database.select(LimitLock.select(LimitLock.name).limit(limit))]
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Remove the rows that no transaction holds. The next use adds them again."""
+        wanted = f"SELECT name FROM limit_lock WHERE name IN ({marks(names)}) FOR UPDATE SKIP LOCKED"
+        free = [name for (name,) in self._database.read(wanted, names)]
+        if free:
+            self._database.change(LimitLock.delete().where(LimitLock.name.in_(free)))

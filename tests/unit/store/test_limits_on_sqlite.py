@@ -1,0 +1,3 @@
+"""Limits of numbers, on SQLite."""
+
+from limit_behaviour import *  # noqa: F403
