@@ -144,6 +144,7 @@ class Embedded:
         if self.dispatcher is not None:
             self.dispatcher.close()
         self.components.streams.close()
+        self.store.audit.close()
         self.store.close()
         if self.lock is not None:
             self.lock.close()

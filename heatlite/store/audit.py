@@ -1,19 +1,26 @@
 """The audit log: each request that changes something, once."""
 
+import logging
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 import peewee
 
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical
+from heatlite.core.reading import require_engine
 from heatlite.core.records import record
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
+
+log = logging.getLogger(__name__)
 
 MAX_UNKNOWN = 10_000
 """Stored rows of each outcome without a known caller. Sending such requests needs no account."""
@@ -22,6 +29,10 @@ REPEAT_SECONDS = 60.0
 MAX_DISTINCT = 100
 """Refusals of one caller with a row of their own in `DISTINCT_SECONDS`; more are one row per operation and status."""
 DISTINCT_SECONDS = 3600.0
+WRITE_SECONDS = 1.0
+"""Maximum seconds for which repeats of a refusal are counted in memory only."""
+MAX_CACHED = 1000
+"""Refusals whose repeats are counted in memory. Those beyond are written at once."""
 
 
 class Outcome(StrEnum):
@@ -67,6 +78,7 @@ class AuditRecord:
 
 
 _NAMES = tuple(field.name for field in fields(AuditRecord))
+_values = attrgetter(*_NAMES)
 _WRITTEN = (*dict.fromkeys((*_NAMES, "last_time", "repeat_key")),)
 _COLUMNS = tuple(getattr(Audit, name) for name in _NAMES)
 _SEALED = (_NAMES.index("reason"),)
@@ -88,6 +100,27 @@ class AuditQuery:
     limit: int = 100
     marker: str | None = None
     """Request id of the last row of the page before."""
+
+
+_Same: TypeAlias = tuple[object, ...]
+"""Values that are the same in equal refusals."""
+
+
+def _same(record: AuditRecord) -> _Same:
+    same = (
+        record.time // REPEAT_SECONDS, record.project, record.user, record.user_id, record.address, record.method,
+        record.operation, record.status,
+    )  # fmt: skip
+    return same if record.user is None else (*same, record.path, record.reason)
+
+
+@dataclass(slots=True)
+class _Repeats:
+    """Repeats of a refusal that has a row."""
+
+    last: AuditRecord
+    pending: int = 0
+    """Repeats not yet written."""
 
 
 class Entry:
@@ -114,6 +147,8 @@ class Entry:
         record = self._describe()
         if is_stored and is_kept and record == self._written:
             return
+        if not is_stored and record.outcome is Outcome.REFUSED and self._rows.is_repeat(record):
+            return
         with self._rows.database.transaction():
             if is_stored:
                 self._rows.remove([record.request_id])
@@ -136,12 +171,17 @@ class AuditLog:
         created = ", ".join(values.values())
         self._insert_created = f"INSERT INTO audit ({database.quote(*_WRITTEN)}) VALUES ({created})"
         if database.dialect is Dialect.MARIADB:
-            repeated = " ON DUPLICATE KEY UPDATE times = times + 1, last_time = VALUES(last_time)"
+            repeated = " ON DUPLICATE KEY UPDATE times = times + VALUES(times), last_time = VALUES(last_time)"
         else:
-            repeated = " ON CONFLICT (repeat_key) DO UPDATE SET times = audit.times + 1, last_time = excluded.last_time"
+            changed = "times = audit.times + excluded.times, last_time = excluded.last_time"
+            repeated = f" ON CONFLICT (repeat_key) DO UPDATE SET {changed}"
         self._count = self._insert + repeated
         refused = " AND ".join(f"{name} = ?" for name in map(database.quote, ("user", "user_id", "outcome")))
         self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
+        self._cached: dict[_Same, _Repeats] = {}
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        """Will write the repeats; None if there are none."""
 
     def begin(self, describe: Callable[[], AuditRecord]) -> Entry:
         """Begin the row of the request that this thread serves.
@@ -153,7 +193,7 @@ class AuditLog:
 
     def insert(self, record: AuditRecord) -> None:
         """Add a row, or count a repeated refusal."""
-        row: dict[str, Any] = dict.fromkeys(_WRITTEN) | dict(zip(_NAMES, astuple(record), strict=True))
+        row: dict[str, Any] = dict.fromkeys(_WRITTEN) | dict(zip(_NAMES, _values(record), strict=True))
         row["last_time"], row["outcome"] = record.time, str(record.outcome)
         row["reason"] = self._encryption.encrypt(record.reason)
         if record.stack_id is None and record.action_id is not None and record.outcome is not Outcome.REFUSED:
@@ -164,18 +204,73 @@ class AuditLog:
             row["repeat_key"] = self._repeat_key(record)
         self.database.send(self._count if row["repeat_key"] else self._insert, [*row.values()])
 
+    def is_repeat(self, record: AuditRecord) -> bool:
+        """Count a repeat of a refusal in memory, and return True.
+
+        Return False for the first one, which the caller writes. Repeats are written after `WRITE_SECONDS`, so a client
+        that retries neither waits for the database's writer nor delays it.
+        """
+        require_engine()
+        key = _same(record)
+        with self._lock:
+            found = self._cached.get(key)
+            if found is None:
+                if len(self._cached) >= MAX_CACHED:
+                    self._cached = {same: one for same, one in self._cached.items() if one.pending}
+                if len(self._cached) < MAX_CACHED:
+                    self._cached[key] = _Repeats(record)
+                return False
+            found.last, found.pending = record, found.pending + 1
+            if self._timer is None:
+                self._timer = threading.Timer(WRITE_SECONDS, self._write_repeats)
+                self._timer.daemon = True
+                self._timer.start()
+        return True
+
+    def _write_repeats(self) -> None:
+        with self._lock:
+            self._timer = None
+        self._try_flush()
+        self.database.close()
+
+    def _try_flush(self) -> None:
+        try:
+            self.flush()
+        except DatabaseUnavailable as error:
+            log.warning("repeated refusals are missing in the audit log so far: %s", error)
+
+    def flush(self) -> None:
+        """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
+        with self._lock:
+            counted = [(one, one.last, one.pending) for one in self._cached.values() if one.pending]
+            for one, _, _ in counted:
+                one.pending = 0
+        if not counted:
+            return
+        try:
+            with self.database.transaction():
+                for _, last, times in counted:
+                    self.insert(replace(last, times=times))
+        except BaseException:
+            with self._lock:
+                for one, _, times in counted:
+                    one.pending += times
+            raise
+
+    def close(self) -> None:
+        """Write the counted repeats at the end of the process."""
+        with self._lock:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        self._try_flush()
+
     def _repeat_key(self, record: AuditRecord) -> str:
         if record.user is not None and self._has_most(record):
             hour = record.time // DISTINCT_SECONDS
             further = ["further", hour, record.user, record.user_id, record.method, record.operation, record.status]
             return self._encryption.digest(canonical(further))
-        same = [
-            record.time // REPEAT_SECONDS, record.project, record.user, record.user_id, record.address, record.method,
-            record.operation, record.status,
-        ]  # fmt: skip
-        if record.user is not None:
-            same += [record.path, record.reason]
-        return self._encryption.digest(canonical(same))
+        return self._encryption.digest(canonical(_same(record)))
 
     def _has_most(self, record: AuditRecord) -> bool:
         """Return True if the caller has `MAX_DISTINCT` refusals in this hour."""
@@ -185,6 +280,8 @@ class AuditLog:
 
     def page(self, project: str, query: AuditQuery) -> list[AuditRecord]:
         """Return a page of a project's requests, newest first."""
+        require_engine()  # it counts repeats
+        self.flush()
         wanted: list[peewee.ColumnBase] = [Audit.project == project]
         for name in ("user", "operation", "outcome", "address", "request_id"):
             values: tuple[str, ...] = getattr(query, name)

@@ -4,6 +4,7 @@ Test modules take these tests over; they bring `store`.
 """
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store import audit
 from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
 from heatlite.store.store import Store
@@ -64,6 +66,52 @@ def test_equal_refusals_of_a_minute_are_counted(store: Store) -> None:
     assert [(one.request_id, one.times, one.last_time) for one in found] == [
         ("req-4", 1, 120.0), ("req-6", 1, 119.0), ("req-5", 1, 119.0), ("req-1", 3, 119.0)
     ]  # fmt: skip
+
+
+def test_repeats_are_written_later(store: Store) -> None:
+    """A repeat neither reads nor writes; the log of this process shows it at once."""
+    refused = [replace(record(1, user="kate", status=409), request_id=f"req-{number}") for number in range(5)]
+
+    def stored() -> list[tuple[int]]:
+        return list(store.database.read("SELECT times FROM audit"))
+
+    with ThreadPoolExecutor(1) as pool:
+        store.audit.begin(lambda: refused[0]).close()
+        with store.transaction():
+            pool.submit(lambda: store.audit.begin(lambda: refused[1]).close()).result()
+    assert stored() == [(1,)]
+    assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2]
+    for one in refused[2:4]:
+        store.audit.begin(partial(replace, one)).close()
+    assert stored() == [(2,)]
+    store.audit.close()
+    assert stored() == [(4,)]
+    store.audit.begin(lambda: refused[4]).close()
+    end = time.monotonic() + 240
+    while stored() != [(5,)]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_repeat_is_kept_until_the_database_takes_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(_: AuditRecord) -> None:
+        raise DatabaseUnavailable(reason="full")
+
+    monkeypatch.setattr(audit, "WRITE_SECONDS", 0.0)
+    for number in (1, 2):
+        store.audit.begin(lambda number=number: replace(record(1, user="luke"), request_id=f"r{number}")).close()  # type: ignore[misc]
+        monkeypatch.setattr(store.audit, "insert", unavailable)
+    store.audit.close()
+    monkeypatch.undo()
+    assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2]
+
+
+def test_refusals_beyond_the_cache_are_written_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MAX_CACHED", 1)
+    for turn, path in enumerate("abab"):
+        row = replace(record(1, user="jane", status=409), request_id=f"r{turn}", path=path)
+        store.audit.begin(partial(replace, row)).close()
+    assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2, 2]
 
 
 def test_refusals_of_a_caller_have_a_number_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
