@@ -24,7 +24,7 @@ from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.shapes import Shape
-from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of
+from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, exchange, path_of
 from heatlite.nodes.sync import Answer, ReportedAction, Step
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
@@ -209,10 +209,8 @@ class Line:
         }
         if body is not None:
             headers["Content-Type"] = "application/json"
-        self._connected.request(method, path, raw or None, headers)
-        with self._connected.getresponse() as response:
-            said = response.read(MAX_BYTES + 1)
-            status, proof = response.status, response.getheader(signature.SIGNATURE)
+        response = exchange(self._connected, method, path, headers, MAX_BYTES, raw or None)
+        status, said, proof = response.status, response.body, response.headers[signature.SIGNATURE]
         if len(said) > MAX_BYTES:
             raise NodeFault(f"its answer has more than {MAX_BYTES} bytes")
         if status == http.HTTPStatus.UNAUTHORIZED:

@@ -11,8 +11,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from email.message import Message
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -119,6 +120,43 @@ def connection(
             yield connected
     finally:
         sock.close()
+
+
+@record(frozen=True, slots=True)
+class Response:
+    """Answer of a host."""
+
+    status: int
+    headers: Message
+    body: bytes
+    """At most one byte over the limit of the call."""
+
+
+def exchange(
+    connected: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    limit: int,
+    body: bytes | None = None,
+) -> Response:
+    """Send a request and read at most one byte over `limit` of the answer.
+
+    Raises OSError, and HTTPException for something else than a whole HTTP answer.
+    """
+    connected.request(method, path, body, dict(headers))
+    with connected.getresponse() as response:
+        text = response.read(limit + 1)
+        if response.length and len(text) <= limit:
+            raise http.client.IncompleteRead(text, response.length)
+        return Response(response.status, response.headers, text)
+
+
+def failure(error: Exception, end: float, seconds: float) -> str:
+    """Return the reason of a failed request that had `seconds`, until `end`."""
+    if time.monotonic() >= end:
+        return f"it took longer than {seconds:g} seconds"
+    return str(error) or type(error).__name__
 
 
 @contextlib.contextmanager

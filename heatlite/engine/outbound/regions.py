@@ -13,7 +13,7 @@ from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
 from heatlite.core.records import record
-from heatlite.engine.outbound.egress import connection, path_of, remaining, resolve
+from heatlite.engine.outbound.egress import connection, exchange, failure, path_of, remaining, resolve
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.ports import RegionUnavailable
 
@@ -79,23 +79,17 @@ class Regions:
             port = parts.port or (443 if parts.scheme == "https" else 80)
             address = resolve(parts.hostname or "", port, remaining(end)), port
             tls = trusted(ca_cert, insecure) if parts.scheme == "https" else None
-            with connection(parts, address, end, tls) as asked:
+            with connection(parts, address, end, tls) as connected:
                 sent = True
-                asked.request(method, path_of(parts), payload, headers)
-                with asked.getresponse() as response:
-                    text = response.read(MAX_BYTES + 1)
-                    if response.length and len(text) <= MAX_BYTES:
-                        raise http.client.IncompleteRead(text, response.length)
+                response = exchange(connected, method, path_of(parts), headers, MAX_BYTES, payload)
             remaining(end)  # a truncated answer may look complete
         except (OSError, http.client.HTTPException, ValueError) as error:
-            late = time.monotonic() >= end
-            reason = f"it took longer than {WHOLE:g} seconds" if late else str(error) or type(error).__name__
-            raise RegionUnavailable(shown, reason, sent) from error
+            raise RegionUnavailable(shown, failure(error, end, WHOLE), sent) from error
         if response.status in _NOBODY_HOME:
             raise RegionUnavailable(shown, f"the answer is {response.status}", sent=True)
-        if len(text) > MAX_BYTES:
+        if len(response.body) > MAX_BYTES:
             raise RegionUnavailable(shown, f"the answer has more than {MAX_BYTES} bytes", sent=True)
-        return response.status, _read(text)
+        return response.status, _read(response.body)
 
 
 def trusted(ca_cert: str | None, insecure: bool) -> ssl.SSLContext:

@@ -4,15 +4,25 @@ import http.client
 import time
 from dataclasses import field
 from typing import Final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.core.masking import origin
 from heatlite.core.records import record
-from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, path_of, remaining
+from heatlite.engine.outbound.egress import (
+    EgressHosts,
+    Refused,
+    Response,
+    connection,
+    exchange,
+    failure,
+    path_of,
+    remaining,
+)
 
 _MAX_REDIRECTS: Final = 5
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
 AT_ONCE: Final = 3
 """Concurrent downloads, of the eight requests that a server handles at once."""
 IN_LINE: Final = 2
@@ -61,41 +71,31 @@ class Fetcher:
             try:
                 parts = urlsplit(here)
                 address = self._allowed.address(parts, end)
-                status, target, body = self._get(parts, address, end)
+                with connection(parts, address, end) as connected:
+                    headers = {"Host": parts.netloc, "Connection": "close"}
+                    response = exchange(connected, "GET", path_of(parts), headers, self.most_bytes)
+                remaining(end)  # a truncated text may look complete
             except Refused as error:
                 raise _failed(url, str(error)) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
-                late = time.monotonic() >= end
-                reason = f"it took longer than {self.timeout:g} seconds" if late else f"{error or type(error).__name__}"
-                raise _failed(url, reason) from error
+                raise _failed(url, failure(error, end, self.timeout)) from error
+            target = response.headers["Location"] if response.status in _REDIRECTS else None
             if target is None:
-                return self._content(url, status, body)
+                return self._content(url, response)
             following = urljoin(here, target)
             if parts.scheme == "https" and not following.startswith("https:"):
                 raise _failed(url, f"it redirects from https to {_shown(following)}")
             here = following
         raise _failed(url, f"there are more than {_MAX_REDIRECTS} redirects")
 
-    def _get(self, parts: SplitResult, address: tuple[str, int], end: float) -> tuple[int, str | None, bytes]:
-        """Return status, redirect target, and the body up to one byte over the limit."""
-        with connection(parts, address, end) as asked:
-            asked.request("GET", path_of(parts), headers={"Host": parts.netloc, "Connection": "close"})
-            with asked.getresponse() as response:
-                target = response.getheader("Location") if response.status in (301, 302, 303, 307, 308) else None
-                body = b"" if target is not None else response.read(self.most_bytes + 1)
-                if target is None and response.length and len(body) <= self.most_bytes:
-                    raise http.client.IncompleteRead(body, response.length)
-        remaining(end)  # a truncated text may look complete
-        return response.status, target, body
-
-    def _content(self, url: str, status: int, body: bytes) -> str:
-        if status != http.client.OK:
-            raise _failed(url, f"the answer is {status}")
-        if len(body) > self.most_bytes:
+    def _content(self, url: str, response: Response) -> str:
+        if response.status != http.client.OK:
+            raise _failed(url, f"the answer is {response.status}")
+        if len(response.body) > self.most_bytes:
             text = f"Template {_shown(url)} exceeds maximum allowed size ({self.most_bytes} bytes)."
             raise RequestLimitExceeded(f"Request limit exceeded: {text}")
         try:
-            return body.decode()
+            return response.body.decode()
         except UnicodeDecodeError as error:
             raise _failed(url, f"it is no UTF-8 text (byte {error.start})") from None
 
