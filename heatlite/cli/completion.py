@@ -1,27 +1,40 @@
-"""Names of stacks and resources for the completion of a shell."""
+"""Completion of a shell: commands, options, and the names of what there is."""
 
 import argparse
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 
+from heatlite.cli import contexts
 from heatlite.cli.client import Client, text
 from heatlite.cli.errors import CommandError
 from heatlite.cli.session import Host, connect
 from heatlite.core.errors import HeatliteError
 
+Read = Callable[[Client, argparse.Namespace, str], Iterable[str]]
+"""Reads the names of one kind; the last argument is the beginning of a word."""
+
 Completer = Callable[..., list[str]]
 
 
+def begun(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the command of the line that a shell completes; empty while it is typed."""
+    words = environ.get("COMP_LINE", "")[: int(environ.get("COMP_POINT", 0))].split(" ")
+    return words[1] if len(words) > 2 else ""
+
+
 def complete(parser: argparse.ArgumentParser, host: Host) -> None:
-    """Answer a shell's request for completions, if this is one, and exit."""
+    """Answer a shell's request for completions, and exit."""
     import argcomplete
 
+    completers = {**{name: _names(host, read) for name, read in SERVED.items()}, **LOCAL}
     for one in _below(parser):
         for action in one._actions:
-            if action.metavar == "STACK":
-                action.completer = _names(host, _stacks)  # type: ignore[attr-defined]  # argcomplete reads it
-            elif action.metavar == "RESOURCE":
-                action.completer = _names(host, _resources)  # type: ignore[attr-defined]
-    argcomplete.autocomplete(parser)
+            # Its stacks are those of another Heat.
+            if isinstance(action.metavar, str) and not one.prog.startswith("heatlite migrate"):
+                kind = "--context" if "--context" in action.option_strings else action.metavar
+                if kind in completers:
+                    action.completer = completers[kind]  # type: ignore[attr-defined]  # argcomplete reads it
+    argcomplete.autocomplete(parser, always_complete_options=False)
 
 
 def _below(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
@@ -32,23 +45,58 @@ def _below(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]
                 yield from _below(child)
 
 
-def _names(host: Host, read: Callable[[Client, argparse.Namespace], Iterable[str]]) -> Completer:
+def _names(host: Host, read: Read) -> Completer:
     def names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
         for flag in ("endpoint", "project", "config", "database", "context", "cacert", "cloud", "username"):
             if not hasattr(parsed_args, flag):
                 setattr(parsed_args, flag, None)
         try:
             with connect(parsed_args, host, reads_only=True) as session:
-                return [name for name in read(session.client, parsed_args) if name.startswith(prefix)]
+                found = read(session.client, parsed_args, prefix)
+                return sorted(name for name in found if name.startswith(prefix))
         except (CommandError, HeatliteError):
             return []  # a shell has no place for errors
 
     return names
 
 
-def _stacks(client: Client, _: argparse.Namespace) -> Iterable[str]:
+def _stacks(client: Client, _: argparse.Namespace, __: str) -> Iterable[str]:
     return [text(one.get("stack_name")) for one in client.stacks()]
 
 
-def _resources(client: Client, arguments: argparse.Namespace) -> Iterable[str]:
-    return [text(one.get("resource_name")) for one in client.resources(client.find(arguments.stack))]
+def _resources(client: Client, arguments: argparse.Namespace, prefix: str) -> Iterable[str]:
+    """Return paths of resources: of the stack, or after ``group/`` of what is in it."""
+    stack, _ = client.within(client.find(arguments.stack), prefix)
+    outer = prefix[: prefix.rfind("/") + 1]
+    return [outer + text(one.get("resource_name")) for one in client.resources(stack)]
+
+
+def _members(client: Client, arguments: argparse.Namespace, _: str) -> Iterable[str]:
+    group = f"{arguments.group}/"
+    return [path.removeprefix(group) for path in _resources(client, arguments, group)]
+
+
+def _contexts(**_: object) -> list[str]:
+    try:
+        return list(contexts.read().named)
+    except CommandError:
+        return []
+
+
+def _examples(**_: object) -> list[str]:
+    from heatlite.cli.commands.init import examples
+
+    return list(examples())
+
+
+SERVED: Mapping[str, Read] = {
+    "STACK": _stacks,
+    "RESOURCE": _resources,
+    "PATH": _resources,
+    "GROUP": _resources,
+    "NODE": _resources,
+    "MEMBER": _members,
+}
+"""Metavars of arguments → what reads their names from the server."""
+
+LOCAL: Mapping[str, Completer] = {"--context": _contexts, "EXAMPLE": _examples}

@@ -125,6 +125,11 @@ def _modules() -> Iterable[str]:
     return (name for modules in SECTIONS.values() for name in modules)
 
 
+def _module_of(command: str) -> str | None:
+    """Return the module that has a command; None for other words."""
+    return next((name for modules in SECTIONS.values() for name, words in modules.items() if command in words), None)
+
+
 def _overview(summaries: Mapping[str, str]) -> str:
     """Return the commands with their summaries, in sections."""
     from heatlite.cli.output.render import folded
@@ -143,8 +148,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     first = arguments[0] if arguments else ""
     if first.startswith("--") and first not in ("--help", "--version"):
         build_parser().error(f"options come after the command: heatlite COMMAND {first} …")
-    of_command = {word: name for modules in SECTIONS.values() for name, words in modules.items() for word in words}
-    parsed, unknown = build_parser(of_command.get(first)).parse_known_args(arguments)
+    parsed, unknown = build_parser(_module_of(first)).parse_known_args(arguments)
     if unknown:
         parser: argparse.ArgumentParser = parsed.parser
         import difflib
@@ -162,9 +166,9 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "_ARGCOMPLETE" in os.environ:
-        from heatlite.cli.completion import complete
+        from heatlite.cli.completion import begun, complete
 
-        complete(build_parser(), host)
+        complete(build_parser(_module_of(begun())), host)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parsed = parse(words or ["--help"])

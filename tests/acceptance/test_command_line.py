@@ -362,6 +362,17 @@ def test_no_line_is_wider_than_the_terminal(run: Callable[..., str]) -> None:
         assert [line for line in shown.splitlines() if len(line) > 62] == [], command
 
 
+@pytest.mark.share(3)
+@pytest.mark.parametrize("command", ["resources story -o wide", "ls -o wide", "show story -c id"])
+def test_no_word_is_broken(run: Callable[..., str], command: str) -> None:
+    run(*UP)
+    name, *words = command.split()
+    whole = set(run(name, *words).split())
+    _, shown = on_terminal(50, name, *words)
+    broken = [word for word in shown.split() if word not in whole]
+    assert shown and broken == []
+
+
 def test_headings_of_a_table_differ(run: Callable[..., str]) -> None:
     run(*UP)
     run("mark-unhealthy", "story", "member_1")

@@ -21,10 +21,10 @@ commands = CommandGroup()
 @commands.command("init", "write an example template", EXAMPLE, server=False)
 def init(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Write a template, or a folder of files, into the current folder."""
-    examples = _examples()
-    source = examples.get(arguments.example)
+    known = examples()
+    source = known.get(arguments.example)
     if source is None:
-        raise CommandError(f"There is no example {arguments.example}; there are: {', '.join(examples)}.")
+        raise CommandError(f"There is no example {arguments.example}; there are: {', '.join(known)}.")
     target = Path(source.name)
     if target.exists():
         raise CommandError(f"{target} is there already; move it, or use another folder.")
@@ -37,7 +37,7 @@ def init(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - si
     return 0
 
 
-def _examples() -> dict[str, Path]:
+def examples() -> dict[str, Path]:
     """Return the examples by name. Raises CommandError."""
     for folder in FOLDERS:
         if folder.is_dir():

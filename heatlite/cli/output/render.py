@@ -20,6 +20,9 @@ from heatlite.core.json import Json
 WIDEST = 40
 """Characters of a column before it gives way to others."""
 
+NARROWEST = 8
+"""Characters that a wrapped column has at least."""
+
 GAP = 2
 """Characters between columns."""
 
@@ -132,17 +135,21 @@ def age(when: str, now: float) -> str:
     return f"{ahead}{int(seconds)}s"
 
 
-def fit(widths: Sequence[int], room: int) -> list[int]:
+def fit(widths: Sequence[int], words: Sequence[int], room: int) -> list[int]:
     """Return the widths of the columns that fit into `room` characters.
 
-    Later columns give way to earlier ones. At least two stay, of which the last one is wrapped.
+    Later columns give way to earlier ones. Of the two that stay the last one is wrapped, but never narrower than its
+    longest word. `words` has the longest word of each column. Returns nothing if the two do not fit.
     """
-    kept = [min(width, WIDEST) for width in widths]
+    kept = [max(min(width, WIDEST), word) for width, word in zip(widths, words, strict=True)]
     while len(kept) > 2 and sum(kept) + GAP * (len(kept) - 1) > room:
         kept.pop()
     spare = room - sum(kept) - GAP * (len(kept) - 1)
     if spare < 0:
-        kept[-1] = max(kept[-1] + spare, 8)
+        last = len(kept) - 1
+        if kept[last] + spare < max(words[last], NARROWEST):
+            return []
+        kept[last] += spare
     for i, width in enumerate(widths[: len(kept)]):
         more = max(min(width - kept[i], spare), 0)
         kept[i] += more
@@ -152,20 +159,7 @@ def fit(widths: Sequence[int], room: int) -> list[int]:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, wide: bool = False) -> None:
     if is_rich():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        lines = [list(columns), *rows] if header else rows
-        natural = [max(len(part) for line in lines for part in line[i].split("\n")) for i in range(len(columns))]
-        console = Console(width=sum(natural) + GAP * len(natural)) if wide else Console()
-        widths = natural if wide else fit(natural, console.width)
-        table = Table(box=None, show_header=header, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
-        for name, width in zip(columns, widths, strict=False):
-            table.add_column(name, overflow="fold", width=width)
-        for row in rows:
-            table.add_row(*(Text(item, style=style(item)) for item in row[: len(widths)]))
-        console.print(table)
+        _on_terminal(columns, rows, header, wide)
         return
     lines = [[item.replace("\n", " ") for item in row] for row in rows]
     if header:
@@ -173,6 +167,44 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, 
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(columns))]
     for line in lines:
         print("  ".join(item.ljust(width) for item, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _on_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, wide: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    lines = [list(columns), *rows] if header else rows
+    natural = [max(len(part) for line in lines for part in line[i].split("\n")) for i in range(len(columns))]
+    words = [max((len(word) for line in lines for word in line[i].split()), default=0) for i in range(len(columns))]
+    if wide:
+        fits = sum(natural) + GAP * (len(natural) - 1) <= console.width
+        widths = natural if fits else []
+    else:
+        widths = fit(natural, words, console.width)
+    if not widths:
+        _blocks([[*zip(columns, row, strict=True)] for row in rows] if header else [rows])
+        return
+    table = Table(box=None, show_header=header, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
+    for name, width in zip(columns, widths, strict=False):
+        table.add_column(name, overflow="fold", width=width)
+    for row in rows:
+        table.add_row(*(Text(item, style=style(item)) for item in row[: len(widths)]))
+    console.print(table)
+
+
+def _blocks(blocks: Sequence[Sequence[Sequence[str]]]) -> None:
+    """Print rows as blocks of headings and cells."""
+    left = max(len(heading) for block in blocks for heading, _ in block) + GAP
+    longest = max((len(word) for block in blocks for _, item in block for word in item.split()), default=0)
+    hang = left if left + longest <= shutil.get_terminal_size().columns else GAP
+    for number, block in enumerate(blocks):
+        if number:
+            print()
+        for heading, item in block:
+            if item:
+                line(folded(f"{heading:{left}}{item}", sys.stdout, hang), style(item))
 
 
 def style(status: str) -> str:

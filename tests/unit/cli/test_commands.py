@@ -455,18 +455,21 @@ def test_an_unknown_column_is_refused() -> None:
 
 
 @table(
-    ("widths", "room", "kept"),
+    ("widths", "words", "room", "kept"),
     [
-        ((5, 15, 3), 80, [5, 15, 3]),
-        ((5, 15, 36, 36, 36), 80, [5, 15, 36]),
-        ((5, 90, 36), 80, [5, 73]),
-        ((30, 90), 80, [30, 48]),
-        ((60, 90), 80, [40, 38]),
-        ((200,), 80, [80]),
+        ((5, 15, 3), (5, 15, 3), 80, [5, 15, 3]),
+        ((5, 15, 36, 36, 36), (5, 15, 36, 36, 36), 80, [5, 15, 36]),
+        ((5, 90, 36), (5, 9, 36), 80, [5, 73]),
+        ((30, 90), (30, 9), 80, [30, 48]),
+        ((60, 90), (6, 9), 80, [40, 38]),
+        ((60, 90), (60, 9), 80, [60, 18]),
+        ((60, 90), (60, 19), 80, []),
+        ((60, 90), (73, 2), 80, []),
+        ((200,), (20,), 80, [80]),
     ],
 )
-def test_columns_fit_the_terminal(widths: tuple[int, ...], room: int, kept: list[int]) -> None:
-    assert render.fit(widths, room) == kept
+def test_columns_fit_the_terminal(widths: tuple[int, ...], words: tuple[int, ...], room: int, kept: list[int]) -> None:
+    assert render.fit(widths, words, room) == kept
 
 
 @table(
