@@ -1,5 +1,10 @@
-"""Puts the example templates into the package, for ``heatlite init``."""
+"""Puts the example templates into the package, for ``heatlite init``.
 
+The description of the package is the README with paths instead of links into the repository, and without pictures:
+these lead nowhere from the page of an index.
+"""
+
+import re
 import shutil
 from pathlib import Path
 
@@ -16,4 +21,20 @@ class BuildWithExamples(build_py):
             shutil.copytree("templates", Path(self.build_lib, "heatlite", "examples"), dirs_exist_ok=True)
 
 
-setup(cmdclass={"build_py": BuildWithExamples})
+HERE = Path(__file__).parent
+LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]+)[^)]*\)")
+PICTURE = re.compile(r"^!\[[^\]]*\]\([^)]+\)\n\n?", re.MULTILINE)
+
+
+def description() -> str:
+    """Return the README for the page of an index, where its pages are not."""
+    text = PICTURE.sub("", (HERE / "README.md").read_text("utf-8"))
+    title, rest = LINK.sub(r"\1 (`\2`)", text).split("\n", 1)
+    return f"{title}\n\nPaths are those of the source distribution.\n{rest}"
+
+
+setup(
+    cmdclass={"build_py": BuildWithExamples},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

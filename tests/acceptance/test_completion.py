@@ -96,7 +96,8 @@ def test_bash_and_zsh(shell: Shell) -> None:
     clear = "\x15"  # Ctrl-U
     shell.type("heatlite unl\t", r"heatlite unlock ")
     shell.type(f"{clear}heatlite show he\t", r"heatlite show hello ")
-    shown = shell.type(f"{clear}heatlite mark-unhealthy hello \t\t", r"(?s)(?=.*card)(?=.*greeting)(?=.*nothing).*secret")
+    every = r"(?s)(?=.*card)(?=.*greeting)(?=.*nothing).*secret"
+    shown = shell.type(f"{clear}heatlite mark-unhealthy hello \t\t", every)
     assert "--reason" not in shown  # names come alone: options after a minus
     shell.type(f"{clear}heatlite mark-unhealthy grouped mem\t", r"grouped members")
     shell.type(f"{clear}heatlite mark-unhealthy grouped members/\t\t", r"(?s)members/0.*members/1")

@@ -1,11 +1,12 @@
 """Commands that need no server, arguments, and how answers are printed."""
 
+import argparse
 import io
 import json
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -163,9 +164,22 @@ def test_the_help_lists_all_commands_in_sections(line: str, capsys: pytest.Captu
     assert "\nStacks:\n  up " in shown and "\nServer and clients:\n  serve " in shown
 
 
-def test_every_example_of_the_help_is_understood() -> None:
-    parse = build_parser().parse_args
-    assert all(callable(parse(shlex.split(line)).run) for lines in EXAMPLES.values() for line in lines)
+def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield parser.prog.partition(" ")[2]
+    for group in groups:
+        for child in set(group.choices.values()):
+            yield from commands(child)
+
+
+def test_each_help_has_examples_and_they_are_valid() -> None:
+    parser = build_parser()
+    assert set(commands(parser)) == set(EXAMPLES)
+    for name, examples in EXAMPLES.items():
+        for example in examples:
+            assert example.startswith(name), example
+            assert parser.parse_args(shlex.split(example)).run, example
 
 
 def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:

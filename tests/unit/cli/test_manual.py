@@ -1,13 +1,10 @@
 """The manual page and the completions that packages install."""
 
-import argparse
 import re
 import shlex
-from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
-from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.main import build_parser
 from heatlite.cli.manual import page
 
@@ -20,24 +17,6 @@ def test_the_page_describes_each_command() -> None:
     assert {"up", "ls", "action list", "node playbook run", "config show"} <= set(described)
     assert len(described) == len(set(described)) > 40
     assert "action-lock" not in described  # an alias
-
-
-def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups:
-        yield parser.prog.partition(" ")[2]
-    for group in groups:
-        for child in set(group.choices.values()):
-            yield from commands(child)
-
-
-def test_each_help_has_examples_and_they_are_valid() -> None:
-    parser = build_parser()
-    assert set(commands(parser)) == set(EXAMPLES)
-    for name, examples in EXAMPLES.items():
-        for example in examples:
-            assert example.startswith(name), example
-            assert parser.parse_args(shlex.split(example)).run, example
 
 
 def test_the_installed_page_names_commands_that_are_there() -> None:
