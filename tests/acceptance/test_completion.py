@@ -100,7 +100,7 @@ def test_bash_and_zsh(shell: Shell) -> None:
     shown = shell.type(f"{clear}heatlite mark-unhealthy hello \t\t", every)
     assert "--reason" not in shown  # names come alone: options after a minus
     shell.type(f"{clear}heatlite mark-unhealthy grouped mem\t", r"grouped members")
-    shell.type(f"{clear}heatlite mark-unhealthy grouped members/\t\t", r"(?s)members/0.*members/1")
+    shell.type(f"{clear}heatlite mark-unhealthy grouped members/\t\t", r"(?s)(?=.*members/0).*members/1")
     shell.type(f"{clear}heatlite ls --context lab\t", r"--context laboratory ")
     shell.type(f"{clear}heatlite ls --unh\t", r"ls --unhealthy ")
     shell.type(f"{clear}heatlite up templates/hel\t", r"templates/hello\.yaml ")
