@@ -176,6 +176,17 @@ NESTED = template(tiny=value("x"), **copies(6, later("p")))
 NESTED["parameters"] = {"p": {"type": "string", "default": "z" * (UNIT // 2)}}
 
 
+def test_a_stack_commits_its_values_in_parts(engine: Engine) -> None:
+    """One transaction for all would keep other writers waiting."""
+    commits = {}
+    for name, of in (("small", "x"), ("large", "x" * (UNIT + 1))):
+        made = with_parameter(tiny=value("t"), **copies(8, later("p")))
+        stack = engine.create(made, name=name, parameters={"p": of})
+        assert stack.status is Status.COMPLETE
+        ((commits[name],),) = engine.store.database.read("SELECT commits FROM action WHERE stack_id = ?", (stack.id,))
+    assert commits["large"] >= commits["small"] + 7
+
+
 def held(engine: Engine) -> int:
     """Sizes of all rows of resources and nested stacks."""
     found = [engine.store.stacks.get(one) for (one,) in engine.store.database.read("SELECT id FROM stack")]

@@ -1,12 +1,17 @@
 """Statements of one transaction that go to PostgreSQL together."""
 
 import secrets
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
-from benchmarks.relay import Relay
+from benchmarks.relay import CHUNK, Relay
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.actions.services import Services
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.postgresql import PREPARED, USES
@@ -124,6 +129,67 @@ def test_a_connection_lost_within_a_transaction_is_not(database: Database) -> No
     assert rows(database) == []
 
 
+class Freezer(Relay):
+    """A relay whose clients freeze.
+
+    They send no more than a number of bytes, or take no answer. It keeps the connections to the server, as the system
+    of a frozen process does.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.left: int | None = None
+        """Bytes that clients may still send; None: no limit."""
+        self.answers = True
+        self.held: list[socket.socket] = []
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.create_connection(self._server)
+        self.held += [client, server]
+        threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
+        self._pump(client, server, True)
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_client: bool) -> None:
+        with suppress(OSError):  # closed
+            while (is_client or self.answers) and (data := source.recv(CHUNK)):
+                if is_client and self.left is not None:
+                    data, self.left = data[: self.left], max(0, self.left - len(data))
+                sink.sendall(data)
+
+
+@pytest.mark.parametrize("freezes", ["sends", "takes"])
+def test_the_locks_of_a_client_that_freezes_in_a_burst_are_released(relay: Relay, freezes: str) -> None:
+    """It was stopped after a part of its burst, or before it took the whole answer."""
+    with Freezer(relay.url) as freezer, closing(Database(relay.url, 1.0)) as other, ExitStack() as held:
+        with other.transaction():
+            other.send(ADD, (1, "one", 1.0, True))
+
+        def freeze() -> None:
+            with closing(Database(freezer.url, 1.0)) as database:
+                database.read("SELECT 1")
+                with pytest.raises(DatabaseUnavailable), database.transaction():
+                    database.send("UPDATE pair SET text = ? WHERE id = ?", ("frozen", 1))
+                    if freezes == "sends":
+                        freezer.left = 100_000
+                        database.read("SELECT length(CAST(? AS text))", ("x" * 1_000_000,))
+                    else:
+                        freezer.answers = False
+                        database.read("SELECT repeat('x', 50000000)")
+
+        thread = threading.Thread(target=freeze)
+        thread.start()
+        thread.join()
+        for one in freezer.held:
+            held.enter_context(closing(one))
+        end = time.monotonic() + 240
+        while time.monotonic() < end:
+            with suppress(DatabaseUnavailable), other.transaction():
+                other.write("UPDATE pair SET text = ? WHERE id = ?", ("next", 1))
+                break
+            Services(other).end_frozen_clients(1.0)
+        assert rows(other) == [(1, "next", 1.0, True)]
+
+
 def _end(url: str, number: int) -> None:
     other = Database(url)
     other.read("SELECT pg_terminate_backend(?, 10000)", (number,))
@@ -144,6 +210,54 @@ def test_prepared_statements_are_bounded(database: Database) -> None:
         assert [one.rows() for one in sent] == [[(number - 1,)] for number in range(PREPARED // 2 + 1)]
         ((after,),) = database.read("SELECT COUNT(*) FROM pg_prepared_statements")
     assert after <= PREPARED
+
+
+def prepared(database: Database, text: str = "") -> int:
+    ((number,),) = database.read(f"SELECT COUNT(*) FROM pg_prepared_statements WHERE statement LIKE '%{text}%'")
+    return int(number)
+
+
+def use(database: Database, text: str, times: int) -> None:
+    for _ in range(times):
+        with database.transaction():
+            database.send(text, (1,))
+
+
+def test_a_failed_burst_keeps_the_statement_that_it_has_prepared(database: Database) -> None:
+    text = "SELECT 77 + CAST(? AS integer)"
+    use(database, text, USES)
+    with pytest.raises(Duplicate), database.transaction():
+        database.send(text, (1,))
+        database.send(ADD, (1, "one", 1.0, True))
+        database.send(ADD, (1, "again", 1.0, True))
+    assert prepared(database, "77") == 1
+    use(database, text, 2 * USES)
+    assert prepared(database, "77") == 1
+
+
+def test_a_failed_burst_keeps_the_statement_that_it_was_to_remove(database: Database) -> None:
+    def text(number: int) -> str:
+        return f"SELECT {number} + CAST(? AS integer)"
+
+    for number in range(PREPARED):
+        use(database, text(number), USES + 1)
+    assert prepared(database) == PREPARED
+    use(database, text(PREPARED), USES)
+    with pytest.raises(Duplicate), database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+        database.send(ADD, (1, "again", 1.0, True))
+        database.send(text(PREPARED), (1,))
+    use(database, text(PREPARED), 2 * USES)
+    assert prepared(database) == PREPARED
+
+
+def test_a_rollback_is_never_prepared(database: Database) -> None:
+    """It must run in a failed transaction, where no other statement may go with it."""
+    for _ in range(2 * USES):
+        with pytest.raises(Duplicate), database.transaction():
+            database.send(ADD, (1, "one", 1.0, True))
+            database.send(ADD, (1, "again", 1.0, True))
+    assert prepared(database, "ROLLBACK") == 0
 
 
 @pytest.mark.parametrize("statement", ["DROP TABLE IF EXISTS nothing", "BEGIN; ROLLBACK"])

@@ -109,7 +109,9 @@ class Worker:
         self._began = self._renewed_at = clock.now()
         self._takeovers_from = self._began
         """Time from which actions taken over without progress may be claimed again."""
-        jobs = (
+        jobs: tuple[Callable[[], object], ...] = (
+            # First: the others may wait for rows that such a client holds.
+            partial(store.services.end_frozen_clients, settings.lease_seconds),
             *due,
             self._retention.sweep,
             self._recheck_nested,

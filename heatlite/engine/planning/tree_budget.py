@@ -11,7 +11,10 @@ from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 
 COMMIT_SHARE = 64
-"""Divisor of the budget: a walk commits after using that part, since others see committed sizes only."""
+"""Divisor of the budget: a walk commits after using that part.
+
+Others see committed sizes only, and a transaction with more would keep other writers of SQLite waiting.
+"""
 
 
 class TreeBudget:
@@ -80,8 +83,8 @@ class TreeBudget:
 
     @property
     def wants_commit(self) -> bool:
-        """True if enough was added that other walks of the tree must see it."""
-        return self._in_tree and self._taken > self._resources.stack_data // COMMIT_SHARE
+        """True if so much was added that it must be committed."""
+        return self._taken > self._resources.stack_data // COMMIT_SHARE
 
     def to_record(self) -> int | None:
         """Return the size of the stack's rows, for other walks; None: there are no others."""

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from heatlite.store.database.database import Database
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.limits import MAX_LEASE
 from heatlite.store.records import ServiceRecord
 from heatlite.store.tables.actions import Service
 
@@ -34,3 +36,16 @@ class Services:
         columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)
         rows = self._database.select(Service.select(*columns).order_by(Service.created_at, Service.id))
         return [ServiceRecord(*row) for row in rows]
+
+    def end_frozen_clients(self, lease: float) -> None:
+        """End the connections whose clients froze in a statement longer than a lease ago.
+
+        PostgreSQL waits without limit for the rest of a burst, and for a client to take an answer. MariaDB has limits.
+        """
+        if self._database.dialect is Dialect.POSTGRESQL:
+            self._database.read(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user"
+                " AND datname = current_database() AND state = 'active' AND wait_event IN ('ClientRead', 'ClientWrite')"
+                " AND state_change < clock_timestamp() - make_interval(secs => ?)",
+                (min(lease, MAX_LEASE),),
+            )

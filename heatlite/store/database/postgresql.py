@@ -73,7 +73,7 @@ class Connection(psycopg.Connection[Any]):
         with self.lock:
             try:
                 server.enter_pipeline_mode()
-                skipped = [is_skipped for one in given for is_skipped in self._send(*one, made)]
+                changes = [change for one in given for change in self._send(*one, made)]
                 server.pipeline_sync()
                 results = self.wait(_communicate(server))
                 server.exit_pipeline_mode()
@@ -85,37 +85,44 @@ class Connection(psycopg.Connection[Any]):
             except BaseException:
                 self.close()  # it has answers that nothing awaits
                 raise
+        answered = []
+        for result, change in zip(results, changes, strict=True):
+            if change is None:
+                answered.append(result)
+            elif change.is_made == (result.status == ExecStatus.COMMAND_OK):
+                self._names[change.key] = change.name  # a rollback keeps it
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result, self.info.encoding)
-        self._names |= made
         transformer = Transformer(self)
-        answers = zip(results, skipped, strict=True)
-        return [_answer(result, transformer) for result, is_skipped in answers if not is_skipped]
+        return [_answer(result, transformer) for result in answered]
 
-    def _send(self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes]) -> Iterator[bool]:
+    def _send(
+        self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes]
+    ) -> "Iterator[_Change | None]":
         """Add a statement to the pipeline.
 
-        Yields True for each result to skip. `made` gets the statements to be prepared.
+        Yields for each result the change of the prepared statements; None: the result is an answer. `made` gets the
+        statements to be prepared.
         """
         text, types = key
         if key in self._names:
             self._names.move_to_end(key)
         elif key not in made and self._is_due(key):
             if len(self._names) + len(made) >= PREPARED and self._names:
-                _, gone = self._names.popitem(last=False)
+                oldest, gone = self._names.popitem(last=False)
                 self.pgconn.send_query_params(b"DEALLOCATE " + gone, None)
-                yield True
+                yield _Change(oldest, gone, is_made=False)
             self._made += 1
             made[key] = b"heatlite_%d" % self._made
             self.pgconn.send_prepare(made[key], text, types)
-            yield True
+            yield _Change(key, made[key], is_made=True)
         name = self._names.get(key) or made.get(key)
         if name is None:
             self.pgconn.send_query_params(text, values, types)
         else:
             self.pgconn.send_query_prepared(name, values)
-        yield False
+        yield None
 
     def _is_due(self, key: "_Key") -> bool:
         """Count a use. Returns True if the statement is to be prepared."""
@@ -145,7 +152,15 @@ class Connection(psycopg.Connection[Any]):
 
 _Key: TypeAlias = tuple[bytes, tuple[int, ...]]
 """Text of a statement and the types of its parameters."""
-_CONTROL = frozenset({b"BEGIN", b"COMMIT"})
+_CONTROL = frozenset({b"BEGIN", b"COMMIT", b"ROLLBACK"})
+
+
+class _Change(NamedTuple):
+    """A prepared statement that is made, or else removed."""
+
+    key: _Key
+    name: bytes
+    is_made: bool
 
 
 @lru_cache(2048)
