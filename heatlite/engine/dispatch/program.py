@@ -33,6 +33,14 @@ from heatlite.store.records import ActionRecord
 
 log = logging.getLogger(__name__)
 
+OUTAGE_LOGGERS = (
+    "celery.bootsteps",
+    "celery.worker.consumer.consumer",
+    "celery.worker.loops",
+    "celery.worker.request",
+)
+"""Loggers of Celery that report what follows from a lost connection."""
+
 
 class Engine(Protocol):
     """The engine of a worker program."""
@@ -218,7 +226,7 @@ class WorkerProgram:
         """Configure logging in Celery's place."""
         logs.configure(self._settings.log_format)
         logging.getLogger("celery").setLevel(logging.WARNING)  # it logs several lines per message
-        for name in ("celery.worker.consumer.consumer", "celery.worker.loops", "celery.bootsteps"):
+        for name in OUTAGE_LOGGERS:
             logging.getLogger(name).addFilter(self._outages)
 
     def begin(self, controller: WorkController) -> None:

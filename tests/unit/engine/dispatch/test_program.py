@@ -7,7 +7,11 @@ import pytest
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 
-from heatlite.engine.dispatch.program import Outages
+from celery import bootsteps
+from celery.worker import loops, request
+from celery.worker.consumer import consumer
+
+from heatlite.engine.dispatch.program import OUTAGE_LOGGERS, Outages
 
 
 def record(level: int, text: str, error: Exception | None = None) -> logging.LogRecord:
@@ -37,3 +41,8 @@ def test_what_follows_from_an_outage_is_not_reported(text: str, error: Exception
 
 def test_a_warning_of_a_lost_connection_stays() -> None:
     assert Outages((ConnectionError,)).filter(record(logging.WARNING, "lost", ConnectionResetError()))
+
+
+def test_celery_reports_outages_by_these_loggers() -> None:
+    modules = (bootsteps, consumer, loops, request)
+    assert sorted(one.logger.name for one in modules) == sorted(OUTAGE_LOGGERS)
