@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from benchmarks.ports import free_port
 
-STOP_SECONDS = 60.0
+STOP_SECONDS = 240.0
 BROKERS = {
     "RabbitMQ": ("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
     "Redis": ("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
@@ -44,7 +44,7 @@ class Broker:
         import kombu
 
         options = {"global_keyprefix": f"{self.prefix}."} if self.url.startswith("redis") else {}
-        with kombu.Connection(self.url, transport_options=options, connect_timeout=3) as found:
+        with kombu.Connection(self.url, transport_options=options, connect_timeout=60) as found:
             yield found
 
     def messages(self, queue: str) -> list[tuple[Any, dict[str, Any]]]:

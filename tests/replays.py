@@ -74,7 +74,7 @@ def another_process(settings: Settings) -> Iterator[Connection]:
         assert here.recv() == "ready"
         yield here
         here.send(None)
-        process.join(120)
+        process.join(240)
     finally:
         process.kill()
         process.join()

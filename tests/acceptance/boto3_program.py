@@ -19,7 +19,9 @@ def connect(version: str, secret: str = secret):  # type: ignore[no-untyped-def]
         region_name="RegionOne",
         aws_access_key_id=key,
         aws_secret_access_key=secret,
-        config=Config(signature_version=version, retries={"max_attempts": 0}),
+        config=Config(
+            signature_version=version, retries={"max_attempts": 0}, connect_timeout=240, read_timeout=240
+        ),
     )
 
 
@@ -31,13 +33,13 @@ template = {
         "handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"},
         "wait": {
             "Type": "AWS::CloudFormation::WaitCondition",
-            "Properties": {"Handle": {"Ref": "handle"}, "Timeout": 60, "Count": 1},
+            "Properties": {"Handle": {"Ref": "handle"}, "Timeout": 3600, "Count": 1},
         },
     },
     "Outputs": {"o": {"Value": {"Fn::GetAtt": ["v", "value"]}}},
 }
 body = json.dumps(template)
-quick = {"Delay": 0.05, "MaxAttempts": 1000}  # type: ignore[var-annotated]
+quick = {"Delay": 0.05, "MaxAttempts": 5000}  # type: ignore[var-annotated]
 cfn, old = connect("v4"), connect("v2")
 
 assert cfn.validate_template(TemplateBody=body)["Parameters"][0]["DefaultValue"] == "a"

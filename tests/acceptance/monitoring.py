@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from heatlite.cli.files import load_file
-from tests.acceptance.processes import TEMPLATES, Server, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, Server, eventually
 
 SHIPPED = TEMPLATES / "healing"
 JSON = {"Content-Type": "application/json"}
@@ -126,7 +126,7 @@ class Daemon:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """Status and body of an answer."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=240)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         with closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body), JSON)
             response = connection.getresponse()

@@ -32,7 +32,7 @@ assert cloud.get_stack("cloud") is None
 heat = cloud.orchestration
 text = Path(template).read_text()
 made = heat.create_stack(name="proxy", template=text, tags=["a", "b"], parameters={"name": "you"}, timeout=5)
-heat.wait_for_status(made, "CREATE_COMPLETE", ["CREATE_FAILED"], interval=0.02, wait=30)
+heat.wait_for_status(made, "CREATE_COMPLETE", ["CREATE_FAILED"], interval=0.02, wait=240)
 found = heat.find_stack("proxy")
 assert (found.id, found.tags) == (made.id, ["a", "b"])
 assert heat.get_stack(made.id).outputs[0]["output_value"] == "Hello, you!"
@@ -44,13 +44,13 @@ assert heat.get_stack_files(found) == {}
 assert [e.resource_name for e in heat.stack_events(found)][-1] == "proxy"
 assert heat.validate_template(text)["Description"]
 heat.check_stack(found)
-heat.wait_for_status(heat.get_stack(found.id), "CHECK_COMPLETE", ["CHECK_FAILED"], interval=0.02, wait=30)
+heat.wait_for_status(heat.get_stack(found.id), "CHECK_COMPLETE", ["CHECK_FAILED"], interval=0.02, wait=240)
 heat.update_stack(found, template=text, parameters={"name": "me"}, tags="c")
-heat.wait_for_status(heat.get_stack(found.id), "UPDATE_COMPLETE", ["UPDATE_FAILED"], interval=0.02, wait=30)
+heat.wait_for_status(heat.get_stack(found.id), "UPDATE_COMPLETE", ["UPDATE_FAILED"], interval=0.02, wait=240)
 assert heat.get_stack(found.id).outputs[0]["output_value"] == "Hello, me!"
 for number in range(3):
     other = heat.create_stack(name=f"page{number}", template={"heat_template_version": "2018-08-31"})
-    heat.wait_for_status(other, "CREATE_COMPLETE", interval=0.02, wait=30)
+    heat.wait_for_status(other, "CREATE_COMPLETE", interval=0.02, wait=240)
 assert [s.name for s in heat.stacks(limit=1)] == ["page2", "page1", "page0", "proxy"]
 for kind, call in (
     (exceptions.NotFoundException, lambda: heat.get_stack("nothing")),
@@ -65,5 +65,5 @@ for kind, call in (
         raise AssertionError(kind)
 for stack in list(heat.stacks()):
     heat.delete_stack(stack)
-    heat.wait_for_delete(stack, interval=0.02, wait=30)
+    heat.wait_for_delete(stack, interval=0.02, wait=240)
 print("done")

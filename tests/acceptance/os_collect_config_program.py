@@ -32,7 +32,7 @@ else:
     collector = cfn.Collector()
 
 answered = []
-end = time.monotonic() + 120
+end = time.monotonic() + 240
 while len(answered) < 2:
     assert time.monotonic() < end
     (name, everything), *applied = collector.collect()
@@ -43,7 +43,7 @@ while len(answered) < 2:
             outputs = {"deploy_stdout": one["name"], "deploy_stderr": "", "deploy_status_code": 0}
             url, verb = inputs["deploy_signal_id"], inputs["deploy_signal_verb"]
             kind = {"content-type": "application/json"}
-            requests.request(verb, url, data=json.dumps(outputs), headers=kind, timeout=10).raise_for_status()
+            requests.request(verb, url, data=json.dumps(outputs), headers=kind, timeout=240).raise_for_status()
             answered.append(one)
     time.sleep(0.01)
 print(json.dumps({"names": [one["name"] for one in answered], "applied": applied}))

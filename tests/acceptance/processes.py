@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
 EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
 
-START_SECONDS = 120
-DRAIN_SECONDS = 120
+START_SECONDS = 240
+DRAIN_SECONDS = 240
 """Seconds that a test waits for a process before it fails. Long, because the machine may be busy."""
 
 
@@ -173,7 +173,7 @@ class Server(Process):
         except OSError:
             return False
 
-    def request(self, method: str, path: str, body: object = None, timeout: float = 60) -> Answer:
+    def request(self, method: str, path: str, body: object = None, timeout: float = START_SECONDS) -> Answer:
         """One request; a body goes as JSON.
 
         A path without a leading /v1 and such is one below the project.
@@ -274,7 +274,7 @@ class CommandLine:
 
     def __call__(self, *words: str, **more: str) -> Done:
         with self.start(*words, **more) as process:
-            out, err = process.communicate(timeout=240)
+            out, err = process.communicate(timeout=START_SECONDS)
         assert "Traceback" not in err, err
         return Done(process.returncode, out, err)
 
@@ -317,4 +317,4 @@ class OpenStack:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        assert self._process.wait(60) == 0
+        assert self._process.wait(START_SECONDS) == 0

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import TEMPLATES, CommandLine, OpenStack, Server, environment, eventually
+from tests.acceptance.processes import (
+    START_SECONDS,
+    TEMPLATES,
+    CommandLine,
+    OpenStack,
+    Server,
+    environment,
+    eventually,
+)
 
 pytestmark = pytest.mark.full
 
@@ -176,9 +184,7 @@ outputs: {o: {value: {get_attr: [beside, outputs, o]}}}
 def test_a_stack_beside_its_own(tmp_path: Path) -> None:
     """The server has to let itself in."""
     token = heatlite(tmp_path, "user", "token", "ci", "--project", "demo").stdout.strip()
-    first = Server(tmp_path, HEATLITE_AUTH="tokens")
-    first.stop()
-    server = Server(tmp_path, first.port, HEATLITE_AUTH="tokens")
+    server = Server(tmp_path, free_port(), HEATLITE_AUTH="tokens")
     try:
         file = tmp_path / "beside.yaml"
         file.write_text(BESIDE)
@@ -216,7 +222,7 @@ def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tm
 
     def guess(number: int) -> None:
         while not ended.is_set():
-            connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+            connection = HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)
             name = b64encode(f"u{number}-{len(wrong)}:x".encode()).decode()
             headers = {"Authorization": f"Basic {name}", "X-Forwarded-For": f"9.9.{number}.{len(wrong) % 250}"}
             connection.request("GET", "/v1/demo/stacks", headers=headers)
@@ -228,12 +234,10 @@ def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tm
     with ThreadPoolExecutor(16) as pool:
         guessing = [pool.submit(guess, number) for number in range(16)]
         try:
-            eventually(lambda: len(wrong) > 100 and {401, 503, 429} <= {*wrong}, "they are slowed down", 60)
+            eventually(lambda: len(wrong) > 100 and {401, 503, 429} <= {*wrong}, "they are slowed down")
             for _ in range(5):
-                begun = time.monotonic()
-                assert server.request("GET", "/healthcheck", timeout=30).status == 200
-                assert server.request("GET", "/v1/demo/stacks", timeout=30).status == 401
-                assert time.monotonic() - begun < 30
+                assert server.request("GET", "/healthcheck").status == 200
+                assert server.request("GET", "/v1/demo/stacks").status == 401
         finally:
             ended.set()
         for one in guessing:

@@ -38,7 +38,7 @@ from tests.thorough import THOROUGH
 pytestmark = pytest.mark.full
 
 SERVERS = 6
-PATIENCE = 90
+PATIENCE = 240
 HOLD = 4
 """Seconds: longer than a scrape, an evaluation and the interval of a group together."""
 

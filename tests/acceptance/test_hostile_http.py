@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from tests.acceptance.processes import Server
+from tests.acceptance.processes import START_SECONDS, Server
 
 STACKS = "POST /v1/demo/stacks HTTP/1.1"
 TEMPLATE = {"heat_template_version": "2018-08-31"}
@@ -20,13 +20,13 @@ def still_healthy(server: Server) -> Iterator[None]:
     """After any of them the next request is answered normally."""
     yield
     assert server.healthy()
-    found = server.request("GET", "/stacks?limit=1", timeout=30)
+    found = server.request("GET", "/stacks?limit=1")
     assert found.status == 200
 
 
-def raw(server: Server, payload: bytes, timeout: float = 10) -> int | None:
+def raw(server: Server, payload: bytes) -> int | None:
     """Send bytes and return the answer's status; None if closed without an answer."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         try:
             # What is too large is refused before it was read, and the rest meets a closed door.
             with suppress(ConnectionResetError, BrokenPipeError):
@@ -154,7 +154,7 @@ def test_an_unknown_encoding_is_not_implemented(server: Server) -> None:
 
 def test_a_chunked_body_is_read(server: Server) -> None:
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (GOOD[:10], GOOD[10:], b""))
-    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         connection.sendall(request(*NO_LENGTH, "Transfer-Encoding: chunked", "Connection: close", body=chunks))
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -172,10 +172,10 @@ def test_silent_clients_stop_nobody(server: Server) -> None:
     halves = [b"GET /v1", b"GET / HTTP/1.1\r\nHost:", request(*NO_LENGTH, "Content-Length: 1000", body=b"{")]
     with ExitStack() as connections:
         for half in [b""] * 20 + halves * 2:
-            connection = connections.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+            connection = connections.enter_context(socket.create_connection(("127.0.0.1", server.port), START_SECONDS))
             connection.sendall(half)
         for _ in range(5):
-            assert server.request("GET", "/stacks", timeout=3).status == 200
+            assert server.request("GET", "/stacks").status == 200
 
 
 @contextmanager
@@ -212,16 +212,17 @@ SLOW = {
 def test_slow_clients_stop_nobody(server: Server, what: str) -> None:
     """They send a byte now and then: more of them than the server has threads."""
     with ExitStack() as opened:
-        slow = [opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(40)]
+        address = ("127.0.0.1", server.port)
+        slow = [opened.enter_context(socket.create_connection(address, START_SECONDS)) for _ in range(40)]
         for connection in slow:
             connection.sendall(SLOW[what])
         with dripping(slow):
             for path in ["/healthcheck", "/stacks?limit=1"] * 5:
-                assert server.request("GET", path, timeout=30).status == 200
+                assert server.request("GET", path).status == 200
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Server) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         connection.sendall(request(*NO_LENGTH, "Content-Length: 100000000"))
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -231,7 +232,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Server) -> 
 
 def test_who_asks_whether_to_send_is_told_to(server: Server) -> None:
     """Expect: 100-continue (RFC 9110, 10.1.1)."""
-    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         headers = (f"Content-Length: {len(GOOD)}", "Connection: close", "Expect: 100-continue")
         connection.sendall(request(*NO_LENGTH, *headers))
         lines = connection.makefile("rb")
@@ -245,7 +246,7 @@ def test_requests_in_a_row_are_answered_in_a_row(server: Server) -> None:
     get = request("GET /healthcheck HTTP/1.1")
     chunks = request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"5\r\nabcde\r\n0\r\n\r\n")
     last = request("GET /v1/demo/stacks?limit=1 HTTP/1.1", "Connection: close")
-    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         connection.sendall(get + post(GOOD) + get + chunks + get + last)
         answer = connection.makefile("rb").read()
     found = [line for line in answer.split(b"\r\n") if b"HTTP/1.1 " in line]
@@ -263,7 +264,7 @@ def test_who_takes_no_answer_stops_nobody(server: Server) -> None:
             connection.connect(("127.0.0.1", server.port))
             connection.sendall(request(f"GET /v1/demo{path}/template HTTP/1.1"))
         for url in ["/healthcheck", "/stacks?limit=1"] * 5:
-            assert server.request("GET", url, timeout=30).status == 200
+            assert server.request("GET", url).status == 200
         received = connection.makefile("rb")
         while (line := received.readline()) != b"\r\n":
             name, _, value = line.lower().partition(b": ")
@@ -288,12 +289,12 @@ def test_who_has_been_answered_and_stays_stops_nobody(server: Server) -> None:
     ask = request("GET /healthcheck HTTP/1.1")
     with ExitStack() as opened:
         for _ in range(1100):
-            connection = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), START_SECONDS))
             connection.sendall(ask)
             answer = connection.recv(4096)
             assert answer.startswith(b"HTTP/1.1 200")
         for path in ["/healthcheck", "/stacks?limit=1"] * 5:
-            assert server.request("GET", path, timeout=30).status == 200
+            assert server.request("GET", path).status == 200
         while not answer.endswith(b"\r\n\r\nOK"):
             answer += connection.recv(4096)
         connection.sendall(ask)  # the newest are kept

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import START_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.full
 
@@ -60,7 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def ask(server: Server, method: str, path: str, body: object = None, **headers: str) -> tuple[int, str]:
     """The code and the id of one request."""
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=240)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)
     try:
         content = {"Content-Type": "application/json", **headers}
         connection.request(method, f"/v1/demo{path}", None if body is None else json.dumps(body), content)

@@ -1,5 +1,6 @@
 """Metrics of a real server."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,12 +31,13 @@ def shown(server: Server) -> dict[str, float]:
 
 
 def test_a_server_shows_what_it_did(server: Server) -> None:
+    begun = time.time()
     assert server.settled(server.create("s", TEMPLATE)) == "CREATE_COMPLETE"
     eventually(lambda: shown(server).get("heatlite_attempt_duration_seconds_count") == 1, "the attempt is over")
     found = shown(server)
     assert found["heatlite_actions_ended_total"] == 1
     assert found["heatlite_action_wait_seconds_count"] == 1
-    assert 0 <= found["heatlite_action_wait_seconds_sum"] < 20
+    assert 0 <= found["heatlite_action_wait_seconds_sum"] <= time.time() - begun
     assert found["heatlite_handler_duration_seconds_count"] == 2  # a handler and its check
     assert found["heatlite_http_request_duration_seconds_count"] > 3
     assert found["process_resident_memory_bytes"] > 10**7

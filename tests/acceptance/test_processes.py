@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment, eventually
 
 HELLO = str(TEMPLATES / "hello.yaml")
 STORY = str(TEMPLATES / "maintenance-story.yaml")
@@ -84,7 +84,7 @@ def test_up_uses_a_server_that_starts_meanwhile(
         up.send_signal(signal.SIGSTOP)
     server = serve()
     up.send_signal(signal.SIGCONT)
-    out, err = up.communicate(timeout=240)
+    out, err = up.communicate(timeout=START_SECONDS)
     assert (up.returncode, err) == (0, "")
     assert "[hello]: CREATE_COMPLETE" in out
     assert server.request("GET", "/v1/default/stacks/hello").status == 302
@@ -152,7 +152,7 @@ def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, t
             env=environment(tmp_path, PYTHON=sys.executable, **stale),
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=START_SECONDS,
             check=False,
         )
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
@@ -199,7 +199,7 @@ def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
             assert heatlite("up", "--yes", HELLO).code == 0
         finally:
             process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=120)
+        _, log = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 0
     assert "heatlite 0.1.0 at http://127.0.0.1:" in log
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import CommandLine, Server, eventually
+from tests.acceptance.processes import START_SECONDS, CommandLine, Server, eventually
 from tests.acceptance.test_streams import Following
 
 pytestmark = pytest.mark.full
@@ -47,7 +47,7 @@ class Creator(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        connection = HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self._server.port, timeout=START_SECONDS)
         number = 0
         while not self.ended.wait(0.02):
             number += 1
@@ -192,7 +192,7 @@ def test_a_password_that_the_engine_knows_is_known_to_readers(tmp_path: Path) ->
     try:
         eventually(lambda: server.worker() != 0, "the engine is there")
         header = {"Authorization": f"Basic {b64encode(b'mia:right').decode()}"}
-        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)
         for _ in range(2):
             connection.request("GET", "/v1/demo/stacks", headers=header)
             answer = connection.getresponse()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from benchmarks.ports import free_port
+from tests.acceptance.processes import START_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.full
 
@@ -93,7 +94,7 @@ def open_way(far: Server) -> Iterator[Way]:
                 return
             way.token = self.headers["X-Auth-Token"]
             length = int(self.headers.get("Content-Length", 0))
-            connection = HTTPConnection("127.0.0.1", way.target, timeout=240)
+            connection = HTTPConnection("127.0.0.1", way.target, timeout=START_SECONDS)
             try:
                 headers = {"Content-Type": "application/json"}
                 connection.request(self.command, self.path, self.rfile.read(length), headers)
@@ -391,7 +392,7 @@ def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
 
     way.answered = crash
     path = near.create("crash", here(), **MORE)
-    assert crashed.wait(120)
+    assert crashed.wait(START_SECONDS)
     again = Server(tmp_path, **variables(way))
     try:
         assert again.settled(path) == "CREATE_COMPLETE"
@@ -405,9 +406,7 @@ def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
 
 
 def test_without_a_region_it_is_a_stack_of_this_server(tmp_path: Path) -> None:
-    first = Server(tmp_path)
-    first.stop()
-    server = Server(tmp_path, first.port)
+    server = Server(tmp_path, free_port())
     try:
         path = server.create("own", here(region=None), **MORE)
         assert server.settled(path) == "CREATE_COMPLETE", server.stack(path)

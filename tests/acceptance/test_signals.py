@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import OpenStack, Server, eventually
+from tests.acceptance.processes import START_SECONDS, OpenStack, Server, eventually
 
 
 def waiting(count: int = 1, timeout: int = 600) -> dict[str, object]:
@@ -62,7 +62,7 @@ def command(server: Server, path: str) -> str:
 
 def shell(line: str) -> str:
     """Run the command line in a shell, as a machine would, and return its output."""
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=START_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

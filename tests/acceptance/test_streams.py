@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import START_SECONDS, Server, eventually
 
 STREAMS = 50
 
@@ -17,7 +17,7 @@ class Following:
     """One client of one stream."""
 
     def __init__(self, server: Server, path: str, **headers: str) -> None:
-        self.connection = HTTPConnection("127.0.0.1", server.port, timeout=120)
+        self.connection = HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)
         self.connection.request("GET", f"/v1/demo{path}", headers=headers)
         self.response = self.connection.getresponse()
 
@@ -117,7 +117,7 @@ def test_fifty_streams_leave_the_api_its_threads(serve: Callable[[], Server], fo
     assert fault["error"]["type"] == "TooManyStreams"
 
     for _ in range(20):
-        assert server.request("GET", path, timeout=30).status == 200
+        assert server.request("GET", path).status == 200
     assert server.request("PUT", path, {"template": template("2")}).status == 202
     assert len({tuple(client.until("UPDATE_COMPLETE")) for client in clients}) == 1
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 pytestmark = pytest.mark.full
@@ -71,7 +71,7 @@ class Background:
         """Return the output of a process, which must have succeeded."""
         process = self._running.pop(name, None)
         if process is not None:
-            out, err = process.communicate(timeout=240)
+            out, err = process.communicate(timeout=START_SECONDS)
             assert process.returncode == 0, out + err
             self._printed[name] = out
         return self._printed[name]
@@ -97,7 +97,7 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for line in WAITS:
             processes.enter_context(started.start(line, [*OPENSTACK, *line.split()], **variables))
         for half in HALVES:
-            connection = processes.enter_context(socket.create_connection(("127.0.0.1", server.port), 60))
+            connection = processes.enter_context(socket.create_connection(("127.0.0.1", server.port), START_SECONDS))
             connection.sendall(half)
             started.silent.append(connection)
         yield started
@@ -108,7 +108,7 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
 HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA busy_timeout = 5000")
+connection.execute("PRAGMA busy_timeout = 240000")
 connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 input()

@@ -233,13 +233,13 @@ def test_reports_leave_half_of_the_threads(heat: Heat, path: str, server: wiring
     def report(waits: bool) -> None:
         with turns.turn():
             if not waits:
-                inside.wait(10)
-                free.wait(10)
+                inside.wait(240)
+                free.wait(240)
 
     threads = [threading.Thread(target=report, args=(False,)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    inside.wait(10)
+    inside.wait(240)
     threads += [threading.Thread(target=report, args=(True,)) for _ in range(2)]
     for thread in threads[4:]:
         thread.start()

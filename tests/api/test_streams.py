@@ -59,7 +59,7 @@ class Client:
         admit: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.sock, server = socket.socketpair()
-        self.sock.settimeout(20)
+        self.sock.settimeout(240)
         server.setblocking(False)
         connection = Connection(server, None)
         request = Request(create_environ(http_version="1.0"))

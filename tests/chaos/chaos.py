@@ -486,7 +486,7 @@ class Chaos:
         time.sleep(3)  # what is down comes up
         self._calm.set()
         for client in clients:
-            client.join(120)
+            client.join(240)
             if client.is_alive():
                 self.report.record.note(f"{client.name} hangs")
         for member in self._members:

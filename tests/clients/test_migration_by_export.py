@@ -113,7 +113,7 @@ def running_heat(tmp_path_factory: pytest.TempPathFactory, programs: Path, datab
             for one in running:
                 one.terminate()
             for one in running:
-                one.wait(60)
+                one.wait(240)
 
 
 def answers(port: int) -> bool:

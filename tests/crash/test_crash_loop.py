@@ -46,7 +46,7 @@ def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext
         assert len(codes) <= LIMIT + 1, codes
         victim = victims.Process(target=live, args=(database, os.environ["EXAMPLE_FILES"], LIMIT))
         victim.start()
-        victim.join(60)
+        victim.join(240)
         codes.append(victim.exitcode or 0)
     assert codes == [-9] * (LIMIT + 1) + [SURVIVED]
     server = start(place)
@@ -84,7 +84,7 @@ def test_a_cancel_breaks_it(place: Path, victims: multiprocessing.context.ForkSe
     for _ in range(2):
         victim = victims.Process(target=live, args=(database, os.environ["EXAMPLE_FILES"], LIMIT))
         victim.start()
-        victim.join(60)
+        victim.join(240)
         codes.append(victim.exitcode)
         server = wiring.api(Settings(database=database))
         stack = stack_of(server)

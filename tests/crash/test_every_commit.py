@@ -269,7 +269,7 @@ def test_killed_at_every_commit(name: str, place: Path, victims: multiprocessing
         files = os.environ["EXAMPLE_FILES"]
         victim = victims.Process(target=run, args=(sqlite(place / "now"), files, name, commit))
         victim.start()
-        victim.join(60)
+        victim.join(240)
         assert victim.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {victim.exitcode}"
         recover(place, name)
         if victim.exitcode == SURVIVED:

@@ -129,7 +129,7 @@ def test_the_end_is_the_same(
         words = (sqlite(place / "now"), os.environ["EXAMPLE_FILES"], name, commit, how)
         victim = victims.Process(target=fail, args=words)
         victim.start()
-        victim.join(60)
+        victim.join(240)
         assert victim.exitcode in (CODES[how], SURVIVED), f"commit {commit}: exit code {victim.exitcode}"
         assert taken_over(place, name) == wanted, f"cut off at commit {commit} from the failure on"
         if victim.exitcode == SURVIVED:

@@ -87,7 +87,7 @@ def test_killed_at_every_commit_of_a_repair(place: Path) -> None:
         shutil.copytree(place / "prepared", place / "now")
         sweep_noted(database)
         process = begun(victim, database, str(files), commit)
-        process.join(60)
+        process.join(240)
         assert process.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {process.exitcode}"
         recover(database, place, f"commit {commit}")
         if process.exitcode == SURVIVED:
@@ -114,7 +114,7 @@ def prepared(place: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
         ends.callback(drop)
         files = place / "now" / "files"
         files.mkdir(parents=True)
-        begun(getattr(request, "param", prepare), template_url, str(files)).join(60)
+        begun(getattr(request, "param", prepare), template_url, str(files)).join(240)
         shutil.copytree(place / "now", place / "prepared")
 
         def copy() -> str:
@@ -141,7 +141,7 @@ def test_killed_at_commits_of_a_repair_on_postgresql(place: Path, prepared: Call
     for commit in range(1, MAX_COMMITS) if THOROUGH else range(3, MAX_COMMITS, 7):
         database = prepared()
         process = begun(victim, database, str(place / "now" / "files"), commit, LEASE)
-        process.join(60)
+        process.join(240)
         assert process.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {process.exitcode}"
         recover(database, place, f"commit {commit}", LEASE)
         if process.exitcode == SURVIVED:
@@ -171,11 +171,11 @@ def several_engines(place: Path, database: str, commit: int | None) -> bool:
     One is frozen for two leases, one is killed at a commit. Returns False if it has survived.
     """
     files = str(place / "now" / "files")
-    begun(reporter, database, files).join(60)
+    begun(reporter, database, files).join(240)
     runs = [fresh("tests.crash.healing_victim").Event() for _ in range(3)]
     victims = zip(runs, (None, None, commit), strict=True)
     engines = [begun(engine, database, files, LEASE, event, one) for event, one in victims]
-    assert runs[0].wait(60)  # frozen while it connects, it would find no database
+    assert runs[0].wait(240)  # frozen while it connects, it would find no database
     store = Store.open(database)
     end = time.monotonic() + 240
     while not store.database.read("SELECT 1 FROM incident WHERE state <> 'OBSERVED'"):
@@ -185,7 +185,7 @@ def several_engines(place: Path, database: str, commit: int | None) -> bool:
     time.sleep(2 * LEASE / SPEED)
     os.kill(engines[0].pid, signal.SIGCONT)
     for one in engines:
-        one.join(120)
+        one.join(240)
     codes = [one.exitcode for one in engines]
     assert codes[:2] == [0, 0] and codes[2] in (0, -9), codes
     recover(database, place, f"three engines, commit {commit}", LEASE)
@@ -260,7 +260,7 @@ def recover_group(database: str, where: str, lease: float = 1e9) -> None:
 def killed_at(commit: int, database: str, files: Path, lease: float = 1e9) -> bool:
     """Kill a victim at a commit, then recover. Returns False if it has survived."""
     process = begun(group_victim.victim, database, str(files), commit, lease)
-    process.join(60)
+    process.join(240)
     assert process.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {process.exitcode}"
     recover_group(database, f"commit {commit}", lease)
     return bool(process.exitcode != SURVIVED)

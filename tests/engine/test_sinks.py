@@ -67,7 +67,7 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             made.got.append((dict(self.headers), body))
             number = len(made.got)
-            made.go_on.wait(60)
+            made.go_on.wait(240)
             self.send_response(made.answer(number))
             self.send_header("Content-Length", "0")
             self.end_headers()

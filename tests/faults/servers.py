@@ -96,7 +96,7 @@ class Server(ABC):
                 self.run(*command), env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=self.data, start_new_session=True,
             )  # fmt: skip
-        eventually(self._answers, f"{self.url} answers: {(self.folder / 'log').read_text()[-1000:]}", 180)
+        eventually(self._answers, f"{self.url} answers: {(self.folder / 'log').read_text()[-1000:]}")
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -114,7 +114,7 @@ class Server(ABC):
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
-            self._process.wait(60)
+            self._process.wait(240)
             self._process = None
             eventually(lambda: not self.answers(), "it is gone")
 

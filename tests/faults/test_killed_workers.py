@@ -77,7 +77,7 @@ class Victims:
         """Wait until no more than `most` are alive."""
         while len(self._alive) > most:
             victim = self._alive.pop(0)
-            victim.join(60)
+            victim.join(240)
             assert victim.exitcode in (-9, SURVIVED)
             self.codes.append(victim.exitcode)
 

@@ -25,7 +25,7 @@ from kombu import Connection, Message
 from heatlite.engine.dispatch import distributed
 from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
-SECONDS = 180
+SECONDS = 240
 """Longest wait: a broker starts slowly on a busy machine."""
 
 RABBITMQ_TAKES_ITS_TIME = pytest.mark.full

@@ -1,6 +1,7 @@
 """API and worker processes, with a database server and a broker between them."""
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,16 +18,36 @@ from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Kind
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
-from tests.acceptance.processes import CommandLine, Process, Server, Worker, eventually
+from tests.acceptance.processes import (
+    EXAMPLE_PLUGIN,
+    ROOT,
+    START_SECONDS,
+    CommandLine,
+    Process,
+    Server,
+    Worker,
+    eventually,
+)
 from tests.brokers import Broker
 from tests.thorough import FULL
 
+TYPES = os.pathsep.join(map(str, (ROOT / "tests" / "faults" / "types", ROOT, EXAMPLE_PLUGIN)))
 SIMPLE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
 
 
-def slow(seconds: float) -> dict[str, Any]:
-    resource = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": seconds}}
-    return {"heat_template_version": "2021-04-16", "resources": {"a": resource, "b": {**resource, "depends_on": "a"}}}
+WAITING = {
+    "heat_template_version": "2021-04-16",
+    "resources": {
+        "handle": {"type": "OS::Heat::WaitConditionHandle"},
+        "wait": {
+            "type": "OS::Heat::WaitCondition",
+            "properties": {"handle": {"get_resource": "handle"}, "timeout": 3600},
+        },
+    },
+}
+"""Runs until its handle has had a signal."""
+LOADED = {"HEATLITE_LEASE_SECONDS": "600", "PYTHONPATH": TYPES}
+"""A worker of a busy machine keeps its lease."""
 
 
 class Machines:
@@ -35,7 +56,8 @@ class Machines:
     def __init__(self, home: Path, settings: Settings) -> None:
         self.settings = settings
         self._home = home
-        self._variables = {"HEATLITE_BROKER": settings.broker or "", "HEATLITE_QUEUE_PREFIX": settings.queue_prefix}
+        queues = {"HEATLITE_BROKER": settings.broker or "", "HEATLITE_QUEUE_PREFIX": settings.queue_prefix}
+        self._variables = {**queues, **LOADED}
         self._all: list[Server | Worker] = []
 
     def api(self, **more: str) -> Server:
@@ -58,9 +80,6 @@ def machines(tmp_path: Path, url: str, broker: Broker) -> Iterator[Machines]:
     made.kill()
 
 
-"""True if to take the time for all there is (.ci/run does): each test starts several processes."""
-
-
 def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
     """The databases and brokers that a test runs on."""
     return pytest.mark.parametrize(("server", "broker"), pairs, indirect=True)
@@ -77,6 +96,13 @@ ALL_STACKS = places(
 def actions(store: Store, path: str) -> list[ActionRecord]:
     """Those of a stack that have not ended."""
     return store.actions.live([path.rpartition("/")[2]])
+
+
+def let_go(api: Server, path: str) -> str:
+    """Signal a stack that waits; return the state in which it comes to rest."""
+    signalled = lambda: api.request("POST", f"{path}/resources/handle/signal", {"status": "SUCCESS"}).status == 200  # noqa: E731
+    eventually(signalled, "its handle is there")
+    return api.settled(path)
 
 
 def running(store: Store, path: str) -> Callable[[], bool]:
@@ -109,10 +135,10 @@ def test_two_workers_share_what_there_is(machines: Machines, store: Store) -> No
     while len(owners) < 2:  # an action that waits has no slot, so one worker may take several
         assert len(paths) < 20, "one of the workers takes nothing"
         for _ in range(2):
-            paths.append(api.create(f"s{len(paths)}", slow(1)))
+            paths.append(api.create(f"s{len(paths)}", WAITING))
             eventually(running(store, paths[-1]), "it runs")
         owners |= {one.owner for path in paths for one in actions(store, path) if one.owner is not None}
-    assert {api.settled(path) for path in paths} == {"CREATE_COMPLETE"}
+    assert {let_go(api, path) for path in paths} == {"CREATE_COMPLETE"}
 
 
 @ANYWHERE
@@ -132,7 +158,7 @@ def test_work_goes_to_the_workers_of_its_zone_and_kind(machines: Machines, store
 @ANYWHERE
 def test_whoever_stops_gives_back_and_another_goes_on(machines: Machines, store: Store) -> None:
     api, first = machines.api(), machines.worker()
-    path = api.create("s", slow(2))
+    path = api.create("s", WAITING)
     eventually(running(store, path), "it runs")
     (before,) = actions(store, path)
     first.stop()
@@ -143,25 +169,19 @@ def test_whoever_stops_gives_back_and_another_goes_on(machines: Machines, store:
     eventually(running(store, path), "another runs it")
     (after,) = actions(store, path)
     assert (after.id, after.attempt) == (before.id, before.attempt + 1)
-    assert api.settled(path) == "CREATE_COMPLETE"
+    assert let_go(api, path) == "CREATE_COMPLETE"
 
 
 @ANYWHERE
-def test_the_second_signal_ends_a_worker_at_once(machines: Machines) -> None:
+def test_the_second_signal_ends_a_worker_at_once(machines: Machines, tmp_path: Path) -> None:
     api, worker = machines.api(), machines.worker()
-    blocking = {"type": "OS::Heat::TestResource", "properties": {"attr_wait_secs": 5}}
-    reading = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_attr": ["a", "output"]}}}
-    template = {"heat_template_version": "2021-04-16", "resources": {"a": blocking, "b": reading}}
-    path = api.create("s", template)
-
-    def is_made() -> bool:
-        return "CREATE_COMPLETE" in [one["resource_status"] for one in api.listed(path, "resources")]
-
-    eventually(is_made, "a is made, and b waits for its attribute")
+    endless = {"type": "Faults::Slow", "properties": {"before": True}}
+    api.create("s", {"heat_template_version": "2021-04-16", "resources": {"a": endless}})
+    eventually((tmp_path / "files" / "calls").exists, "its handler is called")
     worker.process.send_signal(signal.SIGTERM)
     eventually(lambda: "stopping: " in worker.log.read_text(), "it drains")
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.process.wait(120) == -signal.SIGTERM
+    assert worker.process.wait(START_SECONDS) == -signal.SIGTERM
 
 
 @ANYWHERE
@@ -169,14 +189,14 @@ def test_a_message_that_comes_twice_or_late_does_nothing(machines: Machines, sto
     api = machines.api()
     for _ in range(2):
         machines.worker()
-    path = api.create("s", slow(1))
+    path = api.create("s", WAITING)
     (action,) = actions(store, path)
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
     again = CeleryDispatcher(machines.settings, machines.settings.broker or "")
     for _ in range(10):
         again.announce(Announcement(action.id, Kind.STACK, None, True))
-    assert api.settled(path) == "CREATE_COMPLETE"
+    assert let_go(api, path) == "CREATE_COMPLETE"
     again.announce(Announcement(action.id, Kind.STACK, None, True))
     again.close()
     assert api.settled(api.create("t", SIMPLE)) == "CREATE_COMPLETE"

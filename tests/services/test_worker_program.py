@@ -1,5 +1,7 @@
 """The worker as a Celery program: what Celery's tools show of it, and do to it."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus
 from heatlite.store.store import Store
-from tests.acceptance.processes import CeleryWorker, Server, eventually
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CeleryWorker, Server, eventually
 from tests.brokers import Broker
 from tests.thorough import FULL
 
@@ -29,19 +31,24 @@ PLACES = [("PostgreSQL", "RabbitMQ"), *([("MariaDB", "Redis")] if FULL else [])]
 pytestmark = pytest.mark.parametrize(("server", "broker"), PLACES, indirect=True)
 
 
-def blocking(seconds: float) -> dict[str, Any]:
-    """A template whose create keeps its slot that long, since an attribute comes late."""
-    slow = {"type": "OS::Heat::TestResource", "properties": {"attr_wait_secs": seconds}}
-    reading = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_attr": ["slow", "output"]}}}
-    return {"heat_template_version": "2021-04-16", "resources": {"slow": slow, "reading": reading}}
+BLOCKING = {
+    "heat_template_version": "2021-04-16",
+    "resources": {
+        "slow": {"type": "Faults::Slow", "properties": {"before": True}},
+        "after": {"type": "OS::Heat::RandomString", "depends_on": "slow"},
+    },
+}
+"""Keeps its slot until there is a file `open`."""
+TYPES = os.pathsep.join(map(str, (ROOT / "tests" / "faults" / "types", ROOT, EXAMPLE_PLUGIN)))
 
 
 class Installation:
     """An API, a worker started by the command `celery`, and Celery's view of it."""
 
     def __init__(self, home: Path, url: str, broker: Broker) -> None:
-        variables = {"HEATLITE_BROKER": broker.url, "HEATLITE_QUEUE_PREFIX": broker.prefix}
+        variables = {"HEATLITE_BROKER": broker.url, "HEATLITE_QUEUE_PREFIX": broker.prefix, "PYTHONPATH": TYPES}
         self.prefix = broker.prefix
+        self.files = home / "files"
         self.api = Server(home, 0, "api", url, **variables)
         self.worker = CeleryWorker(home, url, **variables)
         self.celery: Celery = application(Settings(url, broker=broker.url, queue_prefix=broker.prefix), broker.url)
@@ -68,7 +75,7 @@ def installation(tmp_path: Path, url: str, broker: Broker) -> Iterator[Installat
 
 def test_celery_shows_the_actions_that_run_with_their_stacks(installation: Installation, store: Store) -> None:
     api = installation.api
-    waiting, running = api.create("waiting", WAITING), api.create("web", blocking(10))
+    waiting, running = api.create("waiting", WAITING), api.create("web", BLOCKING)
     shown: list[dict[str, Any]] = []
 
     def is_shown() -> bool:
@@ -80,7 +87,10 @@ def test_celery_shows_the_actions_that_run_with_their_stacks(installation: Insta
     assert [(one["id"], one["name"], one["args"]) for one in shown] == [(action.id, "heatlite.take", [action.id])]
     (parked,) = store.actions.live([waiting.rpartition("/")[2]])
     assert parked.status is ActionStatus.RUNNING, "its worker keeps the lease"
-    installation.worker.stop()
+    installation.worker.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "Warm shutdown" in installation.worker.log.read_text(), "it drains")
+    (installation.files / "open").touch()
+    assert installation.worker.process.wait(START_SECONDS) == 0
     assert {one.status for path in (waiting, running) for one in store.actions.live([path.rpartition("/")[2]])} == {
         ActionStatus.READY
     }, "given back"

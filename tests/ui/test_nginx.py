@@ -49,7 +49,7 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[HTTPConnection]:
             yield connection
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(240)
 
 
 class Local(HTTPConnection):
@@ -61,7 +61,7 @@ class Local(HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(240)
         self.sock.connect(str(self._path))
 
     def answers(self) -> bool:

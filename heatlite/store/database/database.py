@@ -20,6 +20,8 @@ from heatlite.store.database.sql import quoted
 from heatlite.store.database.statements import Answer, Parameters, Row, Sent, Statement, Value, Waiting
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
+TURN_SECONDS = 0.25
+"""Seconds of one pause while another thread writes to SQLite."""
 SILENT_SECONDS = 1.0
 """Seconds without queries to a server after it did not answer in time."""
 
@@ -344,9 +346,8 @@ class Database:
         if state.open:
             yield
             return
-        asked = time.monotonic()
-        with self._turn():
-            self._begin(BUSY_SECONDS - (time.monotonic() - asked))
+        with self._turn() as left:
+            self._begin(left)
             state.open = True
             state.memo = None
             last = state.before_commit
@@ -389,19 +390,21 @@ class Database:
         self._state.after_commit += (call,)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait until no other thread of this process writes to SQLite.
+    def _turn(self) -> Iterator[float]:
+        """Wait for other threads that write to SQLite. Yields the seconds left to wait.
 
-        SQLite itself waits by polling, with pauses of up to a tenth of a second.
+        SQLite itself polls, with pauses of up to 0.1 s. Both count pauses: a process that stands still ends no write.
         """
+        left = float(BUSY_SECONDS)
         if self.dialect is not Dialect.SQLITE:
-            yield
+            yield left
             return
-        if not self._writing.acquire(timeout=BUSY_SECONDS):
-            self.listeners.database_unavailable()
-            raise DatabaseUnavailable(reason="database is locked")
+        while not self._writing.acquire(timeout=TURN_SECONDS):
+            if (left := left - TURN_SECONDS) <= 0:
+                self.listeners.database_unavailable()
+                raise DatabaseUnavailable(reason="database is locked")
         try:
-            yield
+            yield left
         finally:
             self._writing.release()
 

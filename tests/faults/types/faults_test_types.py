@@ -9,14 +9,14 @@ from heatlite.plugin import Change, Json, Resource, Schema, prop
 
 
 class Props(Schema):
-    before: float = prop(0.0, doc="Seconds within the call until the object is there.")
-    after: float = prop(0.0, doc="Seconds within the call once it is there.")
+    before: bool = prop(False, doc="True if the call waits before it makes the object.")
+    after: bool = prop(False, doc="True if the call waits once it has made the object.")
 
 
 class Slow(Resource[Props], type="Faults::Slow"):
     """A file, named ``<physical name>.<id>``.
 
-    Each call and each object makes a line in a journal.
+    Each call and each object makes a line in a journal. A call that waits goes on when there is a file ``open``.
     """
 
     @property
@@ -27,17 +27,23 @@ class Slow(Resource[Props], type="Faults::Slow"):
         with (self._folder / journal).open("a") as lines:
             lines.write(f"{self.physical_name}\n")
 
+    def _wait(self) -> None:
+        while not (self._folder / "open").exists():
+            time.sleep(0.01)
+
     def find(self) -> str | None:
         found = sorted(self._folder.glob(f"{self.physical_name}.*"))
         return found[0].name if found else None
 
     def handle_create(self) -> None:
         self._tell("calls")
-        time.sleep(self.props.before)
+        if self.props.before:
+            self._wait()
         path = self._folder / f"{self.physical_name}.{uuid4().hex}"
         path.touch()
         self._tell("made")
-        time.sleep(self.props.after)
+        if self.props.after:
+            self._wait()
         self.physical_id = path.name
 
     def handle_delete(self) -> None:

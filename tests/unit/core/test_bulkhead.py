@@ -27,7 +27,7 @@ class Hanging:
 
     def _hang(self) -> None:
         with self.bulkhead.turn():
-            self.goes_on.wait(60)
+            self.goes_on.wait(240)
 
     def until(self, busy: int, waiting: int) -> None:
         while (self.bulkhead.busy, self.bulkhead.waiting) != (busy, waiting):

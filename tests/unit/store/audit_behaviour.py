@@ -174,7 +174,7 @@ def test_equal_refusals_at_once_are_counted(store: Store) -> None:
     def refuse(number: int) -> None:
         for turn in range(rounds):
             name, time = f"req-{turn}-{number}", 600.0 * turn
-            barrier.wait(60)
+            barrier.wait(240)
             row = replace(record(1, user="mary", status=409), request_id=name, time=time)
             store.audit.begin(lambda row=row: row).close()  # type: ignore[misc]
         store.database.close()

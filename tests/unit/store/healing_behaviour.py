@@ -302,7 +302,7 @@ def test_requests_of_a_source_at_once_lose_no_result(store: Store) -> None:
         return {"key": f"alert {number}", "result": "marked", "time": f"2026-01-01T00:00:0{number}Z"}
 
     def report(number: int) -> None:
-        barrier.wait(60)
+        barrier.wait(240)
         with store.transaction():
             store.health_sources.reported("demo", "alertmanager", 100.0, [result(number)], 100)
         store.database.close()

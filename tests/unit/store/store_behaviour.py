@@ -612,7 +612,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
                 template_id = store.templates.put({"is": name}, {})
                 store.stacks.insert(a_stack(name, template_id=template_id))
             put.set()
-            assert go_on.wait(30)
+            assert go_on.wait(240)
         store.close()
 
     def purge() -> None:
@@ -622,7 +622,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
 
     creation = threading.Thread(target=create)
     creation.start()
-    assert put.wait(30)
+    assert put.wait(240)
     if store.database.dialect is not Dialect.SQLITE:  # it has one transaction at a time
         purge()
     go_on.set()
@@ -1620,10 +1620,10 @@ def _fork_within_a_transaction(url: str) -> None:
     with store.transaction():
         store.stacks.insert(a_stack("parent"))
         looker.start()
-        looker.join(30)
+        looker.join(240)
         assert looker.exitcode == 0
     writer.start()
-    writer.join(30)
+    writer.join(240)
     assert writer.exitcode == 0
     assert sorted(names(store, StackQuery())) == ["before", "child", "parent"]
     store.close()
@@ -1633,7 +1633,7 @@ def _fork_within_a_transaction(url: str) -> None:
 def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store, url: str) -> None:
     parent = fresh("tests.unit.store.store_behaviour").Process(target=_fork_within_a_transaction, args=(url,))
     parent.start()
-    parent.join(60)
+    parent.join(240)
     assert parent.exitcode == 0
 
 
@@ -1732,7 +1732,7 @@ def test_equal_requests_at_once_are_listed_once(store: Store) -> None:
 
     def refuse() -> None:
         for lock in range(rounds):
-            barrier.wait(60)
+            barrier.wait(240)
             with store.transaction():
                 store.suppressed.add(a_refusal(), locked_at=float(lock))
         store.database.close()

@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import peewee
@@ -18,11 +19,13 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.database import Database
 from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
+from tests.processes import fresh
 from tests.tables import table
 
 
@@ -49,12 +52,12 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     def hold() -> None:
         with store.transaction():
             locked.set()
-            done.wait(60)
+            done.wait(240)
         store.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    locked.wait(120)
+    locked.wait(240)
     with pytest.raises(DatabaseUnavailable, match="locked"):
         insert(store, a_stack("refused"))
     assert [found.name for found in store.stacks.list("acme", StackQuery())] == ["before"]  # reading goes on
@@ -64,16 +67,22 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     assert store.stacks.count("acme", StackQuery()) == 2
 
 
-def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(store: Store) -> None:
+def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one whose turn comes late has no further five seconds."""
-    waited: list[float] = []
+    granted: list[float] = []
+    begin = Database._begin
 
-    def write(delay: float) -> None:
-        time.sleep(delay)
-        asked = time.monotonic()
+    def recorded(database: Database, left: float) -> None:
+        granted.append(left)
+        begin(database, left)
+
+    monkeypatch.setattr(Database, "_begin", recorded)
+
+    def write() -> None:
         with pytest.raises(DatabaseUnavailable, match="database is locked"), store.transaction():
             pass
-        waited.append(time.monotonic() - asked)
         store.close()
 
     assert store.database.path is not None
@@ -81,13 +90,59 @@ def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(stor
     other.execute("BEGIN IMMEDIATE")
     try:
         with ThreadPoolExecutor() as pool:
-            list(pool.map(write, (0, 1, 2)))
+            for asked in [pool.submit(write) for _ in range(3)]:
+                asked.result()
+            for pause in (1, 2, 4):  # until a thread has come to wait for its turn
+                with store.database._writing:
+                    late = pool.submit(write)
+                    time.sleep(pause)
+                late.result()
+                if granted[-1] < BUSY_SECONDS:
+                    break
     finally:
         other.close()
-    assert max(waited) < BUSY_SECONDS + 2
+    assert max(granted) == BUSY_SECONDS
+    assert 0 < granted[-1] < BUSY_SECONDS
     with store.transaction():
         ((busy,),) = store.database.read("PRAGMA busy_timeout")
     assert busy == BUSY_SECONDS * 1000
+
+
+def _two_writers(url: str, waits: Event) -> None:
+    """Hold the turn in one thread, for half a second; write in another one meanwhile."""
+    store = Store.open(url)
+    holds = threading.Event()
+
+    def hold() -> None:
+        with store.transaction():
+            holds.set()
+            time.sleep(0.5)
+            waits.set()
+            time.sleep(0.5)
+        store.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    holds.wait()
+    insert(store, a_stack("second"))
+    holder.join()
+    store.close()
+
+
+@pytest.mark.full
+def test_a_thread_waits_while_the_process_runs(store: Store, url: str) -> None:
+    """Time in which the whole process stands still does not count."""
+    waits = fresh().Event()
+    process = fresh("tests.unit.store.test_sqlite_only").Process(target=_two_writers, args=(url, waits))
+    process.start()
+    assert waits.wait(240)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(BUSY_SECONDS + 1)
+    os.kill(process.pid, signal.SIGCONT)
+    process.join(240)
+    assert process.exitcode == 0
+    assert [found.name for found in store.stacks.list("acme", StackQuery())] == ["second"]
 
 
 def test_an_idle_worker_takes_no_lock(store: Store) -> None:
@@ -96,12 +151,12 @@ def test_an_idle_worker_takes_no_lock(store: Store) -> None:
     def hold() -> None:
         with store.transaction():
             locked.set()
-            done.wait(60)
+            done.wait(240)
         store.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(60)
+    assert locked.wait(240)
     assert store.claims.claim("me", 1.0, 1.0) is None
     assert holder.is_alive(), "it has waited for the lock"
     done.set()
@@ -180,7 +235,7 @@ def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path) -> None:
         reading.join(0.1)
         lock.write('{"url": "http://127.0.0.1:8004"}')
         lock.flush()
-        reading.join(60)
+        reading.join(240)
     assert found == [{"url": "http://127.0.0.1:8004"}]
 
 
@@ -189,7 +244,7 @@ import sys, time
 from heatlite.store.store import Store
 lock = Store.open(sys.argv[1]).lock_engine({"pid": 1})
 print("held", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -186,7 +186,7 @@ print(open_cipher((), Path(sys.argv[1])).encrypt({"a": 1}))
     cipher = open_cipher((), tmp_path / "heat.db")
     assert cipher is not None
     for process in several:
-        text, _ = process.communicate(timeout=120)
+        text, _ = process.communicate(timeout=240)
         assert process.returncode == 0
         assert cipher.decrypt(text) == {"a": 1}
 
@@ -206,7 +206,7 @@ except BadSetting as error:
     print(error)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "heat.db"), OLD]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
     assert said == "encryption_keys: needs cryptography: pip install 'heatlite[server]'\n"
     assert [*tmp_path.iterdir()] == []
 
