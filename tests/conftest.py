@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from heatlite.plugin import registry
 from heatlite.plugin.registry import announced
@@ -22,7 +23,9 @@ pytest.register_assert_rewrite("tests.types.marking")
 
 # The same examples in each run, so that a failure comes from the change under test. To search for new examples, run the
 # tests with `--hypothesis-profile=default`.
-hypothesis.settings.register_profile("same", derandomize=True, deadline=None, max_examples=examples(100))
+hypothesis.settings.register_profile(
+    "same", derandomize=True, deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("same")
 
 SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/", "tests/ui/")

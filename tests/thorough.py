@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
 
 STRICT = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 """True if a test that skips fails."""
@@ -30,6 +31,8 @@ SERVICES = frozenset({"chaos", "clouds", "faults", "services"})
 """Folders of tests that need database servers, brokers or the library of a cloud."""
 MOST_CASES = 2 if FULL else 1
 """Cases of a parametrised test whose marker does not say how many."""
+SHARED_FIXTURE = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
+"""Health checks to suppress for a law whose examples share a fixture. The speed of a machine is not under test."""
 THOROUGH = bool(os.environ.get("HEATLITE_TEST_THOROUGH"))
 """True for all cases of all tables, and for as many repetitions as a rule says."""
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from tests.databases import sqlite
+from tests.engine.conftest import HeldClock
 
 from .conftest import Heat, template, value
 
@@ -48,9 +49,26 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def clock() -> HeldClock:
+    """The clock of `held_heat`."""
+    return HeldClock()
+
+
+@pytest.fixture
+def held_heat(tmp_path: Path, clock: HeldClock) -> Iterator[Heat]:
+    """A server whose time the test moves."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), lease_seconds=1e10), clock=clock)
+    yield Heat(server.app)
+    server.close()
+
+
+def test_two_wait_for_one_deletion_that_is_suspended(
+    held_heat: Heat, clock: HeldClock, capsys: pytest.CaptureFixture[str]
+) -> None:
     # The second deletes only once the first is gone, so that the action has something left to be suspended for.
-    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": 0.5}}}
+    heat = held_heat
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": 60}}}
     path = heat.create(template(a=slow, b={**slow, "depends_on": "a"}))
     said: list[str] = []
 
@@ -59,21 +77,27 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
         return "".join(said).count(words) == count
 
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(Here(heat), "down -y s")
-        until(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
-        (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
-        heat.call("POST", f"/actions/{action['id']}", {"signal": "SUSPEND"}, code=202)
-        try:
-            until(lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "SUSPENDED")
-            message = heat.fault("DELETE", path, code=409)[1]
-            assert f"resume it (heatlite action signal {action['id']} RESUME" in message
-            assert message.endswith(", or cancel it.")
-            second = pool.submit(Here(heat), "down -y s")
-            resumed = f"is SUSPENDED. Continue it with: heatlite action signal {action['id']} RESUME;"
-            until(lambda: tells(2, resumed))
-            assert not first.done() and not second.done()
-        finally:
-            heat.call("POST", f"/actions/{action['id']}", {"signal": "RESUME"})
+        with clock.held():
+            first = pool.submit(Here(heat), "down -y s")
+            until(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
+            (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
+            until(lambda: heat.get(f"{path}/resources/b")["resource"]["resource_status"] == "DELETE_IN_PROGRESS")
+            until(clock.at_rest)
+            woken = clock.woken
+            heat.call("POST", f"/actions/{action['id']}", {"signal": "SUSPEND"}, code=202)
+            until(lambda: clock.woken > woken)
+            clock.pass_(60)
+            try:
+                until(lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "SUSPENDED")
+                message = heat.fault("DELETE", path, code=409)[1]
+                assert f"resume it (heatlite action signal {action['id']} RESUME" in message
+                assert message.endswith(", or cancel it.")
+                second = pool.submit(Here(heat), "down -y s")
+                resumed = f"is SUSPENDED. Continue it with: heatlite action signal {action['id']} RESUME;"
+                until(lambda: tells(2, resumed))
+                assert not first.done() and not second.done()
+            finally:
+                heat.call("POST", f"/actions/{action['id']}", {"signal": "RESUME"})
         assert (first.result(PATIENCE), second.result(PATIENCE)) == (0, 0)
     assert tells(1, "s is being deleted already: waiting for that.")
     assert tells(2, resumed)

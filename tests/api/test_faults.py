@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.thorough import examples
+from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Heat, template, value
 
@@ -458,7 +458,7 @@ def test_nul_in_a_query(refusing: Heat, query: str) -> None:
 
 # -- laws ------------------------------------------------------------------------------------------
 
-QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
 NAMES = """
     limit marker sort_keys sort_dir name id status action tags tags_any not_tags show_deleted with_count timeout_mins
     global_tenant disable_rollback nested_depth with_detail type with_attr resource_status with_description

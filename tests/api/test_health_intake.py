@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import given as given_
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from heatlite import wiring
@@ -27,7 +27,7 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.store import Store
 from tests.databases import sqlite
-from tests.thorough import repeats
+from tests.thorough import SHARED_FIXTURE, repeats
 
 from .conftest import Heat, template
 
@@ -635,7 +635,7 @@ BODIES = ANYTHING | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=repeats(10_000, 120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=repeats(10_000, 120), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given_(source=st.sampled_from(["alertmanager", "grafana", "aodh", "generic"]), body=BODIES)
 def test_no_content_is_a_fault_of_the_server_or_changes_a_resource(
     heat: Heat, path: str, store: Store, source: str, body: object

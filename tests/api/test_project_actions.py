@@ -398,7 +398,8 @@ class TestSignals:
 
     def test_cancel(self, heat: Heat) -> None:
         slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 1}}}
-        heat.create(template(a=slow, b={**slow, "depends_on": "a"}), wait=False)
+        chain = {f"r{n}": {**slow, "depends_on": f"r{n - 1}"} for n in range(1, 100)}
+        heat.create(template(r0=slow, **chain), wait=False)  # the one in work ends, however late the signal comes
         until(lambda: listed(heat)[0]["status"] == "RUNNING")
         action = listed(heat)[0]["id"]
         assert self.signal(heat, action, signal="CANCEL")["id"] == action

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from webtest import TestResponse
 
@@ -25,7 +25,7 @@ from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
-from tests.thorough import examples
+from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Heat, template, value
 
@@ -226,7 +226,7 @@ class TestSignatures:
         heat.settle(path, "DELETE_COMPLETE")
         assert denied(send(heat, native))
 
-    @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
     @given(data=st.data())
     def test_no_other_url_is_good(self, heat: Heat, data: st.DataObject) -> None:
         """A character changed anywhere; what decodes to the same is the same."""
@@ -341,7 +341,7 @@ def some(field: Field) -> Any:
 
 @pytest.mark.share(17, whole=5)
 @pytest.mark.parametrize("name", sorted(BUILTIN))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(details=DETAILS)
 def test_whatever_is_signalled_is_no_fault_of_the_server(
     every: tuple[Heat, str, wiring.Embedded], name: str, details: dict[str, object] | None

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.errors import ActionConflict, NotSupported, ResourceIsLocked, StackValidationFailed
@@ -14,6 +14,7 @@ from heatlite.core.status import state
 from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
+from tests.thorough import SHARED_FIXTURE
 
 from .conftest import Engine, attr, examples, param, ref, resource, template, thing
 
@@ -305,7 +306,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @given(document=templates())
-@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=SHARED_FIXTURE, deadline=None)
 def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> None:
     """Abandon then adopt: no update would change anything, and all reads are equal."""
     stack = shared.create(document)

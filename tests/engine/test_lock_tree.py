@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.api import views
@@ -18,6 +18,7 @@ from heatlite.core.errors import Conflict, Forbidden, HeatliteError, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, examples, param, resource, template, thing
+from tests.thorough import SHARED_FIXTURE
 
 ALL, STACKS = LockLevel.ALL, LockLevel.STACKS
 NAMES = ("root", "middle", "leaf")
@@ -606,7 +607,7 @@ def do(tree: Tree, step: str, what: str, level: LockLevel | None, changed: dict[
             tree.put(**changed)
 
 
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(st.lists(STEPS, max_size=10))
 def test_any_history_of_locks(plugins: Path, steps: list[tuple[str, str, LockLevel | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Engine(Path(folder))) as engine:

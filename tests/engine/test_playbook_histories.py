@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.errors import Conflict, Invalid
@@ -16,6 +16,7 @@ from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
 from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.thorough import SHARED_FIXTURE
 
 from .conftest import MEMBER, Engine, examples, template, thing
 from .nodes import register, tell
@@ -148,7 +149,7 @@ LIKELY = ["goes on"] * 12 + ["approve"] * 2 + ["suspend", "resume"]
 STEP = st.tuples(st.sampled_from([*STEPS, *LIKELY]), st.integers(0, 9))
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(steps=st.lists(STEP, max_size=25))
 def test_a_history(engine: Engine, steps: list[tuple[str, int]]) -> None:
     stack = engine.store.stacks.by_name("demo", "s") or engine.create(template(a=thing(), b=thing(), c=thing()))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite import wiring
@@ -27,7 +27,7 @@ from heatlite.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
 from tests.databases import sqlite
-from tests.thorough import examples
+from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Site
 
@@ -107,7 +107,7 @@ class TestMatrix:
         assert (line.state, line.origin, line.user) == (reached, Origin.SERVER, "anonymous")
         assert (due(site) > nudges) == (reached is not S.CANCELLED)
 
-    @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
     @given(
         steps=st.lists(
             st.one_of(st.sampled_from(["approve", "reject", "cancel"]), st.sampled_from([*S])), min_size=1, max_size=6

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
@@ -60,7 +60,7 @@ from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
 from tests.processes import fresh
-from tests.thorough import examples
+from tests.thorough import SHARED_FIXTURE, examples
 
 __all__: list[str] = []
 """Every test of this module, for `import *`."""
@@ -740,7 +740,7 @@ def test_what_a_resource_was_born_with_is_never_saved_again(store: Store) -> Non
 
 @everywhere
 @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), number=st.floats(0, 1e11))
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_FIXTURE)
 def test_any_text_and_any_moment_survive(store: Store, text: str, number: float) -> None:
     resource = a_resource(status_reason=text, created_at=number, properties={text: [text, number]}, requires=(text,))
     event = an_event(status_reason=text, created_at=number, stack_id=resource.id)
@@ -2217,7 +2217,7 @@ def chosen(values: Sequence[str]) -> st.SearchStrategy[list[str]]:
 
 @everywhere
 @given(data=st.data())
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
 def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, data: st.DataObject) -> None:
     everything = listed_actions(store)
     filters = {
