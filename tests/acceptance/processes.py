@@ -149,6 +149,8 @@ class Server(Process):
         self.project = "demo"
         self.token = ""
         """Keystone's token of the requests; none by default."""
+        self.patient = False
+        """True to send a request again that a database server answers too late, as the answer asks for."""
         self._has_lock = command == "serve" and database is None
         database = database or f"sqlite:///{home / 'heatlite.db'}"
         # Port 0: a port that was looked for beforehand may be somebody else's by then.
@@ -178,6 +180,15 @@ class Server(Process):
 
         A path without a leading /v1 and such is one below the project.
         """
+        end = time.monotonic() + START_SECONDS
+        while True:
+            answer = self._request(method, path, body, timeout)
+            if not (self.patient and answer.status == 503 and "DatabaseUnavailable" in str(answer.data)):
+                return answer
+            assert time.monotonic() < end, answer.data
+            time.sleep(0.1)
+
+    def _request(self, method: str, path: str, body: object, timeout: float) -> Answer:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             target = path if path.startswith(("/v1", "/healthcheck", "/metrics")) else f"/v1/{self.project}{path}"

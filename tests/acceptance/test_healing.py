@@ -306,6 +306,7 @@ def distributed(tmp_path: Path) -> Iterator[Site]:
         server = Server(
             tmp_path, 0, "api", database, program=program_with_cloud, HEATLITE_API_PROCESSES="2", **variables
         )
+        server.patient = True
         ends.callback(server.kill)
         for _ in range(2):
             ends.callback(Worker(tmp_path, database, program=program_with_cloud, **variables).kill)

@@ -57,8 +57,12 @@ def judge(store: Store, files: Path, accepted: Collection[str] = ()) -> None:
     rows = [row for stack in stacks if stack.deleted_at is None for row in store.resources.of(stack.id)]
     busy = [row for row in rows if row.status is Status.IN_PROGRESS]
     assert not busy, busy
-    there, known_of = objects(files), {row.physical_id for row in rows if row.mapped_type == FILE} - {None}
-    assert there == known_of, f"orphaned: {there - known_of}; gone: {known_of - there}"
+    known_of = {row.physical_id for row in rows if row.mapped_type == FILE} - {None}
+    end = time.monotonic() + 240
+    # A worker that stood still past its lease removes what it has made once it hears of that.
+    while (there := objects(files)) != known_of:
+        assert time.monotonic() < end, f"orphaned: {there - known_of}; gone: {known_of - there}"
+        time.sleep(0.05)
     journal = files / "journal"
     made = journal.read_text().split() if journal.exists() else []
     doubled = [name for name, count in Counter(made).items() if count > 1]

@@ -40,6 +40,7 @@ class Machines:
     def api(self, **more: str) -> Server:
         """One that answers requests."""
         found = Server(self.home, 0, "api", self._database, **self._variables, **more)
+        found.patient = True
         self._all.append(found)
         return found
 

@@ -26,56 +26,41 @@ pytestmark = [
 HOOKS = Path(__file__).parent / "hooks"
 PATH = os.pathsep.join(map(str, (HOOKS, ROOT, EXAMPLE_PLUGIN)))
 
-LEASE = 10.0
-"""Seconds: longer than any request may take."""
+LEASE = 30.0
+"""Seconds that a lock of a frozen process holds. What is answered before that has not waited for it."""
+
+OUTAGE = 10.0
+"""Seconds that a database stands still once all is refused."""
 
 PENDING = 50
 """Requests at once, of which no thread may wait for long: the server has eight."""
 
-ANSWERED = 5.0
-"""Seconds within which a request is answered, whatever hangs."""
-
-FAST = 2.0
-"""Seconds by which answers to others may be later than beside as many requests that wait for nothing.
-
-Each round of locks that time out in all threads adds a second or two.
-"""
-
 TEMPLATE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
 
 
-def timed(ask: Callable[[], Answer]) -> tuple[Answer, float]:
-    begun = time.monotonic()
-    return ask(), time.monotonic() - begun
-
-
-def check_refused(answers: list[tuple[Answer, float]]) -> None:
-    for answer, seconds in answers:
-        assert (answer.status, seconds < ANSWERED) == (503, True), (answer.data, seconds)
+def check_refused(answers: list[Answer]) -> None:
+    for answer in answers:
+        assert answer.status == 503, answer.data
         assert int(answer.headers["Retry-After"]) > 0
 
 
 def ask_beside(
     api: Server, pending: Callable[[], Answer], path: str, also: str
-) -> tuple[list[tuple[Answer, float]], list[tuple[Answer, float]]]:
+) -> list[Answer]:
     """Ask for other stacks beside `PENDING` requests.
 
-    Returns the answers to the latter, then those of other stacks.
+    Returns the answers to the latter.
     """
     with ThreadPoolExecutor(PENDING) as pool:
-        asked = [pool.submit(timed, pending) for _ in range(PENDING)]
+        asked = [pool.submit(pending) for _ in range(PENDING)]
         others = []
         for _ in range(5):
-            others.append(timed(lambda: api.request("GET", "/healthcheck")))
-            others.append(timed(lambda: api.request("GET", path)))
-            others.append(timed(lambda: api.request("POST", f"{path}/actions", {"lock": None})))
-            others.append(timed(lambda: api.request("GET", also)))
-        assert all(answer.status < 500 for answer, _ in others)
-        return [one.result() for one in asked], others
-
-
-def slowest(answers: list[tuple[Answer, float]]) -> float:
-    return max(seconds for _, seconds in answers)
+            others.append(api.request("GET", "/healthcheck"))
+            others.append(api.request("GET", path))
+            others.append(api.request("POST", f"{path}/actions", {"lock": None}))
+            others.append(api.request("GET", also))
+        assert all(answer.status < 500 for answer in others)
+        return [one.result() for one in asked]
 
 
 def is_frozen(worker: Worker) -> bool:
@@ -88,27 +73,23 @@ def test_a_worker_is_frozen_inside_a_transaction(servers: ExitStack, tmp_path: P
     machines = servers.enter_context(closing(Machines(tmp_path, url, broker.url, PATH, LEASE)))
     trigger = tmp_path / "freeze"
     api, first = machines.api(), machines.worker(FAULTS_FREEZE=str(trigger))
+    api.patient = False
     held, free = api.create("held", TEMPLATE), api.create("free", TEMPLATE)
     for path in (held, free):
         assert api.settled(path) == "CREATE_COMPLETE"
 
-    _, unhindered = ask_beside(api, lambda: api.request("GET", held), free, held)
+    ask_beside(api, lambda: api.request("GET", held), free, held)
     assert api.settled(free) == "LOCK_COMPLETE"
     trigger.touch()
     assert api.request("POST", f"{held}/actions", {"check": None}).status in (200, 201, 202)
     eventually(lambda: is_frozen(first), "it freezes")
     frozen_at = time.monotonic()
     try:
-        refused, others = ask_beside(api, lambda: api.request("DELETE", held), free, held)
+        refused = ask_beside(api, lambda: api.request("DELETE", held), free, held)
         assert time.monotonic() - frozen_at < LEASE, "the worker has been given up: what was asked was too slow"
         check_refused(refused)
-        told = [seconds for _, seconds in others]
-        print(f"others {max(told):.2f} s, beside requests that wait for nothing {slowest(unhindered):.2f} s")
-        assert max(told) < FAST + 2 * slowest(unhindered), told
-
         machines.worker()
-        eventually(lambda: not api.stack(held)["stack_status"].endswith("IN_PROGRESS"), "it is taken over", 3 * LEASE)
-        assert time.monotonic() - frozen_at < 2 * LEASE + 5
+        eventually(lambda: not api.stack(held)["stack_status"].endswith("IN_PROGRESS"), "it is taken over")
         assert api.stack(held)["stack_status"] == "CHECK_COMPLETE"
     finally:
         os.killpg(first.process.pid, signal.SIGCONT)
@@ -123,8 +104,9 @@ def test_a_database_never_answers(servers: ExitStack, kind: str, tmp_path: Path)
     store = Store.open(database.url)
     servers.callback(store.database.close)
     store.upgrade()
-    machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url, lease=LEASE)))
+    machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url, lease=OUTAGE / 2)))
     api = machines.api()
+    api.patient = False
     machines.worker()
     path = api.create("before", TEMPLATE)
     assert api.settled(path) == "CREATE_COMPLETE"
@@ -138,14 +120,13 @@ def test_a_database_never_answers(servers: ExitStack, kind: str, tmp_path: Path)
 
     with database.frozen():
         with ThreadPoolExecutor(PENDING) as pool:
-            pending = [pool.submit(timed, lambda number=number: ask(api, number)) for number in range(PENDING)]
-            health = [timed(lambda: api.request("GET", "/healthcheck")) for _ in range(5)]
+            pending = [pool.submit(ask, api, number) for number in range(PENDING)]
+            health = [api.request("GET", "/healthcheck") for _ in range(5)]
             refused = [one.result() for one in pending]
         check_refused(refused)
-        assert all(answer.status == 200 for answer, _ in health)
-        assert max(seconds for _, seconds in health) < FAST
-        check_refused([timed(lambda: ask(api, 1))])  # and so are those who come later
-        time.sleep(LEASE)
+        assert all(answer.status == 200 for answer in health)
+        check_refused([ask(api, 1)])  # and so are those who come later
+        time.sleep(OUTAGE)
     eventually(lambda: api.request("GET", path).status == 200, "the database is back")
     assert api.settled(under_way) == "CREATE_COMPLETE"
     judge(store, machines.files)

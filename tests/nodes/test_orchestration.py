@@ -342,7 +342,7 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
     site.quiet()
     gone.set()
     assert "within 0.5 s" in site.node("a").reason
-    assert site.agents["b"].has(action) == "NEW"
+    site.engine.wait_for(lambda: site.agents["b"].has(action) == "NEW")
 
 
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
@@ -412,8 +412,8 @@ def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noq
     site.orchestrate()
     finished = {name: site.action(action).finished_at for name, action in actions.items()}
     assert {site.state(action) for action in actions.values()} == {"DONE"}
-    assert finished["a"] == pytest.approx(time.time() + 3600, abs=60)
-    assert finished["b"] == pytest.approx(time.time() - 3600, abs=60)
+    assert finished["a"] == pytest.approx(time.time() + 3600, abs=600)
+    assert finished["b"] == pytest.approx(time.time() - 3600, abs=600)
 
 
 def test_a_busy_tree_rests_as_long_as_it_took(site: Site) -> None:  # noqa: F811

@@ -61,8 +61,10 @@ class Machines:
         self._all: list[Server | Worker] = []
 
     def api(self, **more: str) -> Server:
-        self._all.append(Server(self._home, 0, "api", self.settings.database, **self._variables, **more))
-        return self._all[-1]  # type: ignore[return-value]
+        server = Server(self._home, 0, "api", self.settings.database, **self._variables, **more)
+        server.patient = True
+        self._all.append(server)
+        return server
 
     def worker(self, **more: str) -> Worker:
         self._all.append(Worker(self._home, self.settings.database, **self._variables, **more))

@@ -50,6 +50,7 @@ class Installation:
         self.prefix = broker.prefix
         self.files = home / "files"
         self.api = Server(home, 0, "api", url, **variables)
+        self.api.patient = True
         self.worker = CeleryWorker(home, url, **variables)
         self.celery: Celery = application(Settings(url, broker=broker.url, queue_prefix=broker.prefix), broker.url)
 
