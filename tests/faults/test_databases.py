@@ -32,7 +32,7 @@ def test_nobody_answers_a_commit(store: Store, proxy: Proxy, files: Path) -> Non
     """The commit's outcome is unknown; nothing is done twice or left out."""
     rounds = 4 if FULL else 1
     with (
-        closing(wiring.api(Settings(database=store.database.url))) as api,
+        closing(wiring.api(Settings(database=store.database.url, lease_seconds=600.0))) as api,
         closing(wiring.embedded(Settings(database=proxy.url, lease_seconds=LEASE))),
     ):
         asked = [(operation, f"{name}-{number}") for name, operation in OPERATIONS.items() for number in range(rounds)]

@@ -104,7 +104,7 @@ def test_a_database_never_answers(servers: ExitStack, kind: str, tmp_path: Path)
     store = Store.open(database.url)
     servers.callback(store.database.close)
     store.upgrade()
-    machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url, lease=OUTAGE / 2)))
+    machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url, lease=OUTAGE)))
     api = machines.api()
     api.patient = False
     machines.worker()

@@ -26,6 +26,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [pytest.mark.full, pytest.mark.skipif(not CHROMIUM.exists(), reason="needs /usr/bin/chromium")]
 
+PATIENCE = 240_000
+"""Milliseconds that a test waits for the browser."""
+playwright.expect.set_options(timeout=PATIENCE)
 AXE = Path(__file__).parent / "vendor/axe-core-4.14.1/axe.min.js"
 PASSWORD = "right horse"
 PHONE = {"width": 390, "height": 800}
@@ -74,6 +77,7 @@ class User:
     def __init__(self, browser: Any, server: Server, shots: Path, name: str = "mia", **options: Any) -> None:
         self.server, self.shots, self.name = server, shots, name
         self.context = browser.new_context(**{"viewport": DESKTOP, **options})
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.console: list[str] = []
         self.page.on("console", lambda message: self.console.append(message.text))
@@ -138,7 +142,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"], timeout=PATIENCE)
         yield started
         started.close()
 
@@ -349,7 +353,7 @@ def test_a_text_outlives_the_session(visit: Callable[..., User], api: Api) -> No
     box.fill(box.input_value().replace("old", "typed by mia"))
     page.context.clear_cookies()
     api.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
-    playwright.expect(page.locator("#live")).to_have_text("session ended: log in", timeout=20_000)
+    playwright.expect(page.locator("#live")).to_have_text("session ended: log in")
     mia.check("session-ended")
     mia.press("Check and plan")
     mia.sees("Log in in a new tab, then reload this page")
@@ -388,10 +392,10 @@ def test_a_lost_connection_is_shown_and_comes_back(visit: Callable[..., User], a
     playwright.expect(page.locator("#live")).to_have_text("live")
     page.route("**/events", lambda route: route.abort())
     page.reload()
-    playwright.expect(page.locator("#live")).to_have_text("connection lost", timeout=20_000)
+    playwright.expect(page.locator("#live")).to_have_text("connection lost")
     api.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
     page.unroute("**/events")
-    playwright.expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+    playwright.expect(page.locator("#live")).to_have_text("live")
     playwright.expect(page.locator("tr.bad")).to_be_visible(timeout=20_000)
 
 

@@ -31,7 +31,7 @@ def keystone() -> Iterator[Keystone]:
 
 @pytest.fixture
 def server(keystone: Keystone, tmp_path: Path) -> Iterator[wiring.Embedded]:
-    account = {"username": "heat", "password": "of-heat", "project_name": "service", "http_connect_timeout": "5"}
+    account = {"username": "heat", "password": "of-heat", "project_name": "service", "http_connect_timeout": "240"}
     table = {"auth_url": keystone.url, "http_request_max_retries": "0", **account}
     settings = Settings(database=sqlite(tmp_path), ui=True, auth=Auth.KEYSTONE, keystone=table)
     server = wiring.embedded(settings)
