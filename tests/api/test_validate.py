@@ -219,7 +219,7 @@ def elsewhere() -> Iterator[str]:
 
 
 def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
-    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)
@@ -245,7 +245,7 @@ def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
 
 def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
     """Named by the template or by an environment; what they name themselves, too."""
-    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)
@@ -268,7 +268,7 @@ def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, el
 
     POST /validate looks at no values, so there only the missing type is a fault.
     """
-    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)
