@@ -236,7 +236,7 @@ def _actions(bench: Bench) -> list[str]:
     parts += _dashboard(bench)
     if "retention_seconds" in bench.samples:
         rows = [
-            ("creates of ten before", "create_before_retention"),
+            ("creates of ten after", "create_after_retention"),
             ("creates of ten beside it", "create_beside_retention"),
             ("deletion", "retention_seconds"),
         ]
