@@ -115,11 +115,9 @@ def summary(
 
 def show(base: str, stack: StackRecord, definition: Definition, health: StackHealth) -> JsonMap:
     """Return a stack without its outputs."""
-    described = _described(base, stack, definition)
     actions = link("actions", f"{project_url(base, stack.project)}/actions?target={stack.id}")
     return {
-        **described,
-        "links": [link("self", stack_url(base, stack)), actions],
+        **_described(base, stack, definition, actions),
         "stack_status": state(stack.verb, stack.status),
         "stack_status_reason": stack.status_reason,
         "locked": stack.locked,
@@ -135,11 +133,11 @@ def _protection(record: ProtectionRecord | None) -> JsonMap | None:
     return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
 
 
-def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
+def _described(base: str, stack: StackRecord, definition: Definition, *links: JsonMap) -> JsonMap:
     description = definition.template.description or NO_DESCRIPTION
     return {
         "id": stack.id,
-        "links": [link("self", stack_url(base, stack))],
+        "links": [link("self", stack_url(base, stack)), *links],
         "stack_name": stack.name,
         "description": description,
         "template_description": description,

@@ -10,7 +10,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-__all__ = ["changed", "record"]
+__all__ = ["changed", "record", "shallow"]
 
 if TYPE_CHECKING:  # the type checker knows the fields
     from dataclasses import dataclass as record
@@ -113,6 +113,16 @@ def _compared(kind: Any) -> Callable[[object], object]:
     """Return the function that reads the fields that equality compares."""
     names = [field.name for field in dataclasses.fields(kind) if field.compare]
     return attrgetter(*names) if names else type
+
+
+def shallow(value: Any) -> dict[str, Any]:
+    """Return the fields of a record by name.
+
+    `dataclasses.asdict` copies deeply, which takes longer.
+    """
+    kind: Any = type(value)
+    values_of, places = _layout(kind)
+    return dict(zip(places, values_of(value), strict=True))
 
 
 @cache

@@ -1,7 +1,7 @@
 """Access control: authenticates a caller, and checks the project and the rule."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from heatlite.api import query
@@ -11,7 +11,7 @@ from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context, Replay
 from heatlite.core.errors import HTTPForbidden, Unauthorized
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
+from heatlite.core.records import changed, record
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.state.agent_accounts import Accounts
 
@@ -212,7 +212,7 @@ class AccessControl:
         if admin is None:
             raise HTTPForbidden(project=project)
         # The token is valid for its own project only: objects made with it would be created there.
-        return self._user(replace(admin, project=project, project_domain_id="", secrets={}))
+        return self._user(changed(admin, project=project, project_domain_id="", secrets={}))
 
     def _agent(self, req: Request, identity: Identity, project: str, named: Mapping[str, str]) -> Context | None:
         """Return the context of an agent; None for other users.
@@ -225,8 +225,8 @@ class AccessControl:
         place = self._accounts.place(identity.user_id)
         if place is None or project not in (place.project, *identity.projects):
             return None
-        agent = replace(self._internal(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
-        return self._ruled(agent) if place.holds(named) else replace(agent, may=lambda _rule: False)
+        agent = changed(self._internal(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
+        return self._ruled(agent) if place.holds(named) else changed(agent, may=lambda _rule: False)
 
     def _user(self, caller: Context) -> Context:
         """Apply the policy to a user.
@@ -236,11 +236,11 @@ class AccessControl:
         if self._accounts is None or STACK_USER not in caller.roles:
             return self._ruled(caller)
         # A policy may also forbid by role, so check with and without it.
-        return self._ruled(caller, replace(caller, roles=caller.roles - {STACK_USER}))
+        return self._ruled(caller, changed(caller, roles=caller.roles - {STACK_USER}))
 
     def _ruled(self, caller: Context, *also: Context) -> Context:
         """Return the caller with the rights that the policy grants it and all of `also`."""
-        return replace(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
+        return changed(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
 
     def _replaying(self, caller: Context, replay: Replay) -> Context:
         """Return the caller with the rights of the replayed request's author at most.
@@ -250,7 +250,7 @@ class AccessControl:
         author = self._ruled(replay.author)
         replay.author = author
         same = (author.user, author.user_id) == (caller.user, caller.user_id)
-        return replace(
+        return changed(
             caller,
             roles=author.roles if caller.is_admin else author.roles - {ADMIN},
             secrets=caller.secrets if same else {},
@@ -280,7 +280,7 @@ class AccessControl:
             queued=req.queued,
         )
         is_admin = self._policy.is_admin(caller)
-        return replace(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
+        return changed(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
 
 
 def secrets_of(req: Request) -> dict[str, str]:

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 from heatlite.core.healing import UNCONFIRMED, IncidentState
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
-from heatlite.store.database.statements import Value
 from heatlite.store.healing.records import StackHealth
 from heatlite.store.tables.health import IS_UNHEALTHY, IS_UNKNOWN, MAY_BE_UNWELL
 
@@ -21,6 +21,7 @@ class TreeHealth:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._query = cache(self._make_query)
 
     def of_roots(self, root_ids: Sequence[str]) -> dict[str, StackHealth]:
         """Return the counts of those of the trees where something is wrong.
@@ -35,7 +36,8 @@ class TreeHealth:
     def _of(self, roots: Sequence[str]) -> dict[str, StackHealth]:
         worst: dict[tuple[str, str], int] = {}
         held, suspended = Counter[str](), Counter[str]()
-        for root_id, row_id, state, health, is_held, is_scope in self._database.read(*self._query(roots)):
+        rows = self._database.read(self._query(len(roots)), (*roots, *roots, *roots, *roots, True))
+        for root_id, row_id, state, health, is_held, is_scope in rows:
             if is_scope:
                 suspended[root_id] += 1
                 continue
@@ -52,18 +54,19 @@ class TreeHealth:
             for root_id in {*held, *suspended}
         }  # fmt: skip
 
-    def _query(self, roots: Sequence[str]) -> tuple[str, list[Value]]:
-        """Return the query.
+    def _make_query(self, number: int) -> str:
+        """Return the query for so many trees.
 
-        Its columns: root, row, state of an incident, health of the row, held, suspended scope.
+        Its parameters: their ids four times, and True. Its columns: root, row, state of an incident, health of the row,
+        held, suspended scope.
         """
-        resource, stack, some = self._database.quote("resource"), self._database.quote("stack"), marks(roots)
+        resource, stack, some = self._database.quote("resource"), self._database.quote("stack"), marks("?" * number)
         nests = f"EXISTS (SELECT 1 FROM {stack} nested WHERE nested.id = item.physical_id)"
         health = f"CASE WHEN {IS_UNHEALTHY} AND NOT ({IS_UNKNOWN} AND {nests}) THEN {_UNHEALTHY} ELSE {_UNKNOWN} END"
         is_unwell = f"{MAY_BE_UNWELL} AND ({IS_UNHEALTHY} OR {IS_UNKNOWN})"
         # Not one part with a common table expression of the tree: SQLite would make it anew for each use. A CROSS JOIN
         # keeps SQLite from beginning with all resources.
-        sql = (
+        return (
             "SELECT root_id, resource_id, state, NULL, CASE WHEN reason IS NULL THEN 0 ELSE 1 END, 0 FROM incident"
             f" WHERE root_id IN ({some}) AND due IS NOT NULL AND state <> '{IncidentState.SETTLING}'"
             f" UNION ALL SELECT item.stack_id, item.id, NULL, {health}, 0, 0 FROM {resource} item"
@@ -74,4 +77,3 @@ class TreeHealth:
             " UNION ALL SELECT root_id, scope_digest, NULL, NULL, 0, 1 FROM healing_scope"
             f" WHERE root_id IN ({some}) AND is_suspended = ?"
         )
-        return sql, [*roots, *roots, *roots, *roots, True]
