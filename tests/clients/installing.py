@@ -47,13 +47,14 @@ def environment(name: str, *requirements: str) -> Path:
 def source(package: str, version: str) -> Path:
     """Return the unpacked source package. Skip if it cannot be downloaded."""
     place = folder() / "sources"
+    pip = environment("packaging", "pbr", "pip", "setuptools>=70.1") / "pip"  # an environment need not have a pip
     with _locked("sources"):
         place.mkdir(exist_ok=True)
         unpacked = place / f"{package.replace('-', '_')}-{version}"
         if not unpacked.exists():
             wanted = f"{package}=={version}"
             options = ("download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
-            _run(package, sys.executable, "-m", "pip", *options, wanted)
+            _run(package, str(pip), *options, wanted)
             (archive,) = place.glob(f"{unpacked.name}.tar.gz")
             with tarfile.open(archive) as content:
                 content.extractall(place, filter="data")
