@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 VERSIONED: Final = re.compile(r"/v\d[\d.]*(/|$)")
 """URL of a catalog that contains the version of the API already."""
 
+TEXT: Final = "text/plain"
+
 
 @record(frozen=True, slots=True)
 class Service:
@@ -167,8 +169,8 @@ CALLS: Final[Mapping[str, Call]] = {
     "shared_file_system.security_services_of": Call("GET", "/security-services?share_network_id={}"),
     "shared_file_system.set_share_metadata": Call("PUT", "/shares/{}/metadata"),
     "shared_file_system.set_share_type_specs": Call("POST", "/types/{}/extra_specs"),
-    "workflow.define_workflow": Call("POST", "/workflows", "definition", "text/plain"),
-    "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", "text/plain"),
+    "workflow.define_workflow": Call("POST", "/workflows", "definition", TEXT),
+    "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", TEXT),
 }
 
 
@@ -190,7 +192,8 @@ def request(
     known, adapter = SERVICES[service], _adapter(connection, service)
     if not VERSIONED.search(adapter.get_endpoint() or ""):
         path = known.version + path
-    headers = {"Accept": "application/json", **known.headers}
+    # Mistral refuses to answer a text with JSON if only JSON is accepted, and does so if anything is.
+    headers = {"Accept": "application/json" if content_type != TEXT else "*/*", **known.headers}
     data = None if body is None else body if isinstance(body, str) else json.dumps(body)
     if data is not None:
         headers["Content-Type"] = content_type

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.clouds.serving import Serving, serving
+from tests.types.exchanges import Replay
 
 VERSIONS = {"identity": "v3", "image": "v2", "load_balancer": "v2.0", "network": "v2.0"}
 """Versions of the services that the SDK asks for theirs."""
@@ -32,6 +33,8 @@ class RestServices:
         self.made = 0
         self.versions: dict[str, Any] = {}
         """Service → what it says of its version."""
+        self.replay: Replay | None = None
+        """Recorded answers that are given instead."""
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         """HTTP status and body."""
@@ -41,6 +44,8 @@ class RestServices:
             return 200, {"versions": [self.versions[service]]}
         if method != "GET":
             self.asked.append({f"{method} {target}": body})
+        if self.replay is not None:
+            return self.replay.answer(method, target, body)
         if f"{method} {path}" in self.answers:
             return 200, self.answers[f"{method} {path}"]
         for pattern, shape in self.shapes.items():
@@ -91,8 +96,11 @@ def rest_services(services: RestServices) -> Iterator[str]:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             is_json = "json" in (self.headers.get("Content-Type") or "")
             body = (json.loads(sent) if is_json else sent.decode()) if sent else None
+            if body is not None and not is_json and "json" in (self.headers.get("Accept") or ""):
+                self.send(406, b"")  # as Mistral does
+                return
             status, said = services.answer(self.command, self.path, body)
-            data = b"" if said is None else json.dumps(said).encode()
+            data = b"" if said is None else json.dumps(said).replace("URL", url).encode()
             self.send(status, data, Content_Type="application/json")
 
     with serving(Handler, threading.Event()) as port:

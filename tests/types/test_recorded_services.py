@@ -1,10 +1,10 @@
-"""Requests of types to services that the simulated cloud lacks, as their APIs say.
+"""Requests of types to services that the simulated cloud lacks.
 
-Each file of `recorded` has the services' kinds of objects, and for each type what its resource's life asks of them.
+Each file of `recorded` has for each type what its resource's life asks of the services. `recorded/http` has what real
+services have answered. Where it lacks a case, the answers are of the kinds of objects in the file, as the APIs say.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,40 +21,29 @@ from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
 from heatlite.plugin.signing import Proof
 from heatlite.resources.queues import Queue
-from tests.clouds.services import clouds_yaml
-from tests.engine.conftest import ADMIN, Engine, template
+from tests.engine.conftest import ADMIN, template
+from tests.types.exchanges import Replay, recorded
+from tests.types.lives import Living
 from tests.types.marking import RECORDED
 from tests.types.rest_services import RestServices, rest_services
 
 pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
 
 CASES = [(file, name) for file, content in RECORDED.items() for name in content["cases"]]
-TIME = re.compile(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"')
-RANDOM = re.compile(r"\bs-a-[a-z0-9]{12}\b")
 
 
-class Recording:
-    """An engine on a cloud of these services."""
+class Recording(Living):
+    """An engine on a cloud of these services, whose answers are of a file or of real services."""
+
+    services: RestServices
 
     def __init__(self, folder: Path, file: str) -> None:
-        self.ends = ExitStack()
-        content = RECORDED[file]
-        self.services = RestServices(content.get("objects", {}), content.get("answers", {}))
-        self.url = url = self.ends.enter_context(rest_services(self.services))
+        content, ends = RECORDED[file], ExitStack()
+        services = RestServices(content.get("objects", {}), content.get("answers", {}))
+        url = ends.enter_context(rest_services(services))
         places = {f"{service}_endpoint_override": f"{url}/{service}" for service in (*SERVICES, "image")}
-        entry = {"auth_type": "none", "auth": {"endpoint": url}, **places}
-        environment = self.ends.enter_context(pytest.MonkeyPatch.context())
-        environment.setenv("OS_CLIENT_CONFIG_FILE", str(clouds_yaml(folder, recorded=entry)))
-        self.engine = Engine(folder, cloud="recorded")
-        self.engine.who = ADMIN
-        self.ends.callback(self.engine.close)
-
-    def asked(self) -> list[Any]:
-        """Requests since the last call, with names as `s-a`, no addresses, no times."""
-        said = json.dumps(self.services.asked).replace(self.url, "URL")
-        found: list[Any] = json.loads(TIME.sub('"TIME"', RANDOM.sub("s-a", said)))
-        self.services.asked.clear()
-        return found
+        super().__init__(folder, services, url, {"auth_type": "none", "auth": {"endpoint": url}, **places})
+        self.ends.push(ends)
 
 
 @pytest.fixture(scope="module")
@@ -70,35 +59,13 @@ def recordings() -> Iterator[dict[str, Recording]]:
 def test_a_life_over_http(
     recordings: dict[str, Recording], tmp_path_factory: pytest.TempPathFactory, file: str, name: str
 ) -> None:
-    case = RECORDED[file]["cases"][name]
     one = recordings.pop(file, None) or Recording(tmp_path_factory.mktemp(file), file)
-    engine, told = one.engine, {}
     one.services.made = 0
-    of_type = {"type": name.partition(" ")[0]}
-    definition = {**of_type, "properties": case.get("properties", {})}
-    outputs = {key: {"value": {"get_attr": ["a", key]}} for key in case.get("attributes", {})}
-    stack = engine.create({**template(a=definition), "outputs": outputs})
-    told["create"] = one.asked()
-    assert state(stack.verb, stack.status) == "CREATE_COMPLETE", [stack.status_reason, told]
-    assert engine.outputs(stack) == case.get("attributes", {})
-    if "change" in case:
-        before = engine.row(stack, "a").id
-        changed = {**of_type, "properties": {**definition["properties"], **case["change"]}}
-        stack = engine.put(stack, {**template(a=changed), "outputs": outputs})
-        told["update"] = one.asked()
-        assert state(stack.verb, stack.status) == "UPDATE_COMPLETE", [stack.status_reason, told]
-        assert engine.row(stack, "a").id == before, "it was replaced"
-    for verb in ("suspend", "resume"):
-        if verb in case:
-            stack = getattr(engine, verb)(stack)
-            told[verb] = one.asked()
-            assert stack.status == "COMPLETE", [stack.status_reason, told]
-    stack = engine.check(stack)
-    assert state(stack.verb, stack.status) == "CHECK_COMPLETE", stack.status_reason
-    stack = engine.delete(stack)
-    told["delete"] = one.asked()
-    assert state(stack.verb, stack.status) == "DELETE_COMPLETE", [stack.status_reason, told]
-    assert told == {verb: case[verb] for verb in ("create", "update", "suspend", "resume", "delete") if verb in case}
+    case = recorded(file).get(name, {})
+    one.services.replay = Replay(case["exchanges"]) if case else None
+    one.names.update(case.get("names", {}))
+    one.live(name, RECORDED[file]["cases"][name])
+    one.services.replay = None
     recordings[file] = one  # one that fails is used no more
 
 

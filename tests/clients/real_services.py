@@ -1,0 +1,256 @@
+"""Real services without a counterpart in the simulated cloud, from PyPI, beside the cloud of real services.
+
+Each has a database of its own, and Keystone's tokens. What they need besides is in the cloud.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import yaml
+
+from benchmarks.ports import free_port
+from heatlite.store.database.driver import Dialect
+from tests.acceptance.processes import eventually
+from tests.clients.installing import environment
+from tests.clouds import real
+from tests.clouds.serving import Serving, serving
+from tests.databases import SERVERS
+
+REDIS = os.environ.get("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
+BROKER = os.environ.get("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
+SECONDS = 600
+"""Time limit for the preparation and the start of a service."""
+NOT_SENT = ("host", "content-length", "connection", "accept-encoding")
+
+
+@dataclass(frozen=True)
+class RealService:
+    """A service: its packages, its settings, and the programs that prepare it and that are started."""
+
+    packages: tuple[str, ...]
+    settings: str
+    prepare: tuple[str, ...]
+    start: tuple[tuple[str, ...], ...]
+    version: str = ""
+    """Path of its API."""
+    project: str = ""
+    """Name of its settings below the home folder, where its middleware looks for them."""
+
+
+GNOCCHI = """\
+from wsgiref.simple_server import make_server
+from gnocchi import service
+from gnocchi.rest import app
+conf = service.prepare_service(["--config-file", "{file}"])
+make_server("127.0.0.1", {port}, app.load_app(conf)).serve_forever()
+"""
+CREDENTIALS = """\
+auth_type = password
+auth_url = {auth_url}
+username = {username}
+password = {password}
+project_name = {project_name}
+user_domain_id = default
+project_domain_id = default
+"""
+AUTH = f"[keystone_authtoken]\nwww_authenticate_uri = {{auth_url}}\n{CREDENTIALS}"
+ALL: Mapping[str, RealService] = {
+    "metric": RealService(
+        ("gnocchi[mysql,file,keystone]==4.7.1",),
+        "[api]\nauth_mode = keystone\n[indexer]\nurl = {database}\n[storage]\ndriver = file\n"
+        f"file_basepath = {{folder}}/metric-data\n{AUTH}",
+        ("gnocchi-upgrade", "--config-file", "{file}"),
+        (("python", "-c", GNOCCHI),),
+        project="gnocchi",
+    ),
+    "alarming": RealService(
+        ("aodh==23.0.0", "pymysql"),
+        f"[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {{database}}\n{AUTH}"
+        f"[service_credentials]\nregion_name = {{region}}\ninterface = public\n{CREDENTIALS}",
+        ("aodh-dbsync", "--config-file", "{file}"),
+        (("aodh-api", "--host", "127.0.0.1", "--port", "{port}", "--", "--config-file", "{file}"),),
+        "/v2",
+        project="aodh",
+    ),
+    "messaging": RealService(
+        ("zaqar==23.0.1", "redis"),
+        "[DEFAULT]\npooling = false\nunreliable = true\nadmin_mode = true\nauth_strategy = keystone\n"
+        "[drivers]\ntransport = wsgi\nmessage_store = redis\nmanagement_store = redis\n"
+        "[drivers:message_store:redis]\nuri = {redis}\n[drivers:management_store:redis]\nuri = {redis}\n"
+        "[drivers:transport:wsgi]\nbind = 127.0.0.1\nport = {port}\n[signed_url]\nsecret_key = not secret\n"
+        f"[trustee]\n{CREDENTIALS}{AUTH}",
+        ("true",),
+        (("zaqar-server", "--config-file", "{file}"),),
+        "/v2",
+    ),
+    "workflow": RealService(
+        ("mistral==23.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[database]\nconnection = {database}\n"
+        f"[api]\nhost = 127.0.0.1\nport = {{port}}\n{AUTH}",
+        ("mistral-db-manage", "--config-file", "{file}", "upgrade", "head"),
+        # Together they would use one connection to the database at once, which each has from before its fork.
+        tuple(("mistral-server", "--config-file", "{file}", "--server", one) for one in ("api", "engine", "executor")),
+        "/v2",
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def running(name: str, folder: Path, fields: Mapping[str, str]) -> Iterator[str]:
+    """The URL of a service, which runs during the context."""
+    service, port = ALL[name], free_port()
+    programs = environment(f"service-{name}", *service.packages)
+    with ExitStack() as undo:
+        url = undo.enter_context(SERVERS[Dialect.MARIADB].database(f"{name}_{os.getpid()}"))
+        database = urlsplit(url)._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
+        file = folder / f"{service.project or name}.conf"
+        places = {"database": database, "redis": REDIS, "broker": BROKER.replace("amqp://", "rabbit://")}
+        values = {**fields, **places, "folder": folder, "port": port, "file": file}
+        file.write_text(service.settings.format_map(values))
+        log = undo.enter_context((folder / f"{name}.log").open("w"))
+        common: Any = {"stdout": log, "stderr": log, "env": {**os.environ, "HOME": str(folder)}}
+        done = subprocess.run(_words(programs, service.prepare, values), timeout=SECONDS, check=False, **common)
+        assert done.returncode == 0, Path(log.name).read_text()[-4000:]
+        started = []
+        for words in service.start:
+            process = subprocess.Popen(_words(programs, words, values), start_new_session=True, **common)
+            undo.callback(process.wait)
+            undo.callback(os.killpg, process.pid, signal.SIGKILL)  # with what it has forked
+            started.append(process)
+        ended = lambda: any(one.poll() is not None for one in started)  # noqa: E731 - read twice
+        eventually(lambda: _listens(port) or ended(), f"{name} answers", SECONDS)
+        assert not ended(), Path(log.name).read_text()[-4000:]
+        yield f"http://127.0.0.1:{port}"
+
+
+def _words(programs: Path, words: tuple[str, ...], values: Mapping[str, object]) -> list[str]:
+    first, *others = words
+    program = programs / first
+    return [str(program) if program.exists() else first, *(word.format_map(values) for word in others)]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        one.settimeout(2)
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Recorder:
+    """Passes requests on to services, and keeps what was asked and answered."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = places
+        """First part of a path → URL of the service."""
+        self.asked: list[Any] = []
+        """Each request that may change something, as ``{"METHOD /path?query": body}``."""
+        self.exchanges: list[dict[str, Any]] = []
+
+    def answer(self, method: str, target: str, sent: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """HTTP status and body."""
+        service, _, path = target.lstrip("/").partition("/")
+        status, said = ask(method, f"{self.places[service]}/{path}", sent or None, headers)
+        body = _content(sent)
+        if method != "GET":
+            self.asked.append({f"{method} {target}": body})
+        exchange = {"request": f"{method} {target}", "body": body, "status": status, "answer": _content(said)}
+        if exchange not in self.exchanges[-1:]:  # it was asked again until something changes
+            self.exchanges.append(exchange)
+        return status, said
+
+
+def ask(method: str, url: str, sent: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    """Send a request and return the HTTP status and the body of the answer."""
+    kept = {name: value for name, value in headers.items() if name.lower() not in NOT_SENT}
+    request = urllib.request.Request(url, sent, kept, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as response:
+            return response.status, response.read()
+    except HTTPError as error:
+        return error.code, error.read()
+
+
+def _content(text: bytes) -> Any:
+    try:
+        return yaml.safe_load(text) if text[:1] in (b"{", b"[") else text.decode() or None
+    except yaml.YAMLError:
+        return text.decode()
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[str]:
+    """The URL where the recorder listens, during the context."""
+
+    class Handler(Serving):
+        def answer(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, said = recorder.answer(self.command, self.path, sent, dict(self.headers))
+            self.send(status, said, Content_Type="application/json")
+
+    with serving(Handler, threading.Event()) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@dataclass
+class RealCloud:
+    """A project of the cloud of real services, with further services behind a recorder."""
+
+    entry: dict[str, Any]
+    """Of clouds.yaml."""
+    url: str
+    recorder: Recorder
+    token: str
+    project: str
+    user: str
+
+
+@contextmanager
+def real_cloud(folder: Path, *names: str) -> Iterator[RealCloud]:
+    """The cloud with these services. They are found by their URLs; Gnocchi is in the catalog of a region."""
+    real.needed()
+    from tests.clients.region import connection
+
+    with ExitStack() as undo:
+        clouds = undo.enter_context(real.project(folder))
+        described = yaml.safe_load(clouds.read_text())["clouds"]
+        ours, admin = connection(clouds, "ours"), connection(real.HOME / "clouds.yaml", "fakecloud")
+        undo.callback(ours.close)
+        undo.callback(admin.close)
+        auth = described["ours"]["auth"]
+        region = auth["project_name"]
+        own = {"auth_url": auth["auth_url"], "password": described["ours-admin"]["auth"]["password"]}
+        fields = {**own, "username": "heat", "project_name": "service", "region": region}
+        places = {}
+        for name in names:
+            url = undo.enter_context(running(name, folder, fields))
+            places[name] = url
+            if name == "metric":
+                _announce(admin, undo, region, url)
+        recorder = Recorder(places)
+        url = undo.enter_context(recording(recorder))
+        overrides = {f"{name}_endpoint_override": f"{url}/{name}{ALL[name].version}" for name in names}
+        yield RealCloud(
+            {**described["ours"], **overrides}, url, recorder, ours.auth_token, ours.current_project_id,
+            ours.current_user_id,
+        )  # fmt: skip
+
+
+def _announce(admin: Any, undo: ExitStack, region: str, url: str) -> None:
+    identity = admin.identity
+    identity.create_region(id=region)
+    undo.callback(identity.delete_region, region)
+    service = identity.create_service(type="metric", name=f"heatlite-{region}")
+    undo.callback(identity.delete_service, service.id)
+    made = identity.create_endpoint(service_id=service.id, interface="public", region_id=region, url=url)
+    undo.callback(identity.delete_endpoint, made.id)
