@@ -211,17 +211,19 @@ class Definition:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""
         described = self.template.describe(self.environment.parameters)
-        environment = self.shown_environment(hidden)
+        environment = self.shown_environment(hidden, members=False)
         del environment["encrypted_param_names"]  # only stacks have them
         return {**described, "Environment": environment}
 
-    def shown_environment(self, hidden: Iterable[str] = ()) -> JsonMap:
+    def shown_environment(self, hidden: Iterable[str] = (), members: bool = True) -> JsonMap:
         """Return the environment as the API shows it, with secrets masked.
 
-        As in Heat, templates that resources name as their type are in the registry. `hidden` as in `describe`.
+        As in Heat, templates that resources name as their type are in the registry; of a stack also those of `members`
+        of groups. `hidden` as in `describe`.
         """
         shown = self.environment.to_dict({*self.template.hidden, *hidden})
-        types = [name for resource in self.resources.values() for name in resource.named_types()]
+        resources = self.resources.values()
+        types = [name for one in resources for name in (one.named_types() if members else [one.type])]
         named: JsonMap = {name: name for name in types if name.endswith(TEMPLATE_SUFFIXES)}
         registry = shown["resource_registry"]
         return {**shown, "resource_registry": {**named, **(registry if isinstance(registry, dict) else {})}}

@@ -145,9 +145,7 @@ class TestValidate:
             "files": dict.fromkeys(("n.yaml", "m.yaml", "c.yaml"), json.dumps(template(r=value()))),
         }
         environment = refusing.call("POST", "/validate", body, code=200).json["Environment"]
-        assert environment["resource_registry"] == {
-            "n.yaml": "n.yaml", "m.yaml": "m.yaml", "c.yaml": "c.yaml", "My::Own": "n.yaml", "resources": {},
-        }  # fmt: skip
+        assert environment["resource_registry"] == {"n.yaml": "n.yaml", "My::Own": "n.yaml", "resources": {}}
 
     def test_parameters_need_no_values(self, refusing: Heat) -> None:
         open_ended = {

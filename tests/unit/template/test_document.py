@@ -279,6 +279,14 @@ def test_mapped_types() -> None:
     assert (mapped["x"].mapped_type, mapped["y"].mapped_type) == ("f.yaml", "other.template")
 
 
+def test_templates_used_as_types_are_in_the_registry() -> None:
+    group: Json = {"type": "OS::Heat::ResourceGroup", "properties": {"resource_def": {"type": "m.yaml"}}}
+    definition = bind(None, resources={"x": {"type": "n.yaml"}, "g": group})
+    registry = {"n.yaml": "n.yaml", "resources": {}}
+    assert definition.shown_environment()["resource_registry"] == {**registry, "m.yaml": "m.yaml"}
+    assert definition.describe()["Environment"]["resource_registry"] == registry  # type: ignore[call-overload,index]
+
+
 # -- conditions ----------------------------------------------------------------------------------------------
 
 PARAMETERS: Json = {
