@@ -1,4 +1,4 @@
-"""Real services without a counterpart in the simulated cloud, from PyPI, beside the cloud of real services.
+"""Real services from PyPI, beside the cloud of real services.
 
 Each has a database of its own, and Keystone's tokens. What they need besides is in the cloud.
 """
@@ -36,7 +36,7 @@ NOT_SENT = ("host", "content-length", "connection", "accept-encoding")
 
 @dataclass(frozen=True)
 class RealService:
-    """A service: its packages, its settings, and the programs that prepare it and that are started."""
+    """A service: packages, settings, and programs that prepare and run it."""
 
     packages: tuple[str, ...]
     settings: str
@@ -204,7 +204,7 @@ def recording(recorder: Recorder) -> Iterator[str]:
 
 @dataclass
 class RealCloud:
-    """A project of the cloud of real services, with further services behind a recorder."""
+    """A project in the cloud, with further services behind a recorder."""
 
     entry: dict[str, Any]
     """Of clouds.yaml."""
@@ -217,7 +217,10 @@ class RealCloud:
 
 @contextmanager
 def real_cloud(folder: Path, *names: str) -> Iterator[RealCloud]:
-    """The cloud with these services. They are found by their URLs; Gnocchi is in the catalog of a region."""
+    """The cloud with these services, found by their URLs.
+
+    Gnocchi is in the catalog of a region.
+    """
     real.needed()
     from tests.clients.region import connection
 

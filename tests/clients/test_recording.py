@@ -1,5 +1,6 @@
-"""Lives of resources in real services, whose HTTP becomes the recordings of tests/types/recorded/http.
+"""Lives of resources in real services.
 
+Their HTTP becomes the recordings of tests/types/recorded/http.
 HEATLITE_TEST_RECORD=1 writes them. Without it, requests and answers of a life only have to be those of its case.
 """
 
@@ -60,7 +61,10 @@ def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clouds]:
 
 
 def prepare(cloud: RealCloud, steps: dict[str, Any]) -> dict[str, str]:
-    """Send the requests of a case that come before its life. Return the ids of what they make, by name."""
+    """Send the requests of a case that come before its life.
+
+    Return the ids of the objects they create, by name.
+    """
     names = {}
     for name, step in steps.items():
         for request, body in step.items():

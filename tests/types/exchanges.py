@@ -14,7 +14,10 @@ RANDOM = re.compile(r"\bs-a-[a-z0-9]{12}\b")
 
 
 def recorded(file: str) -> dict[str, Any]:
-    """Return the recorded cases of a file: name → names of ids that were there before, and exchanges."""
+    """Return the recorded cases of a file by name.
+
+    Each has names for ids of objects from before, and its exchanges.
+    """
     path = HTTP / f"{file}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
@@ -37,7 +40,10 @@ class Replay:
         return found["status"], json.loads(re.sub(r"\bs-a\b", self._name, json.dumps(found["answer"])))
 
     def _find(self, method: str, request: str) -> dict[str, Any] | None:
-        """Find the answer: a change is the next like it, a read is between the last change and the next."""
+        """Find the answer.
+
+        A change is the next like it, a read is between the last change and the next.
+        """
         like = [at for at, one in enumerate(self.exchanges) if one["request"] == request]
         if method != "GET":
             self._at = self._read = next((at for at in like if at > self._at), len(self.exchanges))

@@ -1,4 +1,4 @@
-"""The life of a resource over HTTP: create, update, suspend, resume, check and delete."""
+"""The life of a resource over HTTP, from create to delete."""
 
 import json
 import re
@@ -20,7 +20,7 @@ VERBS = ("create", "update", "suspend", "resume", "delete")
 
 
 class Services(Protocol):
-    """What has been asked of the services of a cloud."""
+    """Services of a cloud that record requests."""
 
     asked: list[Any]
 
@@ -49,7 +49,10 @@ class Living:
         return found
 
     def live(self, name: str, case: Mapping[str, Any]) -> None:
-        """Let a resource of the case live. It asks what the case says; its attributes have the values of the case."""
+        """Let a resource of the case live.
+
+        Its requests and attributes are those of the case.
+        """
         engine, told = self.engine, {}
         of_type = {"type": name.partition(" ")[0]}
         definition = {**of_type, "properties": case.get("properties", {})}

@@ -33,7 +33,7 @@ CASES = [(file, name) for file, content in RECORDED.items() for name in content[
 
 
 class Recording(Living):
-    """An engine on a cloud of these services, whose answers are of a file or of real services."""
+    """An engine on a cloud whose answers are of a file or recorded."""
 
     services: RestServices
 
