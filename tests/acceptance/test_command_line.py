@@ -547,6 +547,23 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     assert "Install the heatlite that made it" in run("ls", "--database", newer, code=1)
 
 
+def test_a_check_without_an_answer_promises_no_replacement(
+    run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "nets.yaml"
+    net = "{type: OS::Neutron::Net}"
+    file.write_text(f"{{heat_template_version: 2021-04-16, resources: {{a: {net}, b: {net}}}}}")
+    simulated = ("--cloud", "simulated")
+    run("up", "--yes", str(file), *simulated)
+    (tmp_path / "faults.yaml").write_text('faults: [{verb: "network.*", raises: refused}]')
+    monkeypatch.setenv("HEATLITE_SIMULATION", str(tmp_path / "faults.yaml"))
+    said = run("check", "nets", *simulated, code=1)
+    assert said.count("HTTP 400") == 1 and "2 could not be looked at" in said
+    assert said.endswith("No update replaces what could not be looked at. Check again: heatlite check nets\n")
+    assert "No update replaces" in run("explain", "nets", *simulated)
+    assert "2 unchanged" in run("plan", str(file), *simulated)
+
+
 def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")

@@ -180,7 +180,7 @@ def ways(facts: Facts) -> Iterator[str]:
     if facts.lock is not None:
         yield f"heatlite lock-status {name}    the requests that the lock refused"
         yield f"heatlite unlock {name}"
-    way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}")
+    way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}", bool(facts.unwell))
     if way:
         yield way
     elif facts.unwell:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
 from heatlite.cli.output import render
-from heatlite.cli.output.tally import Course, Tally, count, sentence, span
+from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span
 from heatlite.cli.session import Session
 from heatlite.core.json import Json, dump
 from heatlite.core.records import record
@@ -398,12 +398,13 @@ def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Map
 
 def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
     """Print the failed stack, its causes, and the next command, to stderr."""
-    if not failed:
+    broken = [item for item in failed if not text(item.get("resource_status_reason")).startswith(NO_ANSWER)]
+    if not broken:
         print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
     elif not render.is_rich():  # the summary above says it
         print(f"{stack.name}: {stack.status}", file=sys.stderr)
     reasons: dict[tuple[str, str], list[str]] = {}
-    for item in causes(failed):
+    for item in causes(broken):
         cause = (text(item.get("resource_status")), text(item.get("resource_status_reason")))
         shown = f"{text(item.get('resource_name'))} ({text(item.get('resource_type'))})"
         reasons.setdefault(cause, []).append(shown)
@@ -411,14 +412,19 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         line = f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}"
         print(render.folded(line, sys.stderr, 4), file=sys.stderr)
-    way = way_on(stack, again)
+    way = way_on(stack, again, bool(broken))
     if way:
         print(way, file=sys.stderr)
 
 
-def way_on(stack: Stack, again: str) -> str:
-    """Return a sentence with the command that continues after the failure."""
+def way_on(stack: Stack, again: str, broken: bool) -> str:
+    """Return a sentence with the command that continues after the failure.
+
+    A check may fail with nothing `broken`: then it could not look.
+    """
     name = stack.name
+    if stack.status == "CHECK_FAILED" and not broken:
+        return f"No update replaces what could not be looked at. Check again: heatlite check {name}"
     return {
         "CREATE_FAILED": f"Continue with: heatlite retry {name}",
         "UPDATE_FAILED": f"Continue with: heatlite retry {name}",

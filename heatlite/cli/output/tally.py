@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 from heatlite.cli.client import Object, objects, text
 
-OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed")
+OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed", "unknown")
 """Outcomes of resources, in the order of the summary."""
+
+NO_ANSWER = "Could not look: "
+"""Begin of the reason of a check without an answer: the resource stays as it was."""
 
 
 @dataclass(slots=True)
@@ -29,7 +32,7 @@ class Course:
     def outcome(self) -> str:
         """One of OUTCOMES, or an empty text if no step has ended."""
         if self.status.endswith("_FAILED"):
-            return "failed"
+            return "unknown" if self.reason.startswith(NO_ANSWER) else "failed"
         if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.seen:
             return "replaced"
         verbs = {"CREATE_COMPLETE": "created", "UPDATE_COMPLETE": "updated", "DELETE_COMPLETE": "deleted"}
