@@ -91,6 +91,21 @@ def test_each_change_and_each_refusal_is_one_row(guarded: wiring.Embedded, tmp_p
     assert listed(client(guarded, tmp_path, "otto", "member", "other")) == []
 
 
+def test_a_protection_and_its_end_are_rows(guarded: wiring.Embedded, tmp_path: Path) -> None:
+    mary = client(guarded, tmp_path, "mary", "member")
+    stack = mary.create(template(a=value("1")))
+    mary.call("POST", f"{stack}/actions", {"protect": None}, code=200)
+    mary.call("DELETE", stack, code=409)
+    mary.call("POST", f"{stack}/actions", {"unprotect": None}, code=200)
+    mary.call("DELETE", stack, code=204)
+    rows = [(row["user"], row["operation"], row["outcome"]) for row in listed(mary)]
+    assert rows[::-1][1:] == [
+        ("mary", "actions:protect", "done"),
+        ("mary", "stacks:delete", "refused"),
+        ("mary", "actions:unprotect", "done"),
+        ("mary", "stacks:delete", "done"),
+    ]
+
 def test_a_request_that_no_route_gets_is_one_row(heat: Heat) -> None:
     """A page of another site sends a cached password; a body is too large."""
     stack = heat.create(template(a=value()))

@@ -130,17 +130,18 @@ def test_a_connection_lost_within_a_transaction_is_not(database: Database) -> No
 
 
 class Freezer(Relay):
-    """A relay whose clients freeze.
+    """A relay whose clients or server freeze.
 
-    They send no more than a number of bytes, or take no answer. It keeps the connections to the server, as the system
-    of a frozen process does.
+    Clients send no more than a number of bytes, or take no answer; the server takes no request. The connections stay
+    open, as the system of a frozen process keeps them.
     """
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.left: int | None = None
         """Bytes that clients may still send; None: no limit."""
-        self.answers = True
+        self.answers = self.requests = True
+        """False: no more are taken."""
         self.held: list[socket.socket] = []
 
     def _serve(self, client: socket.socket) -> None:
@@ -151,7 +152,7 @@ class Freezer(Relay):
 
     def _pump(self, source: socket.socket, sink: socket.socket, is_client: bool) -> None:
         with suppress(OSError):  # closed
-            while (is_client or self.answers) and (data := source.recv(CHUNK)):
+            while (self.requests if is_client else self.answers) and (data := source.recv(CHUNK)):
                 if is_client and self.left is not None:
                     data, self.left = data[: self.left], max(0, self.left - len(data))
                 sink.sendall(data)
@@ -188,6 +189,18 @@ def test_the_locks_of_a_client_that_freezes_in_a_burst_are_released(relay: Relay
                 break
             Services(other).end_frozen_clients(1.0)
         assert rows(other) == [(1, "next", 1.0, True)]
+
+
+def test_a_server_that_freezes_in_a_burst_is_given_up(relay: Relay) -> None:
+    with Freezer(relay.url) as freezer, closing(Database(freezer.url, 1.0)) as database, ExitStack() as held:
+        database.use_request_limits()
+        database.read("SELECT 1")
+        freezer.requests = False
+        with pytest.raises(DatabaseUnavailable), database.transaction():
+            database.send(ADD, (1, "one", 1.0, True))
+            database.read("SELECT length(CAST(? AS text))", ("x" * 50_000_000,))
+        for one in freezer.held:
+            held.enter_context(closing(one))
 
 
 def _end(url: str, number: int) -> None:
