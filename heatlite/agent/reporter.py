@@ -124,7 +124,9 @@ class Reporter:
             with error:
                 return f"HTTP {error.code}"
         except urllib.error.URLError as error:
-            return str(error.reason)
+            if isinstance(error.reason, ConnectionRefusedError):
+                return "nothing listens there: is the server running?"
+            return getattr(error.reason, "strerror", None) or str(error.reason)
         except (OSError, http.client.HTTPException) as error:
             return f"{type(error).__name__}: {error}"
         return None

@@ -271,3 +271,15 @@ def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
             "FAILED",
             "took longer than 0.5 s (limits.seconds), and was ended",
         )
+
+
+def test_a_server_that_is_not_there_is_named_in_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    agent = Agent(tmp_path / "agent", settings=f'register = "http://127.0.0.1:{port}/nodes/1"')
+    agent.start()
+    try:
+        wait(lambda: "register-failed" in agent.log())
+        assert "nothing listens there: is the server running?" in agent.log() and "Errno" not in agent.log()
+    finally:
+        agent.stop()
