@@ -238,8 +238,10 @@ def test_the_heat_deletes_no_object(moved: Moved) -> None:
 
 def test_update_mark_and_delete(moved: Moved) -> None:
     before = moved.ids("flat")
-    assert moved.patch("flat", parameters={"flavor": "m1.tiny"}).startswith("UPDATE_COMPLETE")
+    text = (TEMPLATES / "flat.yaml").read_text().replace("key_name:", "metadata: {a: b}\n      key_name:")
+    assert moved.patch("flat", template=text).startswith("UPDATE_COMPLETE")
     assert moved.ids("flat")["/server"] == before["/server"]
+    assert moved.heat.cloud.compute.get_server(before["/server"]).metadata["a"] == "b"
     mark = {"mark_unhealthy": True, "resource_status_reason": "a test"}
     assert moved.server.request("PATCH", f"{moved.path('flat')}/resources/server", mark).status == 200
     assert moved.patch("flat").startswith("UPDATE_COMPLETE")
@@ -247,6 +249,9 @@ def test_update_mark_and_delete(moved: Moved) -> None:
     assert after["/server"] != before["/server"]
     assert (after["/port"], after["/volume"]) == (before["/port"], before["/volume"])
     assert moved.outputs("flat")["words"] == moved.reports["outputs"]["flat"]["words"]
+    # After a resize to another host, Nova's fake driver would not release the port to a new server.
+    assert moved.patch("flat", parameters={"flavor": "m1.tiny"}).startswith("UPDATE_COMPLETE")
+    assert moved.ids("flat")["/server"] == after["/server"]
     moved.deleted("flat")
     assert moved.heat.cloud.network.find_network(before["/net"]) is None
     assert moved.heat.cloud.compute.find_server(after["/server"]) is None
