@@ -256,6 +256,11 @@ class GnocchiAggregationByResourcesAlarm(
 
     support_status = SupportStatus(version="2015.1")
 
+    def told_by(self, rule: JsonMap) -> JsonMap:
+        told = super().told_by(rule)
+        told.pop("query", None)  # the service adds the project
+        return told
+
 
 class PrometheusAlarmProps(ThresholdProps):
     query: str = prop(update=True, doc="The query of Prometheus whose value is compared.")

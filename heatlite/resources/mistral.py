@@ -253,6 +253,11 @@ class CronTrigger(CloudResource[CronTriggerProps], type="OS::Mistral::CronTrigge
         given = json.dumps(workflow.input or {}, sort_keys=True)
         return {**self.sent(), "workflow_id": workflow.name, "workflow_input": given}
 
+    def live_properties(self) -> JsonMap | None:
+        live = super().live_properties()
+        # The service writes the first time in its own format, and counts the executions that are left.
+        return None if live is None else {name: live[name] for name in ("name", "pattern") if name in live}
+
 
 class Execution(Schema):
     workflow: str = prop(find="mistral.workflow", doc="The workflow, by name or id.")

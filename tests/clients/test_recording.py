@@ -97,7 +97,7 @@ def test_a_life_in_a_real_service(clouds: Clouds, tmp_path: Path, file: str, nam
     cloud.recorder.exchanges.clear()
     one.names.update({**names, cloud.project: "PROJECT", cloud.user: "USER"})
     try:
-        one.live(name, case)
+        one.live(name, case, exact=True)
     finally:
         one.ends.close()
     prepare(cloud, case.get("after", {}))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from heatlite.core.status import state
+from heatlite.engine.steps.handlers import DIFFERS
 from tests.clouds.services import clouds_yaml
 from tests.engine.conftest import ADMIN, Engine, template
 from tests.types.exchanges import RANDOM
@@ -48,10 +49,10 @@ class Living:
         self.services.asked.clear()
         return found
 
-    def live(self, name: str, case: Mapping[str, Any]) -> None:
+    def live(self, name: str, case: Mapping[str, Any], exact: bool) -> None:
         """Let a resource of the case live.
 
-        Its requests and attributes are those of the case.
+        Its requests and attributes are those of the case. `exact`: a check finds no difference.
         """
         engine, told = self.engine, {}
         of_type = {"type": name.partition(" ")[0]}
@@ -78,6 +79,7 @@ class Living:
                 assert stack.status == "COMPLETE", [stack.status_reason, told]
         stack = engine.check(stack)
         assert state(stack.verb, stack.status) == "CHECK_COMPLETE", stack.status_reason
+        assert not exact or DIFFERS not in str(engine.row(stack, "a").status_reason)
         stack = engine.delete(stack)
         told["delete"] = self.asked()
         assert state(stack.verb, stack.status) == "DELETE_COMPLETE", [stack.status_reason, told]
