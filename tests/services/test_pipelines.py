@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -201,6 +202,28 @@ def test_a_server_that_freezes_in_a_burst_is_given_up(relay: Relay) -> None:
             database.read("SELECT length(CAST(? AS text))", ("x" * 50_000_000,))
         for one in freezer.held:
             held.enter_context(closing(one))
+
+
+def test_a_slow_backup_is_not_ended(relay: Relay) -> None:
+    """It is a COPY that waits for its program to take more, for longer than a lease."""
+    with closing(Database(relay.url, 1.0)) as database:
+        copy = "COPY (SELECT repeat('x', 1000) FROM generate_series(1, 50000)) TO STDOUT"
+        words = ["psql", relay.url, "-qAt", "-c", copy]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as backup:
+            assert backup.stdout is not None
+            assert backup.stdout.readline().startswith(b"xxx")
+            waits = (
+                "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'COPY (%' AND wait_event = 'ClientWrite'"
+                " AND state_change < clock_timestamp() - interval '1 second'"
+            )
+            end = time.monotonic() + 240
+            while database.read(waits) != [(1,)]:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            Services(database).end_frozen_clients(1.0)
+            assert database.read(waits) == [(1,)]
+            assert len(backup.stdout.readlines()) == 49_999
+        assert backup.returncode == 0
 
 
 def _end(url: str, number: int) -> None:

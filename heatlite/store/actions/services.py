@@ -41,11 +41,13 @@ class Services:
         """End the connections whose clients froze in a statement longer than a lease ago.
 
         PostgreSQL waits without limit for the rest of a burst, and for a client to take an answer. MariaDB has limits.
+        Other programs of the same user, such as a slow backup, have other application names.
         """
         if self._database.dialect is Dialect.POSTGRESQL:
             self._database.read(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user"
-                " AND datname = current_database() AND state = 'active' AND wait_event IN ('ClientRead', 'ClientWrite')"
+                " AND datname = current_database() AND application_name = current_setting('application_name')"
+                " AND state = 'active' AND wait_event IN ('ClientRead', 'ClientWrite')"
                 " AND state_change < clock_timestamp() - make_interval(secs => ?)",
                 (min(lease, MAX_LEASE),),
             )

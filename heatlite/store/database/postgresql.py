@@ -288,6 +288,7 @@ def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
         "keepalives_interval": interval,
         "keepalives_count": PROBES,
         "tcp_user_timeout": int(limits.peer * 1000),
+        "fallback_application_name": "heatlite",
         **given,
         "options": f"{options} {given.get('options', '')}".strip(),
     }
