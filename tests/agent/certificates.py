@@ -40,6 +40,19 @@ class Authority:
         day = datetime.timedelta(days=1)
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         here = x509.SubjectAlternativeName([address, x509.DNSName(HOST)])
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        usage = x509.KeyUsage(
+            digital_signature=not is_authority,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=is_authority,
+            crl_sign=is_authority,
+            encipher_only=False,
+            decipher_only=False,
+        )
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -50,6 +63,9 @@ class Authority:
             .not_valid_after(now + day)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(here, critical=False)
+            .add_extension(issuer, critical=False)  # Python 3.13 refuses certificates without these three
+            .add_extension(subject_key, critical=False)
+            .add_extension(usage, critical=True)
             .sign(self._key, hashes.SHA256())
         )
         return certificate.public_bytes(serialization.Encoding.PEM)
