@@ -20,12 +20,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[], Server]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers in the test's own folder, and leaves none behind."""
     started = []
 
-    def start() -> Server:
-        started.append(Server(tmp_path))
+    def start(port: int = 0) -> Server:
+        started.append(Server(tmp_path, port))
         return started[-1]
 
     yield start

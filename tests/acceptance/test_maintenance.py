@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks.ports import free_port
 from heatlite.__main__ import main
 from tests.acceptance.processes import TEMPLATES, CommandLine, Server, eventually
 from tests.agent.agents import Agent, lives
@@ -45,9 +46,9 @@ while :; do sleep 0.1; done
 
 
 @pytest.fixture
-def site(serve: Callable[[], Server]) -> Server:
-    """A server for this story."""
-    return serve()
+def site(serve: Callable[..., Server]) -> Server:
+    """A server for this story, at a port that nothing else takes between its death and the next start."""
+    return serve(free_port())
 
 
 @pytest.fixture

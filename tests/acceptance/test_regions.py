@@ -345,9 +345,12 @@ def test_a_stack_that_is_gone_over_there_is_made_anew(near: Server, far: Server)
 def test_a_stack_that_is_busy_over_there_is_waited_for(near: Server, far: Server) -> None:
     slow = """
 heat_template_version: 2021-04-16
-parameters: {text: {type: string}, seconds: {type: number, default: 0}}
+parameters: {text: {type: string}}
+conditions: {waits: {equals: [{get_param: text}, slow]}}
 resources:
-  thing: {type: OS::Heat::TestResource, properties: {value: {get_param: text}, wait_secs: {get_param: seconds}}}
+  thing: {type: OS::Heat::TestResource, properties: {value: {get_param: text}}}
+  handle: {type: OS::Heat::WaitConditionHandle, condition: waits}
+  gate: {type: OS::Heat::WaitCondition, condition: waits, properties: {handle: {get_resource: handle}, timeout: 3600}}
 outputs: {text: {value: {get_attr: [thing, output]}}}
 """
     template = here(template=slow)
@@ -355,10 +358,12 @@ outputs: {text: {value: {get_attr: [thing, output]}}}
     path = near.create("busy", template)
     assert near.settled(path) == "CREATE_COMPLETE"
     remote = far.find(there(far, near, path)["stack_name"])
-    assert far.request("PATCH", remote, {"parameters": {"text": "slow", "seconds": 1}}).status == 202
+    assert far.request("PATCH", remote, {"parameters": {"text": "slow"}}).status == 202
     template["resources"]["remote"]["properties"]["parameters"] = {"text": "two"}
     assert near.request("PUT", path, {"template": template}).status == 202
     assert far.stack(remote)["stack_status"] == "UPDATE_IN_PROGRESS"
+    signal = (f"{remote}/resources/handle/signal", {"status": "SUCCESS"})
+    eventually(lambda: far.request("POST", *signal).status == 200, "what it waits for happens")
     assert near.settled(path) == "UPDATE_COMPLETE"
     assert outputs(near, path)["used"] == "two"
 

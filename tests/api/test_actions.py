@@ -71,7 +71,7 @@ class TestActions:
         heat.settle(path, "RESUME_COMPLETE")
 
     def test_while_another_runs(self, heat: Heat) -> None:
-        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 30}}}
+        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
         path = heat.create(template(a=slow), wait=False)
         for method, below, body in (
             ("PUT", "", {"template": PAIR}),

@@ -220,7 +220,7 @@ class TestMark:
         assert heat.fault("PATCH", f"/stacks/s/none{self.URL}", mark, code=404)[0] == "EntityNotFound"
 
     def test_while_an_action_is_in_progress(self, heat: Heat) -> None:
-        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 30}}}
+        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
         path = heat.create(template(a=slow), wait=False)
         response = heat.call("PATCH", path + self.URL, {"mark_unhealthy": True}, code=409)
         assert response.json["error"]["type"] == "ActionInProgress"

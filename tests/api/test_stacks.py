@@ -60,7 +60,7 @@ class TestCreate:
         assert response.content_type == "application/json"
 
     def test_it_is_in_progress_right_away(self, heat: Heat) -> None:
-        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 30}}}
+        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
         path = heat.create(template(a=slow), wait=False)
         stack = heat.get(path)["stack"]
         assert stack["stack_status"] == "CREATE_IN_PROGRESS"

@@ -33,7 +33,7 @@ class Land:
         """The engine, on one of the clouds; it calls both the same."""
         clouds_yaml(self.folder, ours=self.clouds[which].entry(**entry))
         if self.engine is None:
-            self.engine = Engine(self.folder, cloud="ours", cloud_timeout=2.0)
+            self.engine = Engine(self.folder, cloud="ours", cloud_timeout=240.0)
         else:
             self.engine.close()
             self.engine.open()

@@ -83,7 +83,7 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
 
 
 def slow(**resources: object) -> dict[str, Any]:
-    waits = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 5}}
+    waits = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": -1}}
     return {"heat_template_version": "2021-04-16", "resources": {"own": waits, **resources}}
 
 
