@@ -49,7 +49,7 @@ def empty_url(server: str) -> str:
 
 @pytest.fixture(scope="session")
 def connected(server: str) -> Iterator[Store]:
-    store = Store.open(server)
+    store = Store.open(server, lease=600.0)  # a busy server may answer late
     yield store
     store.close()
 

@@ -215,7 +215,7 @@ def test_a_transaction_that_nobody_ends_is_ended_by_the_server(store: Store) -> 
         with pytest.raises(DatabaseUnavailable), store.transaction():
             store.stacks.insert(a_stack("two"))
             store.stacks.lock(stack.id)
-            other = others.enter_context(closing(Store.open(store.database.url, lease=60)))
+            other = others.enter_context(closing(Store.open(store.database.url, lease=600.0)))
             taken: list[str] = []
 
             def take() -> None:
