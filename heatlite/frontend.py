@@ -69,7 +69,7 @@ class Frontend(Worker):  # type: ignore[misc]
         """Connections for the engine's process, which its channel does not hold yet."""
         self._memory = 0
         """Bytes in memory of all connections, or more."""
-        self._checked = 0.0
+        self._checked = time.monotonic()
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
         self._pool = ThreadPoolExecutor(self.cfg.threads, "request", initializer=self.app.begin_thread)
@@ -160,10 +160,16 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.sock = None
 
     def _check_deadlines(self) -> None:
-        """Close connections whose deadline has passed."""
-        now = self._checked = time.monotonic()
+        """Close connections whose deadline has passed.
+
+        Time in which this process stood still does not count: what came meanwhile waits in its sockets.
+        """
+        now, last = time.monotonic(), self._checked
+        stood_still = max(0.0, now - last - 2 * CHECK_INTERVAL)
+        self._checked = now
         self._memory = 0
         for connection in [*self._connections]:
+            connection.since += stood_still
             if now > connection.deadline(self.cfg.keepalive):
                 if connection.state is State.BODY or connection.head:
                     self._reject(connection, 408, "Request Timeout", "The request did not arrive in time.")

@@ -94,6 +94,23 @@ def test_each_phase_has_a_deadline_but_the_servers_own() -> None:
     assert connection.deadline(0) == connections.BODY_SECONDS + 5
 
 
+@table("stood_still, stays", [(60.0, True), (0.0, False)])
+def test_time_in_which_the_process_stands_still_does_not_count(stood_still: float, stays: bool) -> None:
+    server = Frontend.__new__(Frontend)
+    server._selector, server._connections, server._memory = selectors.DefaultSelector(), set(), 0
+    server.cfg = Config()
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, "")
+    connection.since -= 60.0
+    server._checked = connection.since + 60.0 - stood_still
+    server._connections.add(connection)
+    server._selector.register(ours, selectors.EVENT_READ, connection)
+    server._check_deadlines()
+    assert (connection in server._connections) is stays
+    ours.close()
+    theirs.close()
+
+
 def test_answers_that_nobody_takes_share_the_memory(monkeypatch: MonkeyPatch) -> None:
     """The clients that have waited longest lose their connections."""
     monkeypatch.setattr(frontend, "MAX_MEMORY", 3_000)
