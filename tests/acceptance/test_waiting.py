@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment, eventually
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 pytestmark = pytest.mark.full
@@ -101,8 +101,11 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
             connection.sendall(half)
             started.silent.append(connection)
         yield started
-    for name in ("w-update", "w-check", "w-create"):
-        server.request("DELETE", f"/stacks/{name}")
+    # Gone before they are made once more, where another file's tests came between those of this one.
+    paths = [f"/stacks/w-{name}" for name in ("update", "check", "create")]
+    for path in paths:
+        server.request("DELETE", path)
+    eventually(lambda: all(server.request("GET", path).status == 404 for path in paths), "they are gone")
 
 
 HOLD = """
