@@ -17,6 +17,7 @@ import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment, eventually
+from tests.acceptance.repairs import follow
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 pytestmark = pytest.mark.full
@@ -104,7 +105,7 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
     # Gone before they are made once more, where another file's tests came between those of this one.
     paths = [f"/stacks/w-{name}" for name in ("update", "check", "create")]
     for path in paths:
-        server.request("DELETE", path)
+        follow(server, "DELETE", path)
     eventually(lambda: all(server.request("GET", path).status == 404 for path in paths), "they are gone")
 
 
