@@ -151,7 +151,6 @@ class Frontend(Worker):  # type: ignore[misc]
             self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
-        """Close a connection in any state."""
         self._connections.discard(connection)
         if connection.sock is not None:
             with suppress(KeyError, ValueError):  # it was with a thread
@@ -160,14 +159,9 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.sock = None
 
     def _check_deadlines(self) -> None:
-        """Close connections whose deadline has passed.
-
-        Time in which this process stood still does not count: what came meanwhile waits in its sockets.
-        """
-        now, last = time.monotonic(), self._checked
-        stood_still = max(0.0, now - last - 2 * CHECK_INTERVAL)
-        self._checked = now
-        self._memory = 0
+        """Close late connections. Time that this process stood still does not count."""
+        last, self._checked = self._checked, (now := time.monotonic())
+        stood_still, self._memory = max(0.0, now - last - 2 * CHECK_INTERVAL), 0
         for connection in [*self._connections]:
             connection.since += stood_still
             if now > connection.deadline(self.cfg.keepalive):
