@@ -47,7 +47,7 @@ while :; do sleep 0.1; done
 
 @pytest.fixture
 def site(serve: Callable[..., Server]) -> Server:
-    """A server for this story, at a port that nothing else takes between its death and the next start."""
+    """A server for this story, at a port that stays free when it dies."""
     return serve(free_port())
 
 
