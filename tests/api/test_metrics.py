@@ -126,6 +126,7 @@ GROUP = {
 
 def test_what_actions_and_handlers_did(heat: Watched) -> None:
     """A tree of two stacks, one that fails, deletions: as many of each as there were."""
+    begun = time.time()
     tree = heat.create(template(group=GROUP, alone=value()), name="tree")
     fails = heat.create(template(a={"type": "OS::Heat::TestResource", "properties": {"fail": True}}), name="fails")
     assert heat.settle(fails)["stack_status"] == "CREATE_FAILED"
@@ -143,7 +144,7 @@ def test_what_actions_and_handlers_did(heat: Watched) -> None:
         # Each began once. One waited for a nested stack, and was claimed again unless that had ended already.
         assert of(shown, "action_wait_seconds_count", verb=verb) == actions
         until(lambda: of(heat.shown(), "attempt_duration_seconds_count", verb=verb) in (actions, attempts))  # noqa: B023
-        assert of(shown, "attempt_duration_seconds_sum", verb=verb) < 60
+        assert of(shown, "attempt_duration_seconds_sum", verb=verb) < 60 + 10 * (time.time() - begun)
     calls = {
         (dict(labels)["type"], dict(labels)["verb"]): count
         for (name, labels), count in shown.items()

@@ -92,7 +92,7 @@ def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
         with ThreadPoolExecutor() as pool:
             for asked in [pool.submit(write) for _ in range(3)]:
                 asked.result()
-            for pause in (1, 2, 4):  # until a thread has come to wait for its turn
+            for pause in (1, 2, 4, 4, 4):  # until a thread has come to wait for its turn
                 with store.database._writing:
                     late = pool.submit(write)
                     time.sleep(pause)
