@@ -25,6 +25,7 @@ class TreeBudget:
 
     def __init__(self, resources: ResourceFactory) -> None:
         self._resources = resources
+        self._share = resources.stack_data // COMMIT_SHARE
         self._held: dict[str, int] = {}
         """By row id, the size of properties and metadata."""
         self._total = 0
@@ -84,7 +85,7 @@ class TreeBudget:
     @property
     def wants_commit(self) -> bool:
         """True if so much was added that it must be committed."""
-        return self._taken > self._resources.stack_data // COMMIT_SHARE
+        return self._taken > self._share
 
     def to_record(self) -> int | None:
         """Return the size of the stack's rows, for other walks; None: there are no others."""
