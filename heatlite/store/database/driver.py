@@ -75,6 +75,7 @@ class Driver:
                 str(self.path),
                 pragmas={"journal_mode": "wal", "synchronous": "full"},
                 timeout=BUSY_SECONDS,
+                check_same_thread=False,  # the thread that drops the Database closes what others have left
                 field_types={"LONGTEXT": "TEXT"},
             )
         from playhouse import db_url  # imports the drivers of databases that are not used here

@@ -1,6 +1,7 @@
 """Properties of a database in a file: locks, a full disk, one engine."""
 
 import fcntl
+import gc
 import os
 import signal
 import sqlite3
@@ -289,3 +290,14 @@ def test_a_child_neither_keeps_the_lock_nor_lets_it_go(store: Store) -> None:
     for descriptor in (go_on, tell, child_is_up):
         os.close(descriptor)
     os.waitpid(child, 0)
+
+
+def test_a_thread_that_outlives_its_database_leaves_no_connection(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'heat.db'}")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(database.read, "SELECT 1").result()
+        connection = pool.submit(database.peewee.connection).result()
+        del database
+        gc.collect()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            pool.submit(connection.execute, "SELECT 1").result()
