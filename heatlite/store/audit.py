@@ -180,6 +180,8 @@ class AuditLog:
         self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
         self._cached: dict[_Same, _Repeats] = {}
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while repeats are written, so that a reader and the end of the process wait for that."""
         self._timer: threading.Timer | None = None
         """Will write the repeats; None if there are none."""
 
@@ -241,6 +243,10 @@ class AuditLog:
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
+        with self._writing:
+            self._write_counted()
+
+    def _write_counted(self) -> None:
         with self._lock:
             counted = [(one, one.last, one.pending) for one in self._cached.values() if one.pending]
             for one, _, _ in counted:

@@ -106,6 +106,29 @@ def test_a_repeat_is_kept_until_the_database_takes_it(store: Store, monkeypatch:
     assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2]
 
 
+def test_a_reader_waits_for_repeats_that_another_thread_writes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def fail(_: AuditRecord) -> None:
+        begun.set()
+        assert goes_on.wait(240)
+        raise DatabaseUnavailable(reason="full")
+
+    monkeypatch.setattr(audit, "WRITE_SECONDS", 3600.0)
+    for number in (1, 2):
+        store.audit.begin(lambda number=number: replace(record(1, user="luke"), request_id=f"r{number}")).close()  # type: ignore[misc]
+    monkeypatch.setattr(store.audit, "insert", fail)
+    with ThreadPoolExecutor(1) as pool:
+        writes = pool.submit(store.audit.flush)
+        assert begun.wait(240)
+        monkeypatch.undo()
+        threading.Timer(0.1, goes_on.set).start()
+        assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2]
+        with pytest.raises(DatabaseUnavailable):
+            writes.result()
+        pool.submit(store.database.close).result()
+
+
 def test_refusals_beyond_the_cache_are_written_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MAX_CACHED", 1)
     for turn, path in enumerate("abab"):
