@@ -119,6 +119,8 @@ EVERYTHING = {
     "e": deployment(signal_transport="NO_SIGNAL"),
     "handle": HANDLE,
 }
+LONG = 10**6
+"""Minutes that no test reaches: time passes by the hour while agents are asked."""
 WITH = ("d", "handle", "other", "server")
 """Those of them that have accounts."""
 
@@ -141,7 +143,7 @@ def deployed(place: Place, path: str) -> dict[str, Any]:
 
 def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Place) -> None:
     mia = place.person("mia")
-    path = mia.create(template(**EVERYTHING), wait=False)
+    path = mia.create(template(**EVERYTHING), wait=False, timeout_mins=LONG)
     inputs, stack_id = deployed(place, path), path.rpartition("/")[2]
     until(lambda: accounts(place, path) == [*WITH])
 
@@ -184,7 +186,7 @@ def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Pl
 @pytest.mark.full
 def test_an_account_opens_its_own_resource_and_nothing_else(place: Place) -> None:
     mia = place.person("mia")
-    path = mia.create(template(**EVERYTHING), wait=False)
+    path = mia.create(template(**EVERYTHING), wait=False, timeout_mins=LONG)
     elsewhere = mia.create(template(server=SERVER, v=value()), "t")
     server_id = deployed(place, path)["deploy_server_id"]
     agent = place.agent(path, "server")
@@ -224,7 +226,7 @@ def test_its_password_is_told_to_the_agent_only(place: Place) -> None:
     mia, rob = place.person("mia"), place.person("rob")
     shown = {"outputs": {"o": {"value": {"get_attr": ["server", "os_collect_config", "heat", "user_id"]}}}}
     uses = value({"get_attr": ["server", "os_collect_config"]})
-    path = mia.create({**template(**EVERYTHING, uses=uses), **shown}, wait=False)
+    path = mia.create({**template(**EVERYTHING, uses=uses), **shown}, wait=False, timeout_mins=LONG)
     inputs = deployed(place, path)
     until_there(mia, path, "uses")
     passwords = [one.password for one in place.server.store.accounts.of_stack(path.rpartition("/")[2])]
