@@ -105,7 +105,9 @@ class Stacks:
                 self._store.credentials.put(stack.id, credential)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
             inputs = ActionInputs(resources=None if adopted is None else adopted.resources)
-            self._admission.enqueue(context, stack, verb, inputs)
+            action = self._admission.new_action(context, stack, verb, inputs)
+            self._store.queue.enqueue(action)  # a new stack has no node actions to wait for
+            context.queued.append(action.id)
         self._definitions.keep(stack, prepared.definition)
         return stack
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump
 from heatlite.store.batch import Table
+from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
@@ -66,34 +67,26 @@ class Templates:
         """
         template_id = template_id or self.address(document, files)
         sealed = sealed and self._encryption.cipher is not None
+        if self._keep(template_id, sealed):
+            return template_id
         close = self._encryption.encrypt if sealed else str
-        found = self._state(template_id, "")
-        while True:
-            if found is not None:
-                # Two transactions that share a row and then both change it would deadlock.
-                found = self._state(template_id, self._own if self._lacks(found, sealed) else self._share)
-            if found is not None:
-                if self._lacks(found, sealed):
-                    row = {"document": close(condensed(dump(document))), "files": close(dump(files))} if sealed else {}
-                    changed = {"unused_since": None, **row}
-                    self._database.change(Template.update(changed).where(Template.id == template_id))
-                return template_id
-            row = {"id": template_id, "document": close(condensed(dump(document))), "files": close(dump(files))}
-            if self._database.change(Template.insert(row).on_conflict_ignore()):
-                return template_id
-            found = ("", None)  # another transaction has stored it meanwhile
+        text: FieldChanges = {
+            Template.document: close(condensed(dump(document))),
+            Template.files: close(dump(files)),
+        }
+        changes: FieldChanges = {Template.unused_since: None, **(text if sealed else {})}
+        self._database.upsert(Template.insert({Template.id: template_id, **text}), [Template.id], changes)
+        return template_id
 
-    def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
-        """Return the start of a template's text and its `unused_since`, or None."""
-        sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = ?"
-        rows = self._database.read(sql + lock, (template_id,))
-        return (rows[0][0], rows[0][1]) if rows else None
-
-    @staticmethod
-    def _lacks(found: tuple[str, float | None], sealed: bool) -> bool:
-        """Return whether the row must change: it is marked as unused, or lacks encryption."""
-        start, unused_since = found
-        return unused_since is not None or (sealed and start != PREFIX)
+    def _keep(self, template_id: str, sealed: bool) -> bool:
+        """Lock a row against deletion. Returns False if it has to be added or changed."""
+        sql = "SELECT id FROM template WHERE id = ? AND unused_since IS NULL"
+        if sealed:
+            sql += f" AND substr(document, 1, {len(PREFIX)}) = '{PREFIX}'"
+        # MariaDB may lock a row that does not match. Two transactions that share it and then change it would deadlock.
+        if self._database.dialect is Dialect.MARIADB and not self._database.read(sql, (template_id,)):
+            return False
+        return len(self._database.read(sql + self._share, (template_id,))) > 0
 
     def unreferenced(self, limit: int) -> Sequence[str]:
         """Return the ids of unmarked templates without references."""
