@@ -27,6 +27,7 @@ from tests.clouds import real
 from tests.clouds.serving import Serving, serving
 from tests.databases import SERVERS
 
+HERE = Path(__file__).parent
 REDIS = os.environ.get("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
 BROKER = os.environ.get("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
 SECONDS = 600
@@ -65,6 +66,43 @@ user_domain_id = default
 project_domain_id = default
 """
 AUTH = f"[keystone_authtoken]\nwww_authenticate_uri = {{auth_url}}\n{CREDENTIALS}"
+
+
+def wsgi(module: str) -> tuple[str, ...]:
+    """Return the words of the program that serves the application of a module."""
+    return ("python", str(HERE / "wsgi_program.py"), module, "{port}", "--config-file", "{file}")
+
+
+NEUTRON = """\
+[DEFAULT]
+state_path = {folder}/network
+transport_url = fake:///
+core_plugin = ml2
+service_plugins = router,metering,vpnaas,flow_classifier,sfc,taas,l2gw
+api_paste_config = {programs}/../etc/neutron/api-paste.ini
+api_workers = 0
+rpc_workers = 0
+notify_nova_on_port_status_changes = false
+notify_nova_on_port_data_changes = false
+[oslo_concurrency]
+lock_path = {folder}/network
+[database]
+connection = {database}
+[ml2]
+type_drivers = local,vxlan
+tenant_network_types = vxlan
+mechanism_drivers =
+[ml2_type_vxlan]
+vni_ranges = 1:2000
+[sfc]
+drivers = dummy
+[flowclassifier]
+drivers = dummy
+[service_providers]
+service_provider = VPN:none:neutron_drivers.Agentless:default
+service_provider = L2GW:none:neutron_drivers.Deviceless:default
+service_provider = TAAS:rpc:neutron_taas.services.taas.service_drivers.taas_rpc.TaasRpcDriver:default
+"""
 ALL: Mapping[str, RealService] = {
     "metric": RealService(
         ("gnocchi[mysql,file,keystone]==4.7.1",),
@@ -104,6 +142,15 @@ ALL: Mapping[str, RealService] = {
         tuple(("mistral-server", "--config-file", "{file}", "--server", one) for one in ("api", "engine", "executor")),
         "/v2",
     ),
+    "network": RealService(
+        (
+            "neutron==29.0.0", "neutron-vpnaas==29.0.0", "networking-sfc==23.0.0", "tap-as-a-service==18.0.0",
+            "networking-l2gw==22.0.0", "pymysql",
+        ),
+        NEUTRON + AUTH,
+        ("neutron-db-manage", "--config-file", "{file}", "upgrade", "heads"),
+        (wsgi("neutron.wsgi.api"),),
+    ),
 }  # fmt: skip
 
 
@@ -117,7 +164,7 @@ def running(name: str, folder: Path, fields: Mapping[str, str]) -> Iterator[str]
         database = urlsplit(url)._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
         file = folder / f"{service.project or name}.conf"
         places = {"database": database, "redis": REDIS, "broker": BROKER.replace("amqp://", "rabbit://")}
-        values = {**fields, **places, "folder": folder, "port": port, "file": file}
+        values = {**fields, **places, "folder": folder, "port": port, "file": file, "programs": programs}
         file.write_text(service.settings.format_map(values))
         log = undo.enter_context((folder / f"{name}.log").open("w"))
         common: Any = {"stdout": log, "stderr": log, "env": {**os.environ, "HOME": str(folder)}}
@@ -216,10 +263,10 @@ class RealCloud:
 
 
 @contextmanager
-def real_cloud(folder: Path, *names: str) -> Iterator[RealCloud]:
+def real_cloud(folder: Path, *names: str, admin: bool = False) -> Iterator[RealCloud]:
     """The cloud with these services, found by their URLs.
 
-    Gnocchi is in the catalog of a region.
+    Gnocchi is in the catalog of a region. `admin`: the user is an administrator.
     """
     real.needed()
     from tests.clients.region import connection
@@ -227,9 +274,10 @@ def real_cloud(folder: Path, *names: str) -> Iterator[RealCloud]:
     with ExitStack() as undo:
         clouds = undo.enter_context(real.project(folder))
         described = yaml.safe_load(clouds.read_text())["clouds"]
-        ours, admin = connection(clouds, "ours"), connection(real.HOME / "clouds.yaml", "fakecloud")
+        own_cloud = "ours-admin" if admin else "ours"
+        ours, root = connection(clouds, own_cloud), connection(real.HOME / "clouds.yaml", "fakecloud")
         undo.callback(ours.close)
-        undo.callback(admin.close)
+        undo.callback(root.close)
         auth = described["ours"]["auth"]
         region = auth["project_name"]
         own = {"auth_url": auth["auth_url"], "password": described["ours-admin"]["auth"]["password"]}
@@ -239,12 +287,12 @@ def real_cloud(folder: Path, *names: str) -> Iterator[RealCloud]:
             url = undo.enter_context(running(name, folder, fields))
             places[name] = url
             if name == "metric":
-                _announce(admin, undo, region, url)
+                _announce(root, undo, region, url)
         recorder = Recorder(places)
         url = undo.enter_context(recording(recorder))
         overrides = {f"{name}_endpoint_override": f"{url}/{name}{ALL[name].version}" for name in names}
         yield RealCloud(
-            {**described["ours"], **overrides}, url, recorder, ours.auth_token, ours.current_project_id,
+            {**described[own_cloud], **overrides}, url, recorder, ours.auth_token, ours.current_project_id,
             ours.current_user_id,
         )  # fmt: skip
 

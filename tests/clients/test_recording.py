@@ -6,13 +6,15 @@ HEATLITE_TEST_RECORD=1 writes them. Without it, requests and answers of a life o
 
 import json
 import os
+import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heatlite.clients.rest import SERVICES
 from tests.clients.installing import folder
 from tests.clients.real_services import RealCloud, ask, real_cloud
 from tests.types.exchanges import HTTP, RANDOM, recorded
@@ -23,9 +25,14 @@ WRITE = bool(os.environ.get("HEATLITE_TEST_RECORD"))
 FILES = {
     "alarming": ("metric", "alarming", "messaging"),
     "messaging": ("messaging", "workflow"),
+    "network": ("network",),
     "workflow": ("workflow",),
 }
 """File of cases → the services that its types ask."""
+ID = {"id", "uuid"}
+OURS = ("PROJECT", "USER")
+BY_ADMINISTRATORS = {"network"}
+"""Files of cases whose types need an administrator."""
 CASES = [(file, name) for file in FILES for name, case in RECORDED[file]["cases"].items() if "hand_written" not in case]
 
 
@@ -42,7 +49,8 @@ class Clouds:
         if file != self._file:
             self.close()
             self._file = file
-            self._cloud = self._ends.enter_context(real_cloud(self._factory.mktemp(file), *FILES[file]))
+            admin = file in BY_ADMINISTRATORS
+            self._cloud = self._ends.enter_context(real_cloud(self._factory.mktemp(file), *FILES[file], admin=admin))
         return self._cloud
 
     def close(self) -> None:
@@ -60,30 +68,55 @@ def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clouds]:
     found.close()
 
 
-def prepare(cloud: RealCloud, steps: dict[str, Any]) -> dict[str, str]:
-    """Send the requests of a case that come before its life.
+def send(cloud: RealCloud, request: str, body: object) -> Any:
+    """Send a request of a case that is no part of the life, and return the answer."""
+    method, path = request.split(" ")
+    service, _, rest = path.lstrip("/").partition("/")
+    text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+    headers = {
+        "X-Auth-Token": cloud.token, "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c",
+        "Content-Type": "text/plain" if isinstance(body, str) else "application/json", **SERVICES[service].headers,
+    }  # fmt: skip
+    status, said = ask(method, f"{cloud.recorder.places[service]}/{rest}", text.encode() or None, headers)
+    assert status < 300, (request, said)
+    return json.loads(said or b"{}")
 
-    Return the ids of the objects they create, by name.
-    """
-    names = {}
-    for name, step in steps.items():
-        for request, body in step.items():
-            method, path = request.split(" ")
-            service, _, rest = path.lstrip("/").partition("/")
-            text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
-            headers = {
-                "X-Auth-Token": cloud.token, "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c",
-                "Content-Type": "text/plain" if isinstance(body, str) else "application/json",
-            }  # fmt: skip
-            status, said = ask(method, f"{cloud.recorder.places[service]}/{rest}", text.encode() or None, headers)
-            assert status < 300, said
-            answer = json.loads(said or b"{}")
-            while isinstance(answer, dict) and "id" not in answer and len(answer) == 1:
-                (inner,) = answer.values()
-                answer = inner[0] if isinstance(inner, list) else inner
-            if isinstance(answer, dict) and "id" in answer:
-                names[answer["id"]] = name
-    return names
+
+def named(value: object, names: dict[str, str]) -> Any:
+    """Put ids for their names."""
+    text = json.dumps(value)
+    for found, name in names.items():
+        text = re.sub(rf"(?<![\w-]){name}(?![\w-])", found, text)
+    return json.loads(text)
+
+
+@contextmanager
+def prepared(cloud: RealCloud, case: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """The ids of the objects that a case needs, by name, during the context."""
+    names = {cloud.project: "PROJECT", cloud.user: "USER"}
+    with ExitStack() as undo:
+        for name, step in case.get("before", {}).items():
+            for request, body in named(step, names).items():
+                if request == "after":
+                    undo.callback(lambda body=body: [send(cloud, *one) for one in body.items()])
+                    continue
+                answer = send(cloud, request, body)
+                while isinstance(answer, dict) and not ID & answer.keys() and len(answer) == 1:
+                    (inner,) = answer.values()
+                    answer = inner[0] if isinstance(inner, list) else inner
+                if request.startswith("POST ") and isinstance(answer, dict) and ID & answer.keys():
+                    found = answer.get("uuid") or answer["id"]
+                    names[found] = name
+                    undo.callback(send, cloud, f"DELETE {request[5:]}/{found}", None)
+        yield names
+
+
+def brief(exchange: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what nothing reads: all of an extension but its name."""
+    if not exchange["request"].endswith("/v2.0/extensions"):
+        return exchange
+    found = [{"alias": one["alias"]} for one in exchange["answer"]["extensions"]]
+    return {**exchange, "answer": {"extensions": found}}
 
 
 @pytest.mark.full
@@ -91,18 +124,18 @@ def prepare(cloud: RealCloud, steps: dict[str, Any]) -> dict[str, str]:
 def test_a_life_in_a_real_service(clouds: Clouds, tmp_path: Path, file: str, name: str) -> None:
     cloud = clouds.of(file)
     case = RECORDED[file]["cases"][name]
-    names = prepare(cloud, case.get("before", {}))
-    one = Living(tmp_path, cloud.recorder, cloud.url, cloud.entry)
-    cloud.recorder.asked.clear()
-    cloud.recorder.exchanges.clear()
-    one.names.update({**names, cloud.project: "PROJECT", cloud.user: "USER"})
-    try:
-        one.live(name, case, exact=True)
-    finally:
-        one.ends.close()
-    prepare(cloud, case.get("after", {}))
+    with prepared(cloud, case) as names:
+        one = Living(tmp_path, cloud.recorder, cloud.url, cloud.entry)
+        cloud.recorder.asked.clear()
+        cloud.recorder.exchanges.clear()
+        one.names.update(names)
+        try:
+            one.live(name, case, exact=True)
+        finally:
+            one.ends.close()
     if WRITE:
-        text = json.dumps({"names": names, "exchanges": cloud.recorder.exchanges})
+        kept = {found: told for found, told in names.items() if told not in OURS}
+        text = json.dumps({"names": kept, "exchanges": [*map(brief, cloud.recorder.exchanges)]})
         for text_of, stands in ((cloud.url, "URL"), (cloud.project, "PROJECT"), (cloud.user, "USER")):
             text = text.replace(text_of, stands)
         content = {**recorded(file), name: json.loads(RANDOM.sub("s-a", text))}

@@ -17,6 +17,8 @@ from tests.types.exchanges import RANDOM
 
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"')
 UUID = re.compile(r"[0-9a-f-]{32,36}")
+GIVEN = ("properties", "change", "attributes")
+"""Parts of a case in which names stand for ids."""
 VERBS = ("create", "update", "suspend", "resume", "delete")
 
 
@@ -49,12 +51,20 @@ class Living:
         self.services.asked.clear()
         return found
 
+    def _placed(self, value: Any) -> Any:
+        """Put ids for their names."""
+        text = json.dumps(value)
+        for found, name in self.names.items():
+            text = text.replace(json.dumps(name), json.dumps(found))
+        return json.loads(text)
+
     def live(self, name: str, case: Mapping[str, Any], exact: bool) -> None:
         """Let a resource of the case live.
 
         Its requests and attributes are those of the case. `exact`: a check finds no difference.
         """
         engine, told = self.engine, {}
+        case = {**case, **self._placed({key: case[key] for key in GIVEN if key in case})}
         of_type = {"type": name.partition(" ")[0]}
         definition = {**of_type, "properties": case.get("properties", {})}
         outputs = {key: {"value": {"get_attr": ["a", key]}} for key in case.get("attributes", {})}
@@ -79,7 +89,8 @@ class Living:
                 assert stack.status == "COMPLETE", [stack.status_reason, told]
         stack = engine.check(stack)
         assert state(stack.verb, stack.status) == "CHECK_COMPLETE", stack.status_reason
-        assert not exact or DIFFERS not in str(engine.row(stack, "a").status_reason)
+        reason = str(engine.row(stack, "a").status_reason)
+        assert not exact or DIFFERS not in reason, reason
         stack = engine.delete(stack)
         told["delete"] = self.asked()
         assert state(stack.verb, stack.status) == "DELETE_COMPLETE", [stack.status_reason, told]

@@ -3,8 +3,15 @@
 from heatlite.plugin import Schema, prop
 from heatlite.resources.neutron.base import NeutronResource
 
-ENCRYPTIONS = ("3des", "aes-128", "aes-192", "aes-256")
-GROUPS = ("group2", "group5", "group14")
+KEYS = ("aes-128", "aes-192", "aes-256")
+ENCRYPTIONS = (
+    "3des",
+    *KEYS,
+    *(f"{key}-ctr" for key in KEYS),
+    *(f"{key}-{mode}-{octets}" for mode in ("ccm", "gcm") for octets in (8, 12, 16) for key in KEYS),
+)
+AUTHENTICATIONS = ("sha1", "sha256", "sha384", "sha512", "aes-xcbc", "aes-cmac")
+GROUPS = ("group2", "group5", *(f"group{number}" for number in range(14, 32)))
 TENANT = {"tenant_id": (str, "The project that owns it.")}
 COMMON = {**TENANT, "name": (str, "Its name."), "description": (str, "Its description.")}
 
@@ -46,7 +53,7 @@ class IKEPolicyProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
     description: str | None = prop(update=True, doc="Its description.")
     auth_algorithm: str = prop(
-        "sha1", update=True, one_of=("sha1", "sha256", "sha384", "sha512"), doc="The algorithm of authentication."
+        "sha1", update=True, one_of=AUTHENTICATIONS, doc="The algorithm of authentication."
     )
     encryption_algorithm: str = prop("aes-128", update=True, one_of=ENCRYPTIONS, doc="The algorithm of encryption.")
     phase1_negotiation_mode: str = prop("main", one_of=("main",), doc="The mode of the first phase of negotiation.")
@@ -75,7 +82,7 @@ class IPsecPolicyProps(Schema):
     description: str | None = prop(update=True, doc="Its description.")
     transform_protocol: str = prop("esp", one_of=("esp", "ah", "ah-esp"), doc="The protocol that protects packets.")
     encapsulation_mode: str = prop("tunnel", one_of=("tunnel", "transport"), doc="The mode of encapsulation.")
-    auth_algorithm: str = prop("sha1", one_of=("sha1",), doc="The algorithm of authentication.")
+    auth_algorithm: str = prop("sha1", one_of=AUTHENTICATIONS, doc="The algorithm of authentication.")
     encryption_algorithm: str = prop("aes-128", one_of=ENCRYPTIONS, doc="The algorithm of encryption.")
     lifetime: Lifetime | None = prop(doc="The lifetime of a security association.")
     pfs: str = prop("group5", one_of=GROUPS, doc="The group for perfect forward secrecy.")
