@@ -9,10 +9,14 @@ from heatlite.cli.errors import CommandError, Misuse
 def need_consent(arguments: argparse.Namespace, effect: str) -> None:
     """Check that the command may ask: stdin is a terminal, or --yes is given.
 
-    `effect` begins the error, as in "up changes a stack". Raises Misuse.
+    `effect` begins the error, as in "up changes a stack". Raises Misuse, also for the format json.
     """
-    if not arguments.yes and not sys.stdin.isatty():
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty():
         raise Misuse(f"{effect}, and there is no terminal to ask on. Give --yes to go on without a question.")
+    if getattr(arguments, "format", None) == "json":
+        raise Misuse("The format json has no question: give --yes, too.")
 
 
 def agree(arguments: argparse.Namespace, question: str) -> None:

@@ -23,6 +23,7 @@ from tests.acceptance.processes import (
     environment,
     eventually,
 )
+from tests.acceptance.terminals import on_terminal
 
 pytestmark = pytest.mark.full
 
@@ -116,6 +117,12 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
         2, "heatlite: The stack hello belongs to mia, and there is no terminal to ask on."
         " Give --yes to go on without a question.\n",
     )  # fmt: skip
+    demo = {**other, "HEATLITE_PROJECT": "demo"}
+    question = "The stack hello belongs to mia. Lock it with all its resources? [y/N]"
+    code, shown = on_terminal(200, "lock", "hello", answer="n", **environment(tmp_path, **demo))
+    assert code == 1 and question in shown and "Nothing was done" in shown
+    code, shown = on_terminal(200, "lock", "hello", **environment(tmp_path, **demo))
+    assert code == 0 and question in shown and "LOCK_COMPLETE" in shown
     assert command("lock", "hello", "--yes", **other).code == 0
     refused = command("up", "-y", HELLO, "-f", "json", **other)
     assert (refused.code, json.loads(refused.out)["http_status"]) == (1, 409)

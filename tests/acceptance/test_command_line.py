@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import pty
-import re
 import signal
 import sqlite3
 import subprocess
@@ -17,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from heatlite.__main__ import main
+
+from .terminals import on_terminal
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 STORY = str(TEMPLATES / "maintenance-story.yaml")
@@ -304,36 +304,6 @@ def test_the_state_of_a_stack_is_explained(run: Callable[..., str], tmp_path: Pa
     assert "\nParameters:\n  p  v\n\nOutputs:\n  o  v\n\nResources: 2\n" in shown
     assert "heatlite unlock s\n" in run("explain", "s")
     assert "There are none" not in run("resources", "s", "-o", "wide")
-
-
-def on_terminal(columns: int, *words: str, **variables: str) -> tuple[int, str]:
-    """Run a command on a terminal, and agree to what it asks.
-
-    Returns exit code and output.
-    """
-    terminal, inside = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "heatlite", *words],
-        cwd=TEMPLATES.parent,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1", **variables},
-        stdin=inside,
-        stdout=inside,
-        stderr=inside,
-    )
-    os.close(inside)
-    out = b""
-    answered = False
-    while True:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:  # the child has closed the terminal
-            break
-        out += chunk
-        if b"[y/N]" in out and not answered:
-            answered = True
-            os.write(terminal, b"y\n")
-    os.close(terminal)
-    return process.wait(), re.sub(r"\x1b\[\d*m", "", out.decode())
 
 
 def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) -> None:

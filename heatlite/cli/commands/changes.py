@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -107,8 +108,6 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
     name = stack_name(arguments)
     body = _body(arguments)
     need_consent(arguments, "`up` changes a stack")
-    if arguments.format == "json" and not arguments.yes:
-        raise Misuse("The format json has no question: give --yes, too.")
     body["disable_rollback"] = not arguments.rollback
     if arguments.timeout is not None:
         body["timeout_mins"] = arguments.timeout
@@ -122,13 +121,15 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         stack = client.find_or_none(name)
         if stack is not None and stack.in_progress:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
-            stack = progress.wait(session, stack, client.last_event(stack), again, arguments.format).stack
+            last = client.last_event(stack)
+            stack = progress.wait(session, stack, last, again, arguments.format, time.monotonic()).stack
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
         after = None if stack is None else client.last_event(stack)
         with _explained(arguments, host, client, body):
             if not arguments.yes:
                 _ask_for_plan(arguments, client, stack, name, body)
+            began = time.monotonic()
             if stack is None:
                 made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
                 stack = client.find(text(made.get("id")))
@@ -136,7 +137,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
                 client.request("PUT", stack.path, body)
         if arguments.no_wait:
             return started(arguments, stack)
-        done = progress.wait(session, stack, after, again, arguments.format)
+        done = progress.wait(session, stack, after, again, arguments.format, began)
         if done.stack is None:
             raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
         _tell_outputs(arguments, done, [] if done.exit_code else client.outputs(done.stack))
@@ -257,6 +258,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         after = client.last_event(stack)
         if not arguments.yes:
             _ask_for_deletion(arguments, client, stack)
+        began = time.monotonic()
         try:
             client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
         except Refused as error:
@@ -268,7 +270,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
             print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
         if arguments.no_wait:
             return started(arguments, stack)
-        done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format)
+        done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format, began)
     end = done.stack
     if end is not None and not end.failed and "Left behind: " in end.status_reason:
         print(f"{stack.name}: {end.status_reason}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Start of operations, and their results: parts that several commands share."""
 
 import argparse
+import time
 from collections.abc import Callable
 
 from heatlite.cli.client import Stack
@@ -37,8 +38,9 @@ def follow_request(
 ) -> progress.Followed:
     """Make a request, and follow the operation that it may start."""
     after = session.client.last_event(stack)
+    began = time.monotonic()
     request()
-    return progress.wait(session, stack, after, again, form)
+    return progress.wait(session, stack, after, again, form, began)
 
 
 def started(arguments: argparse.Namespace, stack: Stack) -> int:

@@ -5,8 +5,9 @@ import argparse
 from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
 from heatlite.cli.client import Client, an_object, part, text
 from heatlite.cli.commands.actions import ENDED, find, follow, line
+from heatlite.cli.commands.following import may_leave
 from heatlite.cli.errors import Misuse
-from heatlite.cli.questions import agree
+from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import JsonMap
 
@@ -42,6 +43,7 @@ def start(arguments: argparse.Namespace, host: Host, path: str, body: JsonMap) -
     Returns 1 unless it SUCCEEDED.
     """
     with connect(arguments, host) as session:
+        may_leave(arguments, session)
         action_id = begin(session.client, arguments.stack, path, body)
         if arguments.no_wait:
             return 0
@@ -136,6 +138,7 @@ def _scaling(arguments: argparse.Namespace) -> JsonMap:
 )
 def delete(arguments: argparse.Namespace, host: Host) -> int:
     """Delete members of a group."""
+    need_consent(arguments, "`group delete` deletes members")
     agree(arguments, f"Delete {', '.join(arguments.members)} of {arguments.group}?")
     options: JsonMap = {
         "members": arguments.members,

@@ -64,8 +64,9 @@ class View(AbstractContextManager["View"], ABC):
     expects = False
     """True if `expect` needs the resources after each event."""
 
-    def __init__(self) -> None:
-        self.began = time.monotonic()
+    def __init__(self, began: float | None = None) -> None:
+        """`began` is the time of the request (monotonic); None: now."""
+        self.began = time.monotonic() if began is None else began
         self.failed: dict[str, Object] = {}
         self.tally = Tally()
         self.nested: dict[str, Tally] = {}
@@ -147,11 +148,11 @@ class Tree(View):
 
     expects = True
 
-    def __init__(self) -> None:
+    def __init__(self, began: float | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        super().__init__()
+        super().__init__(began)
         self._console = Console()
         self._title = ("", "")
         self._total = 0
@@ -256,9 +257,9 @@ def _rank(course: Course) -> tuple[int, float]:
     return (2 if course.status.endswith("_FAILED") else 1 if course.running else 0, course.began)
 
 
-def view(form: str = "text") -> View:
+def view(form: str = "text", began: float | None = None) -> View:
     """Return a tree for a terminal, else lines; JSON lines for the format ``json``."""
-    return JSONLines() if form == "json" else Tree() if render.is_rich() else Lines()
+    return JSONLines(began) if form == "json" else Tree(began) if render.is_rich() else Lines(began)
 
 
 class SuspensionNotice:
@@ -347,15 +348,16 @@ class Followed:
         }
 
 
-def wait(session: Session, stack: Stack, after: str | None, again: str, form: str = "text") -> Followed:
+def wait(session: Session, stack: Stack, after: str | None, again: str, form: str, began: float) -> Followed:
     """Show the events of the operation until its end, and its result.
 
-    Prints failures to stderr. After Ctrl-C, prints the effect on the work, with `again` as the command that continues
-    it, and raises KeyboardInterrupt.
+    `began` is the time of the request (monotonic): an engine in this process works while it is answered. Prints
+    failures to stderr. After Ctrl-C, prints the effect on the work, with `again` as the command that continues it, and
+    raises KeyboardInterrupt.
     """
     client = session.client
     try:
-        with view(form) as shown:
+        with view(form, began) as shown:
             done = follow(client, stack, after, shown)
     except KeyboardInterrupt:
         if session.embedded:

@@ -52,7 +52,8 @@ class Tally:
         if status.startswith("NODE_ACTION_"):
             return
         course = self.courses.setdefault(text(event.get("resource_name")), Course(began=now))
-        course.seen.add(status)
+        if physical_id or status != "DELETE_COMPLETE":  # a failed creation may have left no object to delete
+            course.seen.add(status)
         if _of_predecessor(course, status, physical_id):
             return
         if status.endswith("_IN_PROGRESS") and not course.running:
