@@ -49,14 +49,15 @@ class _Closer:
 
     def __init__(self, connection: Connection, errors: tuple[type[Exception], ...]) -> None:
         self.connection = connection
-        self._errors = errors
-        self._process = os.getpid()
+        # No __del__: the garbage collector may finalize the connection before this object.
+        weakref.finalize(self, _close, connection, errors, os.getpid()).atexit = False
 
-    def __del__(self) -> None:
-        # In a child after a fork the connection is the parent's.
-        if self._process == os.getpid():
-            with suppress(*self._errors):  # closed already
-                self.connection.close()
+
+def _close(connection: Connection, errors: tuple[type[Exception], ...], process: int) -> None:
+    """Close a connection of `process`. In a child after a fork it is the parent's."""
+    if process == os.getpid():
+        with suppress(*errors):  # closed already
+            connection.close()
 
 
 class _ThreadState(threading.local):

@@ -301,3 +301,19 @@ def test_a_thread_that_outlives_its_database_leaves_no_connection(tmp_path: Path
         gc.collect()
         with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
             pool.submit(connection.execute, "SELECT 1").result()
+
+
+def test_the_garbage_collector_closes_connections(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """It may find connection and database at once: Python 3.13 warns of a connection that is not closed by then."""
+    database = Database(f"sqlite:///{tmp_path / 'heat.db'}")
+    database.read("SELECT 1")
+    cycle = [database]
+    cycle.append(cycle)  # type: ignore[arg-type]
+    unraisable: list[str] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda found: unraisable.append(str(found.exc_value))
+    try:
+        del database, cycle
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+    assert unraisable == [] and list(recwarn) == []
