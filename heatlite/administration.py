@@ -37,6 +37,10 @@ class EngineBusy(Conflict):
     )
 
 
+MOST_NAMED = 3
+"""Missing migrations that the error names."""
+
+
 class NotUpgraded(Invalid):
     """The tables are older than this version of heatlite."""
 
@@ -53,7 +57,8 @@ def open_store(settings: Settings) -> Store:
     if missing and store.database.path is not None:
         store.upgrade()
     elif missing:
-        raise NotUpgraded(missing=", ".join(missing))
+        more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
+        raise NotUpgraded(missing=", ".join([*missing[:MOST_NAMED], *more]))
     return store
 
 

@@ -11,7 +11,7 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
-from heatlite.wiring import distributed, metering
+from heatlite.wiring import dashboard, distributed, metering
 
 
 class NotLoopback(Invalid):
@@ -50,6 +50,8 @@ def check_servable(settings: Settings) -> None:
     store = open_store(settings)
     check_keys(store, warns=False)
     metering(settings, store, Clock())
+    if settings.ui:
+        dashboard()
     engine = engine_of(settings.database)
     store.close()
     if engine is not None:

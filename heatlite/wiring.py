@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
+from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.factory import MissingLibrary, create_access_control
 from heatlite.api.app import create_app
 from heatlite.api.components import Components
@@ -160,11 +161,7 @@ def _create_app(components: Components, settings: Settings, meter: Meter, on_dem
     )
     app = create_app(components, settings, meter, access, on_demand)
     if settings.ui:
-        try:
-            from heatlite.ui.app import mount
-        except ImportError as error:
-            raise MissingLibrary(setting="ui", library=error.name, extra="server") from error
-        mount(app, access, components.store, components.clock, settings)
+        dashboard()(app, access, components.store, components.clock, settings)
     return app
 
 
@@ -330,6 +327,15 @@ def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
     else:
         dispatcher = distributed()(settings, settings.broker, store.stacks.name_of)
     return dispatcher
+
+
+def dashboard() -> Callable[[App, AccessControl, Store, Clock, Settings], None]:
+    """Return the function that adds the dashboard to an application. Raises MissingLibrary."""
+    try:
+        from heatlite.ui.app import mount
+    except ImportError as error:
+        raise MissingLibrary(setting="ui", library=error.name, extra="server") from error
+    return mount
 
 
 def distributed() -> "type[CeleryDispatcher]":

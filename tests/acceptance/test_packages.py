@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import ROOT
+from .processes import ROOT, environment
 
 pytest.importorskip("setuptools")
 
@@ -66,6 +66,15 @@ def test_the_sdist_has_what_packagers_need(checkout: Path, tmp_path: Path) -> No
         "tests/api/test_stacks.py", "deploy/compose.yaml", "requirements/test.txt", "benchmarks/__main__.py",
     }  # fmt: skip
     assert wanted <= names
+
+
+@pytest.mark.parametrize(("setting", "library"), [("ui", "jinja2"), ("metrics", "prometheus_client")])
+def test_a_missing_library_of_the_server_is_one_line(setting: str, library: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.modules['{library}'] = None; from heatlite.__main__ import main; sys.exit(main(['serve']))"
+    variables = environment(tmp_path, HEATLITE_PORT="0", **{f"HEATLITE_{setting.upper()}": "true"})
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1), ran.stderr
+    assert "pip install 'heatlite[server]'" in ran.stderr
 
 
 @pytest.mark.full
