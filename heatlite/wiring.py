@@ -330,7 +330,7 @@ def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
 
 
 def dashboard() -> Callable[[App, AccessControl, Store, Clock, Settings], None]:
-    """Return the function that adds the dashboard to an application. Raises MissingLibrary."""
+    """Return the function that mounts the dashboard. Raises MissingLibrary."""
     try:
         from heatlite.ui.app import mount
     except ImportError as error:

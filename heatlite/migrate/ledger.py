@@ -65,7 +65,8 @@ class Move:
     def lines(self) -> list[str]:
         """Return the report as text."""
         why = f": {self.reason}" if self.reason else ""
-        shown = [f"{self.name}: {self.state.value}, {self.resources} resources{why}"]
+        plural = "" if self.resources == 1 else "s"
+        shown = [f"{self.name}: {self.state.value}, {self.resources} resource{plural}{why}"]
         for one in self.findings:
             where = f"{one.path}: " if one.path else ""
             shown.append(f"  {'!' if one.blocks else '-'} {one.kind.value}: {where}{one.text}")

@@ -48,7 +48,7 @@ def test_each_question_on_a_terminal(home: Path) -> None:
     for words, question, effect in [
         (["up", web], "Do it? [y/N]", "web: CREATE_COMPLETE in "),
         (["group", "delete", "web", "g", "0"], "Delete 0 of g? [y/N]", "SUCCEEDED"),
-        (["db", "backup", backup, "--force"], "Backup with --force? [y/N]", f"Wrote {backup}."),
+        (["db", "backup", "--force", backup], "Backup with --force? [y/N]", f"Wrote {backup}."),
         (
             ["down", "--force", "web"],
             "Delete the stack web with 1 resource, and leave behind what cannot be deleted? [y/N]",

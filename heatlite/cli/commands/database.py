@@ -7,53 +7,58 @@ from pathlib import Path
 
 from heatlite.cli.arguments import LISTING, YES, CommandGroup, argument
 from heatlite.cli.client import Object
-from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.errors import CommandError
 from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, settings
-from heatlite.core.config import Settings
 
 FSCK_COLUMNS = ("entity", "id", "detail", "rule")
 
 MAX_NAMED = 10
 """Rows that the error for unreadable secrets names."""
 
-_VERBS = ("upgrade", "status", "backup", "restore")
+FILE = argument("file", type=Path, metavar="FILE", help="backup of a SQLite database; its key is in FILE.key")
 
-commands = CommandGroup()
+database = CommandGroup("db", "upgrade the database, show its migrations, back it up or restore it")
+commands = CommandGroup(subgroups=[database])
 
 
-@commands.command(
-    "db",
-    "upgrade the database, show its migrations, back it up or restore it",
-    *LISTING,
-    argument("what", choices=_VERBS, metavar=f"{{{','.join(_VERBS)}}}"),
-    argument("file", nargs="?", type=Path, metavar="FILE", help="backup of a SQLite database; its key is in FILE.key"),
-    argument("--force", action="store_true", help="backup: overwrite FILE; restore: ignore faults that fsck finds"),
-    YES,
-    server=False,
-)
-def database(arguments: argparse.Namespace, host: Host) -> int:
-    """Upgrade the database, show its migrations, back it up or restore it."""
+@database.command("status", "show the migrations of the database", *LISTING, server=False)
+def status(arguments: argparse.Namespace, host: Host) -> int:
+    """Show the migrations of the database."""
     chosen = settings(arguments)
-    file: Path | None = arguments.file
-    if (file is not None) != (arguments.what in ("backup", "restore")):
-        raise Misuse("Either: heatlite db upgrade | status, or: heatlite db backup | restore FILE")
-    if file is not None:
-        if arguments.force:
-            need_consent(arguments, f"--force has {arguments.what} overwrite data")
-            agree(arguments, f"{arguments.what.capitalize()} with --force?")
-        return (_back_up if arguments.what == "backup" else _restore)(arguments, host, chosen, file)
-    if arguments.what == "upgrade":
-        host.upgrade(chosen)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
     render.listing(steps, ("migration", "applied"), arguments)
     return 0
 
 
-def _back_up(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
-    key = host.back_up(chosen, file, arguments.force)
-    print(f"Wrote {file}.")
+@database.command("upgrade", "upgrade the tables, and show the migrations", *LISTING, server=False)
+def upgrade(arguments: argparse.Namespace, host: Host) -> int:
+    """Upgrade the tables, and show the migrations."""
+    host.upgrade(settings(arguments))
+    return status(arguments, host)
+
+
+def _ask_for_force(arguments: argparse.Namespace, effect: str, question: str) -> None:
+    if arguments.force:
+        need_consent(arguments, f"--force {effect}")
+        agree(arguments, question)
+
+
+@database.command(
+    "backup",
+    "copy a SQLite database to a file",
+    FILE,
+    argument("--force", action="store_true", help="overwrite FILE"),
+    YES,
+    server=False,
+)
+def back_up(arguments: argparse.Namespace, host: Host) -> int:
+    """Copy a SQLite database to a file."""
+    _ask_for_force(arguments, "overwrites the backup", "Backup with --force?")
+    chosen = settings(arguments)
+    key = host.back_up(chosen, arguments.file, arguments.force)
+    print(f"Wrote {arguments.file}.")
     if key is not None:
         print(f"Wrote {key}, the key of the secrets in it: store it apart from the backup.")
     elif chosen.encryption_keys:
@@ -61,7 +66,19 @@ def _back_up(arguments: argparse.Namespace, host: Host, chosen: Settings, file: 
     return 0
 
 
-def _restore(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
+@database.command(
+    "restore",
+    "install a backup; keeps the previous database beside it",
+    FILE,
+    *LISTING,
+    argument("--force", action="store_true", help="ignore faults that fsck finds"),
+    YES,
+    server=False,
+)
+def restore(arguments: argparse.Namespace, host: Host) -> int:
+    """Install a backup as the database."""
+    _ask_for_force(arguments, "restores a database with faults", "Restore with --force?")
+    chosen, file = settings(arguments), arguments.file
     installed, aside, found = host.restore(chosen, file, arguments.force)
     if found:
         render.listing(_rules(found), FSCK_COLUMNS, arguments)

@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -113,6 +114,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "serve --host 127.0.0.1 --port 0 --database sqlite:///x.db --config c.toml",
         "db status -f json",
         "db backup copy.db --force",
+        "db backup --force copy.db",
     ],
 )
 def test_command_lines_are_understood(line: str) -> None:
@@ -269,8 +271,9 @@ def test_files_from_elsewhere_are_sent_with_consent_only(
 def test_a_backup_has_a_file_and_nothing_else_has(
     place: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    assert run(words, Recorder()) == 2
-    assert "heatlite db backup | restore FILE" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(words, Recorder())
+    assert re.search("required: FILE|unrecognized arguments: copy.db", capsys.readouterr().err)
 
 
 def test_keys(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
