@@ -481,7 +481,7 @@ def test_who_waits_for_an_action_leaves_it_alone(
         assert "CANCEL" not in run("action", "show", action, "--history")
         return True
 
-    assert any(was_left_alone(f"slow{seconds}", seconds) for seconds in (10, 30, 120))
+    assert any(was_left_alone(f"slow{seconds}", seconds) for seconds in (3, 10, 30, 120))
 
 
 @pytest.mark.full
