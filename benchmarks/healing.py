@@ -16,7 +16,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.healing import IncidentState
 from heatlite.core.json import Json
-from heatlite.healing.policy import VERSION
+from heatlite.healing.rules.policy import VERSION
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.healing.records import IncidentRecord

@@ -11,11 +11,11 @@ import yaml
 from benchmarks.cases import Bench
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check_definition
+from heatlite.template.checks.check import check_definition
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import resolve
-from heatlite.template.loader import load_template
+from heatlite.template.source.loader import load_template
 
 SIZES = (1000, 5000)
 Given = TypeVar("Given")

@@ -40,13 +40,13 @@ from heatlite.engine.outbound.file_containers import Folders
 from heatlite.engine.outbound.regions import Regions, endpoints
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.outbound.webhooks import WebhookDelivery
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
-from heatlite.engine.state.resource_factory import EngineServices
-from heatlite.engine.state.template_types import TemplateTypes
+from heatlite.engine.types.agent_accounts import Accounts
+from heatlite.engine.types.mailbox import StoredMailbox
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import EngineServices
+from heatlite.engine.types.template_types import TemplateTypes
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
@@ -54,7 +54,7 @@ from heatlite.resources import BUILTIN
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, Moved, ignore
 from heatlite.store.store import Store
-from heatlite.template.constraints import looked_up
+from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher

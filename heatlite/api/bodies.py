@@ -17,8 +17,8 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine.operations.health_marks import Mark
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state import requests
+from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100

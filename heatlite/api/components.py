@@ -18,10 +18,10 @@ from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.self_auth import SelfAuth
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.resource_factory import EngineServices
+from heatlite.engine.types.agent_accounts import Accounts
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.signals import Signals
     from heatlite.engine.operations.snapshots import Snapshots
     from heatlite.healing.by_hand import HealByHand
-    from heatlite.healing.intake import Intake
+    from heatlite.healing.intake.intake import Intake
     from heatlite.healing.operations import HealingOperations
     from heatlite.healing.sweep import HealingLoop
     from heatlite.nodes.agents import Agents
@@ -152,7 +152,7 @@ class Components:
 
     @Part
     def intake(self) -> "Intake":
-        from heatlite.healing.intake import Intake
+        from heatlite.healing.intake.intake import Intake
 
         return Intake(self.store, self.clock, self.settings.threads, self.meter)
 

@@ -18,8 +18,8 @@ from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.records import record
-from heatlite.template.loader import Path as Place
-from heatlite.template.loader import Source, load
+from heatlite.template.source.loader import Path as Place
+from heatlite.template.source.loader import Source, load
 
 MAX_FILE_SIZE = 4 * 1024 * 1024
 """Bytes. The server rejects larger bodies anyway."""

@@ -21,10 +21,10 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.healing.brakes import repair_brakes
-from heatlite.healing.incident import pending
 from heatlite.healing.repairing import Chosen, selection_of
 from heatlite.healing.reports import API
+from heatlite.healing.rules.brakes import repair_brakes
+from heatlite.healing.rules.incident import pending
 from heatlite.healing.scene import HOLDS_MARK, Scene
 from heatlite.healing.sweep import HealingLoop
 from heatlite.healing.tree import Place

@@ -6,8 +6,8 @@ Their incidents begin MARKED. Only trees whose policy names the source have them
 from heatlite.core.healing import IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.status import Status, Verb
-from heatlite.healing.incident import BEFORE_REPAIR
 from heatlite.healing.reports import API, CHECK
+from heatlite.healing.rules.incident import BEFORE_REPAIR
 from heatlite.healing.tree import Place, Tree
 from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.store import Store

@@ -19,12 +19,12 @@ from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
-from heatlite.healing.brakes import ScopeFacts, cooldown_until
-from heatlite.healing.incident import Event
-from heatlite.healing.policy import Settings, read_policy
+from heatlite.healing.rules.brakes import ScopeFacts, cooldown_until
+from heatlite.healing.rules.incident import Event
+from heatlite.healing.rules.policy import Settings, read_policy
+from heatlite.healing.rules.windows import next_start, opened_at
 from heatlite.healing.scene import Scene
 from heatlite.healing.sweep import HealingLoop
-from heatlite.healing.windows import next_start, opened_at
 from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, IncidentRecord, ObservationRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store

@@ -24,8 +24,8 @@ from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import Repairs
-from heatlite.healing.brakes import Held, repair_brakes
-from heatlite.healing.incident import OF_PLAN, Event, Wants, held_by, look, move, pending, proposed
+from heatlite.healing.rules.brakes import Held, repair_brakes
+from heatlite.healing.rules.incident import OF_PLAN, Event, Wants, held_by, look, move, pending, proposed
 from heatlite.healing.scene import Scene
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.records import ActionRecord

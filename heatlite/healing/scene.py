@@ -7,11 +7,11 @@ from functools import cached_property
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.healing import Brake, IncidentState, SecondOpinion
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
-from heatlite.healing.brakes import Facts
-from heatlite.healing.incident import Event, Situation
 from heatlite.healing.reports import API, CHECK
+from heatlite.healing.rules.brakes import Facts
+from heatlite.healing.rules.incident import Event, Situation
+from heatlite.healing.rules.windows import next_start, opened_at
 from heatlite.healing.tree import Place, Tree
-from heatlite.healing.windows import next_start, opened_at
 from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.store import Store

@@ -17,12 +17,12 @@ from heatlite.core.meter import Meter
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
-from heatlite.healing.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
-from heatlite.healing.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
 from heatlite.healing.marks import note_marks
-from heatlite.healing.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
 from heatlite.healing.reports import API
+from heatlite.healing.rules.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
+from heatlite.healing.rules.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
+from heatlite.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.healing.storms import storms

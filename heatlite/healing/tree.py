@@ -8,9 +8,9 @@ from heatlite.core.healing import IncidentState
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.values import current_rows
-from heatlite.healing.brakes import ScopeFacts
-from heatlite.healing.policy import Policy
-from heatlite.healing.slots import Slot, slot_at
+from heatlite.healing.rules.brakes import ScopeFacts
+from heatlite.healing.rules.policy import Policy
+from heatlite.healing.rules.slots import Slot, slot_at
 from heatlite.store.healing.records import HealingScopeRecord, IncidentRecord, RepairRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store

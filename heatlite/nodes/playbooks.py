@@ -31,8 +31,8 @@ from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.schedule import MAX_SCHEDULED
-from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.types.outputs import StackReader
 from heatlite.nodes.transitions import Ledger
 from heatlite.store.errors import Duplicate
 from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord, NodeTransitionRecord

@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
-from heatlite.template.constraints import Check, add_constraint, constraint_fault
 from heatlite.template.expression import UNKNOWN
+from heatlite.template.parameters.constraints import Check, add_constraint, constraint_fault
 from heatlite.template.patterns import TooMuchWork, read_pattern
 
 GROUP = "heatlite.constraints"
@@ -20,8 +20,8 @@ def custom_constraint(name: str) -> Callable[[Check], Check]:
     """Register a check for ``prop(custom=name)`` and ``custom_constraint: name``.
 
     The check gets a value and returns an error text, or None. It is known once its module is imported. An entry point
-    of the group `heatlite.constraints` makes it known from the start. The names of `heatlite.template.constraints`
-    (ip_addr, net_cidr …) are built in.
+    of the group `heatlite.constraints` makes it known from the start. The names of
+    `heatlite.template.parameters.constraints` (ip_addr, net_cidr …) are built in.
     """
 
     def register(check: Check) -> Check:

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 from heatlite.core.errors import HeatliteError, Invalid
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merged_registry
-from heatlite.template.loader import load, load_template
+from heatlite.template.source.loader import load, load_template
 from heatlite.template.types import Installation
 
 DEFAULT_REGISTRY: Final[JsonMap] = {

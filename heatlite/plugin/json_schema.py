@@ -16,7 +16,7 @@ from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Field, Schema
 from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import DELETION_POLICIES
-from heatlite.template.parameters import MODULO_SINCE, TAGS_SINCE, TYPES
+from heatlite.template.parameters.parameters import MODULO_SINCE, TAGS_SINCE, TYPES
 
 _CALL: Final[JsonMap] = {"$ref": "#/definitions/call"}
 _TEXT: Final[JsonMap] = {"type": ["string", "null"]}

@@ -9,7 +9,7 @@ from heatlite.core.errors import EntityNotFound, HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Absent, Change, ReplaceResource, Resource, Schema, Unhealthy, prop
 from heatlite.plugin.ports import RegionUnavailable, refusal
-from heatlite.template.constraints import RemoteTemplate, remote_fault
+from heatlite.template.parameters.constraints import RemoteTemplate, remote_fault
 from heatlite.template.types import Fault, Installation
 
 FIRST_PAUSE, MAX_PAUSE = 0.1, 5.0

@@ -59,9 +59,9 @@ from heatlite.template.functions.text import (
     StrSplit,
 )
 from heatlite.template.functions.yaql import Yaql
-from heatlite.template.loader import VERSION_KEYS
-from heatlite.template.parameters import PSEUDO, ParameterSchema
-from heatlite.template.parameters_cfn import parse_cfn_parameter
+from heatlite.template.parameters.cfn import parse_cfn_parameter
+from heatlite.template.parameters.parameters import PSEUDO, ParameterSchema
+from heatlite.template.source.loader import VERSION_KEYS
 
 Table = Mapping[str, type[Function]]
 

@@ -11,9 +11,10 @@ from heatlite.core.errors import (
     StackValidationFailed,
 )
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.binding import Binding
-from heatlite.template.conditions import Conditions
-from heatlite.template.definitions import OutputDefinition, ResourceDefinition
+from heatlite.template.definitions.binding import Binding
+from heatlite.template.definitions.conditions import Conditions
+from heatlite.template.definitions.definitions import OutputDefinition, ResourceDefinition
+from heatlite.template.definitions.implied import with_implied
 from heatlite.template.dialects import Dialect, dialect_of
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, TypeMapping
 from heatlite.template.expression import (
@@ -28,11 +29,10 @@ from heatlite.template.expression import (
     walk,
 )
 from heatlite.template.functions.references import GetAttrSelecting, GetResource
-from heatlite.template.implied import with_implied
-from heatlite.template.loader import Path
-from heatlite.template.parameter_groups import check_groups
-from heatlite.template.parameters import ParameterSchema
-from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
+from heatlite.template.parameters.groups import check_groups
+from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.source.loader import Path
+from heatlite.template.source.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")

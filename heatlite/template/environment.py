@@ -11,10 +11,10 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.template.expression import raise_together
-from heatlite.template.loader import Source, load_mapping
-from heatlite.template.parameters import ParameterSchema
-from heatlite.template.problems import MAX_HINTS, nearest, raise_first
+from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.replacement import Replacement, faults
+from heatlite.template.source.loader import Source, load_mapping
+from heatlite.template.source.problems import MAX_HINTS, nearest, raise_first
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 SECTIONS: Final = (

@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Protocol
 from heatlite.core.errors import Invalid, Problem, StackValidationFailed
 from heatlite.core.json import size as json_size
 from heatlite.core.records import record
-from heatlite.template.loader import Path
-from heatlite.template.problems import stated
+from heatlite.template.source.loader import Path
+from heatlite.template.source.problems import stated
 
 
 class Unknown:

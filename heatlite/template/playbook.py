@@ -10,8 +10,8 @@ from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
 from heatlite.core.shapes import Shape, explain
-from heatlite.template.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
-from heatlite.template.problems import locate
+from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
+from heatlite.template.source.problems import locate
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

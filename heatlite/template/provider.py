@@ -8,9 +8,9 @@ from heatlite.core.json import Json
 from heatlite.template.document import Template
 from heatlite.template.environment import Target
 from heatlite.template.expression import UNKNOWN, has_unknown
-from heatlite.template.loader import load_template
-from heatlite.template.parameters import ParameterSchema
-from heatlite.template.problems import MAX_HINTS, nearest
+from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.source.loader import load_template
+from heatlite.template.source.problems import MAX_HINTS, nearest
 from heatlite.template.types import (
     Fault,
     Installation,

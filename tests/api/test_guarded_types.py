@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.api.access.policy import TABLE
-from heatlite.healing.policy import VERSION
+from heatlite.healing.rules.policy import VERSION
 from tests.api.conftest import template, value
 from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
 from tests.api.test_lock_matrix import OPERATIONS

@@ -21,8 +21,9 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
-from heatlite.healing import intake, operations
-from heatlite.healing.intake import Intake
+from heatlite.healing import operations
+from heatlite.healing.intake import intake
+from heatlite.healing.intake.intake import Intake
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.store import Store

@@ -22,7 +22,7 @@ from heatlite.core.errors import Invalid, Problem
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load
+from heatlite.template.source.loader import load
 
 HERE = Path(__file__).parent
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or HERE.parents[2] / "shared" / "corpus")

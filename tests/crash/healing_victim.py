@@ -12,7 +12,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
-from heatlite.healing.policy import VERSION
+from heatlite.healing.rules.policy import VERSION
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters
 from heatlite.store.healing.records import HealingPolicyRecord

@@ -18,9 +18,9 @@ from heatlite.core.errors import (
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery

@@ -23,7 +23,7 @@ from heatlite.nodes.transitions import EVENT
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load_mapping
+from heatlite.template.source.loader import load_mapping
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, SCENARIOS, lock, record_path, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run

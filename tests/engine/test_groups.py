@@ -8,8 +8,8 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.ports import Member
 from heatlite.resources.scaling import AutoScalingGroup
 from heatlite.store.records import StackRecord

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from heatlite.core.errors import ActionConflict, NotSupported, ResourceIsLocked, StackValidationFailed
 from heatlite.core.json import Json
 from heatlite.core.status import state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.thorough import SHARED_FIXTURE
 

@@ -28,7 +28,7 @@ from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleIn, ScaleOut, SizeRequest
 from heatlite.healing.by_hand import HealRequest
-from heatlite.healing.policy import DEFAULT, VERSION
+from heatlite.healing.rules.policy import DEFAULT, VERSION
 from heatlite.healing.sweep import HealingLoop
 from heatlite.healing.tree import read_tree
 from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord

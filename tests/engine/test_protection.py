@@ -17,9 +17,9 @@ from heatlite.core.errors import (
     StackNotFound,
 )
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.protected import is_made
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import PreviousState, ProtectionRecord, ResourceRecord, StackRecord
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 from tests.engine.test_nested import child

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template

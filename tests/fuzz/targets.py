@@ -8,12 +8,12 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check, check_definition
+from heatlite.template.checks.check import check, check_definition
 from heatlite.template.dialects import FUNCTIONS
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment, merge
 from heatlite.template.expression import UNKNOWN, resolve
-from heatlite.template.loader import MAX_TEMPLATE_SIZE, load_mapping, load_template
+from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, load_mapping, load_template
 
 TYPES: Final = Registry(BUILTIN)
 FILES: Final = {"a.txt": "content", "b.yaml": "heat_template_version: 2018-08-31\n"}

@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.template.loader import load
+from heatlite.template.source.loader import load
 from tests.tables import table
 
 ROOT = Path(__file__).parents[2]

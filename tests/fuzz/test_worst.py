@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.errors import HeatliteError
-from heatlite.template.check import check
+from heatlite.template.checks.check import check
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load_template
+from heatlite.template.source.loader import load_template
 from tests.fuzz.targets import FILES, PSEUDO, TYPES
 from tests.fuzz.worst import WORST
 

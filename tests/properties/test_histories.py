@@ -20,16 +20,16 @@ from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
+from heatlite.engine.calls.pool import Calls
+from heatlite.engine.calls.stopping import Stopping
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.state.protected import is_made
-from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.steps.breakpoints import Breakpoints
-from heatlite.engine.steps.calls import Calls
-from heatlite.engine.steps.stopping import Stopping
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
+from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord

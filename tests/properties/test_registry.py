@@ -7,7 +7,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.template.environment import Environment, TypeMapping, merged_registry
-from heatlite.template.loader import Source
+from heatlite.template.source.loader import Source
 from heatlite.template.types import Installation
 
 TYPES = Registry(BUILTIN)

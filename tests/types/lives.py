@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from heatlite.core.status import state
-from heatlite.engine.steps.handlers import DIFFERS
+from heatlite.engine.calls.handlers import DIFFERS
 from tests.clouds.services import clouds_yaml
 from tests.engine.conftest import ADMIN, Engine, template
 from tests.types.exchanges import RANDOM

@@ -18,7 +18,7 @@ from heatlite.resources import BUILTIN
 from heatlite.resources.software.deployments import SoftwareDeploymentResource
 from heatlite.resources.wait_conditions import Condition
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.loader import load_mapping
+from heatlite.template.source.loader import load_mapping
 from tests.engine.conftest import Engine
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import Status
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from tests.engine.conftest import ref, resource, template
 from tests.types.conftest import Cloudy
 

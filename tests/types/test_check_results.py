@@ -7,7 +7,7 @@ from typing import Any
 from heatlite.clients import cloud as answers
 from heatlite.clients.clouds import Clouds
 from heatlite.core.json import Json, JsonMap
-from heatlite.engine.steps.check_verdicts import cause_of
+from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.plugin import CloudResource
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry

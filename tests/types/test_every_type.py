@@ -17,7 +17,7 @@ from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check
+from heatlite.template.checks.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
 from tests.tables import table

@@ -12,7 +12,7 @@ from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
 from heatlite.simulated.services import VERBS
-from heatlite.template.constraints import CLOUD, NAMED
+from heatlite.template.parameters.constraints import CLOUD, NAMED
 from tests.tables import table
 
 NOT_ASKED = {

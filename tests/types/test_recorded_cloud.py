@@ -12,8 +12,8 @@ from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.simulated.services import simulate
 from heatlite.simulated.simulation import Scenario
 from heatlite.store.records import StackRecord

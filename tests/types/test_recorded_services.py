@@ -17,8 +17,8 @@ from heatlite.clients.rest import SERVICES
 from heatlite.core.errors import InvalidValue, Unavailable
 from heatlite.core.json import JsonMap
 from heatlite.core.status import state
-from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.signing import Proof
 from heatlite.resources.queues import Queue
 from tests.engine.conftest import ADMIN, template

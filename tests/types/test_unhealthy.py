@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from heatlite.template.loader import load_mapping
+from heatlite.template.source.loader import load_mapping
 from tests.engine.conftest import ref, resource, template
 from tests.types.cinder.test_attachments import parts
 from tests.types.conftest import Cloudy

@@ -13,7 +13,7 @@ from heatlite.core.errors import HTTPForbidden, Unauthorized
 from heatlite.core.json import JsonMap
 from heatlite.core.records import changed, record
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
-from heatlite.engine.state.agent_accounts import Accounts
+from heatlite.engine.types.agent_accounts import Accounts
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
 """Headers with credentials. python-heatclient sends user and key if it has a password."""

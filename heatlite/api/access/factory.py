@@ -15,7 +15,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import Invalid
 from heatlite.engine.outbound.self_auth import SelfAuth
-from heatlite.engine.state.agent_accounts import Accounts
+from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.store.store import Store
 
 

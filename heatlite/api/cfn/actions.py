@@ -23,9 +23,9 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.values import current_rows
+from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import Signalled
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery

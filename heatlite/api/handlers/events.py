@@ -10,7 +10,7 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.errors import EventNotFound
 from heatlite.core.json import JsonMap
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store

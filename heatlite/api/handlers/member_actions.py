@@ -14,7 +14,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
 from heatlite.engine.operations.groups import Groups
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
 
 DEEP = (

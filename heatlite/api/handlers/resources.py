@@ -14,8 +14,8 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
-from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.values import current_rows
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store

@@ -10,7 +10,7 @@ from heatlite.api.middleware import IGNORED
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.engine.operations.signals import IgnoredSignal, Signals
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import NATIVE
 
 SIGNED = (

@@ -7,7 +7,7 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.request import Request
 from heatlite.engine.operations.software_configs import Software
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import Node
 from heatlite.store.store import Store
 

@@ -15,9 +15,9 @@ from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.stacks import Stacks as StackOperations
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.types.agent_accounts import Accounts
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.healing.records import StackHealth
 from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery

@@ -10,7 +10,7 @@ from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.plugin.registry import Registry
 from heatlite.template import dialects
-from heatlite.template.review import to_dict
+from heatlite.template.checks.review import to_dict
 
 
 class Validate:

@@ -14,8 +14,8 @@ from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExc
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.shapes import Shape
-from heatlite.healing.formats import time_of
-from heatlite.healing.intake import Intake
+from heatlite.healing.intake.formats import time_of
+from heatlite.healing.intake.intake import Intake
 from heatlite.healing.tree import read_places
 from heatlite.store.healing.records import HealthTokenRecord
 from heatlite.store.healing.sources import PREFIX, token_digest

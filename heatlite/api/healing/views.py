@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heatlite.core.clock import to_text
 from heatlite.core.healing import ReportResult
 from heatlite.core.json import JsonMap
-from heatlite.healing.intake import Taken
+from heatlite.healing.intake.intake import Taken
 from heatlite.healing.operations import Overview, ScopeView
 from heatlite.healing.reports import Outcome
 from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord

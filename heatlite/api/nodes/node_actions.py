@@ -16,7 +16,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.shapes import Shape
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.types.outputs import StackReader
 from heatlite.nodes.redaction import NodeVeil
 from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord

@@ -218,7 +218,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
     except Refused as error:
         if error.status != HTTPStatus.BAD_REQUEST:
             raise
-        from heatlite.template.review import in_order  # a slow import that other commands do not need
+        from heatlite.template.checks.review import in_order  # a slow import that other commands do not need
 
         given = parameters(arguments.parameter)
         found = of_file(arguments.file, arguments.environment, given, host.types())

@@ -19,7 +19,7 @@ from heatlite.cli.output.report import FORMATS, render
 from heatlite.cli.session import Host, settings
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json
-from heatlite.template.loader import Source
+from heatlite.template.source.loader import Source
 from heatlite.template.types import TypeCatalog
 
 _FIELDS = ("message", "hint", "type", "file", "severity", "path")
@@ -47,7 +47,7 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     The exit code is 1 for errors, with --strict for warnings, too.
     Uses the network only if a cloud is named.
     """
-    from heatlite.template.review import in_order
+    from heatlite.template.checks.review import in_order
 
     found: list[Problem] = []
     asking = nullcontext(host.types()) if arguments.cloud is None else host.asking(settings(arguments), "default")
@@ -92,7 +92,7 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
 
 def of_server(reported: Sequence[Object], bundle: Bundle) -> list[Problem]:
     """Convert problems that the server reported, with their places in the local files."""
-    from heatlite.template.places import Places, path_of
+    from heatlite.template.source.places import Places, path_of
 
     documents = {"template": bundle.template.data, "environment": bundle.environment}
     documents |= {name: child.data for name, child in bundle.children.items()}
@@ -114,9 +114,9 @@ def problems(
     `given` are parameters. `faults` are problems of reading the files. `complete` is True if every environment could be
     read.
     """
+    from heatlite.template.checks.review import review
     from heatlite.template.environment import Environment
-    from heatlite.template.places import Places
-    from heatlite.template.review import review
+    from heatlite.template.source.places import Places
 
     places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
     own = list(faults)

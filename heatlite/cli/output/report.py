@@ -41,7 +41,7 @@ def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> st
     `checked` are the files on the command line.
     """
     if form == "json":
-        from heatlite.template.review import to_dict  # a slow import that other commands do not need
+        from heatlite.template.checks.review import to_dict  # a slow import that other commands do not need
 
         return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
     if form == "sarif":

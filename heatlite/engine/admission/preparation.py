@@ -27,23 +27,23 @@ from heatlite.engine.outbound.file_containers import Containers
 from heatlite.engine.outbound.template_fetch import Fetcher
 from heatlite.engine.planning.child_definition import check_immutable
 from heatlite.engine.planning.definition_diff import definition_diff
-from heatlite.engine.state.agent_accounts import may_want
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Request
+from heatlite.engine.types.agent_accounts import may_want
 from heatlite.plugin.ports import Regions
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import examine
-from heatlite.template.constraints import looked_up
+from heatlite.template.checks.check import examine
+from heatlite.template.checks.nested import Nested
+from heatlite.template.checks.review import in_order, review
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
-from heatlite.template.loader import Source, load_mapping, load_template
-from heatlite.template.nested import Nested
-from heatlite.template.parameters import ParameterSchema
-from heatlite.template.places import Places
-from heatlite.template.problems import raise_first
-from heatlite.template.review import in_order, review
+from heatlite.template.parameters.constraints import looked_up
+from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.source.loader import Source, load_mapping, load_template
+from heatlite.template.source.places import Places
+from heatlite.template.source.problems import raise_first
 
 MAX_REMOTE_FILES = 20
 """Maximum of templates fetched for one request."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from heatlite.core.json import JsonMap
 from heatlite.plugin.ports import Regions, RegionUnavailable, refusal
-from heatlite.template.constraints import RemoteTemplate
 from heatlite.template.environment import Environment
+from heatlite.template.parameters.constraints import RemoteTemplate
 
 MAX_TEMPLATES = 20
 """Maximum of templates that regions check for one request."""

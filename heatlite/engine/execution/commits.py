@@ -8,15 +8,15 @@ from heatlite.core.action_payloads import ActionData, StopRecord
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
+from heatlite.engine.calls.pool import Calls
+from heatlite.engine.calls.step_execution import HookWait
+from heatlite.engine.calls.stopping import Stopping
 from heatlite.engine.execution.members_result import members_result
 from heatlite.engine.execution.termination import outputs, suspend_derived
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.unit_of_work import UnitOfWork, Writes
 from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
-from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, Order
-from heatlite.engine.steps.step_execution import HookWait
-from heatlite.engine.steps.stopping import Stopping
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.store.errors import AlreadyCommitted
 from heatlite.store.records import ActionRecord, StackRecord

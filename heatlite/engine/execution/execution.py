@@ -14,6 +14,10 @@ from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
 from heatlite.core.records import record
 from heatlite.core.status import Control, LockLevel, Result, Status, Verb
+from heatlite.engine.calls.orphans import Orphans
+from heatlite.engine.calls.pool import Calls
+from heatlite.engine.calls.step_execution import StepExecution
+from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, outcome, rollback_target
 from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
@@ -24,17 +28,13 @@ from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
-from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event, with_state
 from heatlite.engine.steps import absence
 from heatlite.engine.steps.breakpoints import Breakpoints
-from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, keeps_objects
-from heatlite.engine.steps.orphans import Orphans
-from heatlite.engine.steps.step_execution import StepExecution
-from heatlite.engine.steps.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
+from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.plugin.nested import StackResource
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heatlite.core.status import Result, Status, Verb
-from heatlite.engine.state.resource_factory import ResourceFactory
+from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
+from heatlite.engine.calls.stopping import Stop, Stopping
 from heatlite.engine.state.unit_of_work import with_state
-from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT
-from heatlite.engine.steps.stopping import Stop, Stopping
 from heatlite.engine.steps.transitions import Transitions
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord, StackRecord
 
 GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})

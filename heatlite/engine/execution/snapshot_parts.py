@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import replace
 
+from heatlite.engine.calls.handlers import drop_saved
 from heatlite.engine.planning.snapshot_parts import parts
-from heatlite.engine.planning.stack_document import stack_record
-from heatlite.engine.state.resource_factory import ResourceFactory
-from heatlite.engine.steps.handlers import drop_saved
+from heatlite.engine.state.stack_document import stack_record
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 

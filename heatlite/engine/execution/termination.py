@@ -11,9 +11,9 @@ from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
+from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
-from heatlite.engine.steps import check_verdicts
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store

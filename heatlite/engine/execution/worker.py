@@ -27,7 +27,7 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.sweep import POLL_INTERVAL, Sweep, renew_leases, run_cleanup
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.resource_factory import EngineServices
+from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.actions.claims import max_takeovers
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord

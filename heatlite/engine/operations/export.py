@@ -10,8 +10,8 @@ from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.stack_document import check_document, stack_record
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.stack_document import check_document, stack_record
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store

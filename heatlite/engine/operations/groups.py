@@ -16,9 +16,8 @@ from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, change_members, named
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
@@ -28,9 +27,10 @@ from heatlite.engine.state.group_requests import (
     SizeRequest,
     body_of,
 )
-from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord

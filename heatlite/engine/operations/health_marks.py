@@ -10,12 +10,12 @@ from heatlite.core.json import JsonMap
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.locked_children import LockedChildren
-from heatlite.engine.planning.outputs import StackReader
+from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import resource_event, row_with_state
 from heatlite.engine.state.values import current_rows
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 

@@ -7,8 +7,8 @@ from typing import Final
 from heatlite.core.config import Settings
 from heatlite.core.records import record
 from heatlite.core.status import Verb
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.state.type_calls import type_code
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.signing import KeyHolder, machine_of
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store

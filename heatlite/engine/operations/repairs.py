@@ -25,14 +25,14 @@ from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning import preview_views
-from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.plan import Outcome
-from heatlite.engine.planning.preview import PreviewItem, StackPreview
+from heatlite.engine.preview import preview_views
+from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 

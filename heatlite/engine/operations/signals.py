@@ -32,16 +32,16 @@ from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.outputs import StackReader
-from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
-from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.handlers import NoActionNeeded, Resize
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled

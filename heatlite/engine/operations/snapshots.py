@@ -17,15 +17,15 @@ from heatlite.engine.admission.admission import Admission, Examined
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.stacks import updated
-from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
-from heatlite.engine.planning.stack_document import check_document, hidden_in, read_record, without_data
+from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import Adopted, Request
-from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
-from heatlite.engine.state.type_calls import type_code
+from heatlite.engine.state.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
+from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 

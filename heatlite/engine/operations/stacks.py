@@ -34,19 +34,19 @@ from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations.schedule import Schedule
-from heatlite.engine.planning import preview_views
-from heatlite.engine.planning.locked_children import LockedChildren
-from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.planner import by_name
-from heatlite.engine.planning.preview import StackPreview, check_protected
-from heatlite.engine.planning.update_checks import check_changes, check_external, may_object
+from heatlite.engine.preview import preview_views
+from heatlite.engine.preview.locked_children import LockedChildren
+from heatlite.engine.preview.preview import StackPreview, check_protected
+from heatlite.engine.preview.update_checks import check_changes, check_external, may_object
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
-from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ProtectionRecord, StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store

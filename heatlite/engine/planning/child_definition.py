@@ -9,9 +9,9 @@ from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
-from heatlite.engine.state.resource_factory import ResourceFactory, inherited
-from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import with_state
+from heatlite.engine.types.resource_factory import ResourceFactory, inherited
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template

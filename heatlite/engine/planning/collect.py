@@ -15,8 +15,8 @@ from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFac
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
-from heatlite.engine.state.resource_factory import NestedView, ResourceFactory, Values, inherited
-from heatlite.engine.state.type_calls import type_code
+from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord, StackRecord

@@ -15,7 +15,7 @@ from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Facts, Part, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
-from heatlite.engine.state.template_types import TemplateResource
+from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord

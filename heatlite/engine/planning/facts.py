@@ -12,8 +12,8 @@ from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
-from heatlite.engine.state.observation import Observed
 from heatlite.engine.state.protected import Protected
+from heatlite.engine.types.observation import Observed
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord

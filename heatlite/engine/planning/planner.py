@@ -13,7 +13,7 @@ from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, R
 from heatlite.engine.planning.replacement_order import order_replacements
 from heatlite.engine.state.protected import Protected
 from heatlite.store.records import ResourceRecord
-from heatlite.template.definitions import ResourceDefinition, referring
+from heatlite.template.definitions.definitions import ResourceDefinition, referring
 from heatlite.template.document import Definition
 from heatlite.template.expression import has_unknown
 from heatlite.template.replacement import KEEP

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.resource_factory import ResourceFactory
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord

@@ -7,7 +7,7 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.state.resource_factory import ResourceFactory
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 
 COMMIT_SHARE = 64

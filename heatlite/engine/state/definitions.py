@@ -10,10 +10,10 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap, canonical
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import examine
+from heatlite.template.checks.check import examine
+from heatlite.template.checks.nested import Nested
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
-from heatlite.template.nested import Nested
 from heatlite.template.types import TypeCatalog
 
 MAX_RESOURCES = 30_000

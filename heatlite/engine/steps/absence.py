@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.absence import in_masses, service_of
-from heatlite.engine.state.resource_factory import ResourceFactory
+from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.unit_of_work import resource_event
-from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import RowWriter
+from heatlite.engine.types.absence import in_masses, service_of
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, HealthRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.calls.step_execution import HookWait
 from heatlite.engine.state.hooks import CONVERGING, PRE_DELETE, STOPS_IN, clearing, is_over, waits_until
-from heatlite.engine.steps.step_execution import HookWait
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.stacks.messages import Messages
 from heatlite.template.environment import Environment

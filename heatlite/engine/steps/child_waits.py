@@ -8,11 +8,11 @@ from functools import partial
 from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
+from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
+from heatlite.engine.calls.step_execution import NestedOperation, Phase
+from heatlite.engine.calls.stopping import AT_ONCE, Stop, Stopping, aborted_text
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.children import Children, Order, nested_failure
-from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
-from heatlite.engine.steps.step_execution import NestedOperation, Phase
-from heatlite.engine.steps.stopping import AT_ONCE, Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
 
 log = logging.getLogger(__name__)

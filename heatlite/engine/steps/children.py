@@ -19,15 +19,15 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
+from heatlite.engine.calls.step_execution import NestedOperation
 from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
 from heatlite.engine.planning.collect import facade_row, replaced_above
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
-from heatlite.engine.state.resource_factory import ResourceFactory, inherited
-from heatlite.engine.state.template_types import TemplateResource
 from heatlite.engine.state.unit_of_work import stack_event, with_state
-from heatlite.engine.steps.step_execution import NestedOperation
+from heatlite.engine.types.resource_factory import ResourceFactory, inherited
+from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.handlers import Unhealthy
 from heatlite.plugin.nested import ChildStack, StackResource

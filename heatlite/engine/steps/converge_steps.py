@@ -7,18 +7,18 @@ from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimi
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
+from heatlite.engine.calls.handlers import failure_text
+from heatlite.engine.calls.step_execution import HandlerCall, StepExecution
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
-from heatlite.engine.state.resource_factory import ResourceFactory, Values
 from heatlite.engine.steps.breakpoints import Breakpoints
-from heatlite.engine.steps.handlers import failure_text
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
-from heatlite.engine.steps.step_execution import HandlerCall, StepExecution
+from heatlite.engine.types.resource_factory import ResourceFactory, Values
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord

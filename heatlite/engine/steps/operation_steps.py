@@ -8,17 +8,17 @@ from functools import partial
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
+from heatlite.engine.calls import check_verdicts
+from heatlite.engine.calls.backoff import Retry
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import is_marked
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
-from heatlite.engine.state.resource_factory import ResourceFactory
-from heatlite.engine.steps import check_verdicts
-from heatlite.engine.steps.backoff import Retry
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
-from heatlite.engine.steps.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema

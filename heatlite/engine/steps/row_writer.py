@@ -10,12 +10,12 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
-from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
-from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 
 STATE_CHANGED = "state changed"

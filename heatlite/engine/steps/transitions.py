@@ -5,23 +5,23 @@ from collections.abc import Callable
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
+from heatlite.engine.calls import check_verdicts
+from heatlite.engine.calls.backoff import Retry, back_off
+from heatlite.engine.calls.handlers import LEFT, failure_text
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.calls.stopping import Stop, aborted_text
 from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits_at
-from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork
-from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.absence import provisional
-from heatlite.engine.steps.backoff import Retry, back_off
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.converge_steps import ConvergeSteps
-from heatlite.engine.steps.handlers import LEFT, failure_text
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
-from heatlite.engine.steps.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
-from heatlite.engine.steps.stopping import Stop, aborted_text
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 from heatlite.template.replacement import KEEP

@@ -14,14 +14,14 @@ from dataclasses import replace
 from functools import partial
 
 from heatlite.core.clock import Clock
+from heatlite.engine.calls.handlers import give_up
+from heatlite.engine.calls.pool import Calls
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.planning.plan import Plan, Step, waiting
 from heatlite.engine.state.database_retry import retry_while_unavailable
-from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.child_waits import ChildWaits
 from heatlite.engine.steps.children import Children
-from heatlite.engine.steps.handlers import give_up
-from heatlite.engine.steps.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
-from heatlite.engine.steps.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
 
 MAX_STEPS_PER_TICK = 500

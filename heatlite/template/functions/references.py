@@ -18,7 +18,7 @@ from heatlite.template.expression import (
     weight,
 )
 from heatlite.template.functions.arguments import sequence, wrong
-from heatlite.template.problems import stated
+from heatlite.template.source.problems import stated
 
 
 class GetParam(Function):

@@ -11,8 +11,8 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
 from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
-from heatlite.template.loader import verify_json_value
 from heatlite.template.patterns import Compiled, Match, Program
+from heatlite.template.source.loader import verify_json_value
 
 MAX_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000

@@ -10,7 +10,7 @@ from falcon import Response
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.loader import load
+from heatlite.template.source.loader import load
 from heatlite.ui.client import Api, ApiError, a_map, href, maps, quoted, text
 from heatlite.ui.pages.tree import Node, graph, rows, shortened, stack_path, tree
 from heatlite.ui.site import Request, Site, command, go, home, refused, stack_home

@@ -14,10 +14,10 @@ from heatlite.core.json import Json
 from heatlite.plugin.json_schema import json_schema
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check
+from heatlite.template.checks.check import check
 from heatlite.template.dialects import DIALECTS
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load
+from heatlite.template.source.loader import load
 from tests.tables import table
 
 ROOT = Path(__file__).parents[3]

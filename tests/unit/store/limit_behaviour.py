@@ -26,8 +26,8 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.healing import ReportResult
 from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
-from heatlite.healing import intake
-from heatlite.healing.intake import Intake
+from heatlite.healing.intake import intake
+from heatlite.healing.intake.intake import Intake
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks import suppressed

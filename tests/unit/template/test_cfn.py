@@ -10,12 +10,12 @@ from heatlite.core.errors import HeatliteError, InvalidSchemaError, InvalidTempl
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check
+from heatlite.template.checks.check import check
 from heatlite.template.dialects import find_dialect
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
-from heatlite.template.loader import load
+from heatlite.template.source.loader import load
 from tests.tables import table
 
 TYPES = Registry(BUILTIN)

@@ -7,8 +7,8 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.environment import Environment, Target, TypeMapping, merge
-from heatlite.template.loader import Source, load_mapping
-from heatlite.template.parameters import ParameterSchema
+from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.source.loader import Source, load_mapping
 from tests.tables import table
 
 

@@ -7,10 +7,10 @@ from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check, examine
+from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
-from heatlite.template.loader import Source, load, load_template
+from heatlite.template.source.loader import Source, load, load_template
 from tests.tables import table
 
 TYPES = Registry(BUILTIN)

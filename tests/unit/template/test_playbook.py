@@ -3,8 +3,8 @@
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
-from heatlite.template.loader import MAX_TEMPLATE_SIZE
 from heatlite.template.playbook import Attribute, Stage, read_playbook
+from heatlite.template.source.loader import MAX_TEMPLATE_SIZE
 from tests.tables import table
 
 GOOD = """\

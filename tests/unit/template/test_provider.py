@@ -10,12 +10,12 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.template.check import check, examine
+from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment, Target, TypeMapping, merge, merged_registry
 from heatlite.template.expression import UNKNOWN
-from heatlite.template.loader import Source, load
 from heatlite.template.provider import Provider
+from heatlite.template.source.loader import Source, load
 from heatlite.template.types import Installation
 from tests.tables import table
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.state.template_types import TemplateResource
+from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin import Resource, Schema, StackResource, prop
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType

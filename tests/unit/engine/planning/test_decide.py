@@ -12,7 +12,7 @@ from heatlite.engine.planning.decide import choose, decide, deletes_first, is_ma
 from heatlite.engine.planning.facts import Facts, NestedFacts, Part
 from heatlite.engine.planning.plan import Outcome, Reason
 from heatlite.engine.state.protected import Protected
-from heatlite.engine.state.template_types import TemplateResource
+from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import HealthRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.template.expression import UNKNOWN

@@ -1,0 +1,1 @@
+"""Executions of single steps, and the calls of handlers that they make."""

@@ -1,0 +1,169 @@
+"""Executions of the steps of a plan: their phases, and a class for each kind."""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from heatlite.core.check_tally import CheckTally
+from heatlite.core.json import Json
+from heatlite.core.records import record
+from heatlite.core.status import Verb
+from heatlite.engine.calls.backoff import Retry
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.plan import Outcome, Step
+from heatlite.plugin.ports import Accounts, Change
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord
+
+
+class Phase(Enum):
+    """The progress of a step's execution."""
+
+    READY = auto()
+    """The handler has not been called, or is to be called again. A hook has not been cleared."""
+    CHECKING = auto()
+    """The handler has returned; its check is open. An earlier attempt has ordered the nested stack's action."""
+    DONE = auto()
+    FAILED = auto()
+    REPLACED = auto()
+    """The type asks to replace the object instead of updating it."""
+
+
+ENDED = frozenset({Phase.DONE, Phase.FAILED, Phase.REPLACED})
+
+
+@record(frozen=True, slots=True)
+class Failure:
+    """The reason why an execution failed."""
+
+    text: str
+    unknown: str = ""
+    """The cause of a check without a verdict (`check_verdicts.cause_of`)."""
+    is_transient: bool = False
+    """Another attempt may succeed."""
+    is_absent: bool = False
+    """A check has not found the object."""
+
+
+@dataclass(slots=True, eq=False)
+class StepExecution:
+    """A step that has begun.
+
+    An instance of this class itself has ended already; kinds in progress are below.
+    """
+
+    step: Step
+    row: ResourceRecord
+    """The row as last written."""
+    resource: Resource[Schema]
+    verb: Verb
+    wanted: Wanted | None = None
+    """The values of the row after a successful create or update."""
+    phase: Phase = Phase.READY
+    failure: Failure | None = None
+    """The reason of FAILED."""
+    is_recorded: bool = False
+    """The row and its events are complete already; the end writes nothing more about the resource's state."""
+    note: str = ""
+    """The reason of a success, instead of "state changed"."""
+    replaced_by: Wanted | None = None
+    """The values of the new object that takes the place of the deleted one."""
+
+    @property
+    def has_ended(self) -> bool:
+        """True if there is nothing more to call."""
+        return self.phase in ENDED
+
+    @property
+    def is_delayed(self) -> bool:
+        """True if a later attempt has not called its handler yet."""
+        return False
+
+    def fail(self, text: str, unknown: str = "", is_transient: bool = False, is_absent: bool = False) -> None:
+        """Move to FAILED."""
+        self.failure = Failure(text, unknown, is_transient, is_absent)
+        self.phase = Phase.FAILED
+
+
+@dataclass(slots=True, eq=False)
+class HookWait(StepExecution):
+    """Waits at a hook. Another execution follows when the hook is cleared."""
+
+    hook: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class NestedOperation(StepExecution):
+    """Waits for an action on a nested stack."""
+
+    round: int = 0
+    """The number of actions that have succeeded."""
+    action_id: str | None = None
+    """The action to wait for."""
+    tally: CheckTally | None = None
+    """The verdicts of a check below."""
+
+    @property
+    def token(self) -> Json:
+        """Return the row's token: the next attempt waits for the same action."""
+        return {"action": self.action_id, "round": self.round}
+
+    def resume(self, token: Json) -> None:
+        """Continue with the token of an earlier attempt."""
+        if isinstance(token, dict):
+            self.action_id, self.round = str(token["action"]), int(str(token["round"]))
+
+
+@dataclass(slots=True, eq=False)
+class HandlerCall(StepExecution):
+    """Calls a handler of the resource type, then its check until that is complete."""
+
+    change: Change | None = None
+    in_place: Outcome = Outcome.UPDATE
+    """Kind of a change in place: UPDATE, REBUILD or REBOOT."""
+    snapshot_name: str = ""
+    """The name of the snapshot to take."""
+    snapshot_first: bool = False
+    """Let the type save the object before the deletion (``deletion_policy: Snapshot``)."""
+    find_first: bool = False
+    """Look the object up by its name: an interrupted attempt may have made it."""
+    token: Json = None
+    """The handler's answer, for its check."""
+    pause: float = 0.0
+    """Seconds until the next call of the check."""
+    awaits: str | None = None
+    """The address of a mailbox whose next message ends the pause."""
+    outage_since: float | None = None
+    """The time since which a service of the handler is unreachable: seconds since the epoch."""
+    retry: Retry = field(default_factory=Retry)
+
+    @property
+    def is_delayed(self) -> bool:
+        """True if a later attempt has not called its handler yet.
+
+        It does at the time `retry.starts_at`.
+        """
+        return self.retry.starts_at is not None and self.phase is Phase.READY
+
+    @property
+    def handler_verb(self) -> Verb:
+        """The verb of the handler to call."""
+        return Verb.DELETE if self.retry.cleanup_before_retry else self.verb
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """The accounts of the object's agent; None if the object never has one."""
+        return self.resource.facts.services.accounts if self.resource.has("wants_account") else None
+
+    @property
+    def is_quick(self) -> bool:
+        """True if the handler waits for nothing outside this process."""
+        return self.resource.is_quick and self.accounts is None
+
+    @property
+    def shares_commit(self) -> bool:
+        """True if the handler writes to the store only.
+
+        It can share a transaction with others.
+        """
+        return self.resource.stored_only and self.phase is Phase.READY and self.accounts is None

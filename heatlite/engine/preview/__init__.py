@@ -1,0 +1,1 @@
+"""Previews of operations, and checks before one begins."""

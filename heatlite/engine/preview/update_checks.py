@@ -1,0 +1,68 @@
+"""Checks before an update begins: changes and adoptions that are known to fail."""
+
+from collections.abc import Mapping, Sequence
+
+from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
+from heatlite.core.masking import Mask
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.collect import PlannedValues, choose_row
+from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.types.observation import observe
+from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition
+
+
+def may_object(definition: Definition, resources: ResourceFactory) -> list[str]:
+    """Return the names of resources with a type that may reject a change.
+
+    The type implements `Resource.objection`.
+    """
+    types = {name: resources.type_named(one.mapped_type) for name, one in definition.resources.items()}
+    return [name for name, kind in types.items() if kind.has("objection")]
+
+
+def check_changes(
+    definition: Definition, rows: Mapping[str, Sequence[ResourceRecord]], resources: ResourceFactory
+) -> None:
+    """Raise StackValidationFailed for a change that cannot be made.
+
+    `rows` are those of `may_object`, by name.
+
+    Changes that depend on unknown values or on the real objects fail during the update instead.
+    """
+    values = PlannedValues(resources, to_make=definition.resources)
+    for name, existing in rows.items():
+        try:
+            decision = choose_row(definition, name, existing, values).decision
+        except HeatliteError:
+            continue  # The step meets the same error and reports it.
+        if decision.outcome is Outcome.REFUSE:
+            text = Mask(definition.secrets).text(f"resources.{name}: {decision.cause}")
+            raise StackValidationFailed(text, problems=(Problem(("resources", name, "properties"), text),))
+
+
+def check_external(definition: Definition, resources: ResourceFactory) -> None:
+    """Raise StackValidationFailed if an object to adopt does not exist."""
+    for wanted in definition.resources.values():
+        if wanted.external_id is None or not resources.kind(definition, wanted.name).has("live_properties"):
+            continue
+        row = ResourceRecord(
+            id="",
+            stack_id=resources.stack.id,
+            name=wanted.name,
+            type=wanted.type,
+            mapped_type=wanted.mapped_type,
+            verb=Verb.INIT,
+            status=Status.COMPLETE,
+            status_reason="",
+            created_at=resources.stack.created_at,
+            physical_id=wanted.external_id,
+        )
+        found = observe(resources.make(row))
+        if isinstance(found, HeatliteError):
+            raise found
+        if found is None:
+            where = ("resources", wanted.name, "external_id")
+            text = f"resources.{wanted.name}: there is no {wanted.type} with the id {wanted.external_id}"
+            raise StackValidationFailed(text, problems=(Problem(where, text),))

@@ -1,0 +1,1 @@
+"""Resources of a stack, made from their types: values, attributes, observations."""

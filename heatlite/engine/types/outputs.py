@@ -1,0 +1,315 @@
+"""Reader of a stack's outputs, attributes and secrets, through its types."""
+
+import logging
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from threading import Lock
+from typing import TypeAlias, cast
+
+from heatlite.clients.finders import REMEMBERED
+from heatlite.core.context import EXPORT, Context
+from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
+from heatlite.core.records import record
+from heatlite.core.status import Status
+from heatlite.engine.state.definitions import Definitions, secrets_of
+from heatlite.engine.state.values import current_rows, without_unknown
+from heatlite.engine.types.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
+from heatlite.engine.types.type_calls import type_code
+from heatlite.plugin.groups import SIZE, SizedGroup
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.plugin.signing import AGENT
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.definitions.definitions import OutputDefinition
+from heatlite.template.expression import Bounded, requires
+
+log = logging.getLogger(__name__)
+
+FindRows: TypeAlias = Callable[[Collection[str] | None], Sequence[ResourceRecord]]
+"""Returns the rows of a stack with one of the names; None: all rows."""
+
+
+MAX_RESOLVED = 1000
+"""Maximum number of resources whose metadata is kept."""
+
+
+@record(frozen=True, slots=True)
+class Resolved:
+    """The metadata of a resource with the values of other resources."""
+
+    heads: Mapping[str, int]
+    """Ids of the latest events by stack when it was resolved."""
+    until: float
+    metadata: JsonMap
+
+
+class StackReader:
+    """Reads stacks through their types, without changes."""
+
+    def __init__(self, store: Store, engine_services: EngineServices, definitions: Definitions) -> None:
+        self._store = store
+        self._engine_services = engine_services
+        self._definitions = definitions
+        self._resolved: OrderedDict[str, Resolved] = OrderedDict()
+        self._lock = Lock()
+
+    def outputs(self, stack: StackRecord) -> list[JsonMap]:
+        """Return the outputs in the template's order.
+
+        A failed one is null, with its error.
+        """
+        definition = self._definitions.of(stack)
+        if not definition.outputs:
+            return []
+        names = {name for output in definition.outputs.values() for name in requires(output.value)}
+        rows = self._store.resources.by_name(stack.id, sorted(names)) if names else []
+        values = Values(self.resources_of(stack), {row.name: row for row in current_rows(rows)})
+        with hiding(self.mask(stack)):
+            # One budget for all outputs: those beyond it fail.
+            budget = bounded(values)
+            return [_output(output, budget) for output in definition.outputs.values()]
+
+    def hidden(self, stack: StackRecord) -> frozenset[str]:
+        """Return the names of the hidden parameters of the stack and its nested stacks."""
+        return self._definitions.within(stack).hidden if stack.sealed else frozenset()
+
+    def mask(self, stack: StackRecord) -> Mask:
+        """Return the mask of all hidden values of the stack's tree."""
+        return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
+
+    def masks(self, context: Context, stack: StackRecord) -> Callable[[str], Mask]:
+        """Return a function from a resource's name ("" for all) to its mask for a caller.
+
+        The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
+        the resource and of those that it refers to.
+        """
+        return self._masks(context, stack, cache(lambda: self._find_in_memory(stack)))
+
+    def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
+        """Return the mask of one resource for a caller, as `masks`.
+
+        Reads the rows that it needs.
+        """
+        return self._masks(context, stack, lambda: self._find_rows(stack))(name)
+
+    def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
+        shared = self.mask(stack)
+        if context.may(EXPORT):
+            return lambda _: shared
+        hidden = cache(lambda: secrets_of(self._store, self._definitions, stack) if stack.sealed else [])
+        return lambda name: Mask(lambda: [*hidden(), *self._secrets(stack, find(), name)])
+
+    def _find_rows(self, stack: StackRecord) -> FindRows:
+        resources = self._store.resources
+        return lambda names: resources.of(stack.id) if names is None else resources.by_name(stack.id, sorted(names))
+
+    def _find_in_memory(self, stack: StackRecord) -> FindRows:
+        rows: defaultdict[str, list[ResourceRecord]] = defaultdict(list)
+        for row in self._store.resources.of(stack.id):
+            rows[row.name].append(row)
+        return lambda names: [row for name in (rows if names is None else names) for row in rows.get(name, ())]
+
+    def _secrets(self, stack: StackRecord, find: FindRows, name: str) -> Iterator[Json]:
+        """Yield the secrets of a resource, its references and their nested stacks.
+
+        A nested stack adds those of its resource in the parent stack.
+        """
+        resources = self.resources_of(stack)
+        rows, seen = find([name]) or find(None), {name}
+        while rows:
+            seen.update(row.name for row in rows)
+            for row in rows:
+                yield from _secrets_of(resources.make(row))
+                if issubclass(resources.type_of(row), StackResource):
+                    yield from self._secrets_within(row.physical_id)
+            missing = {need for row in rows for need in row.requires} - seen
+            rows = find(missing) if missing else []
+        above = None if stack.parent_id is None else self._store.stacks.get(stack.parent_id)
+        if above is not None and stack.parent_resource is not None:
+            yield from self._secrets(above, self._find_rows(above), stack.parent_resource)
+
+    def _secrets_within(self, stack_id: str | None) -> Iterator[Json]:
+        nested = None if stack_id is None else self._store.stacks.get(stack_id)
+        for stack in () if nested is None else (nested, *self._store.stacks.descendants(nested)):
+            resources = self.resources_of(stack)
+            for row in self._store.resources.of(stack.id):
+                yield from _secrets_of(resources.make(row))
+
+    @property
+    def longest_list(self) -> int:
+        """Maximum characters of JSON of the values in a list (`max_stack_data`)."""
+        return self._engine_services.stack_data
+
+    def attributes(
+        self,
+        context: Context,
+        stack: StackRecord,
+        row: ResourceRecord,
+        names: Sequence[str],
+        mask: Mask | None = None,
+    ) -> JsonMap:
+        """Return a resource's attributes, with those in `names`; a failed one is null.
+
+        `mask` as from `masks`.
+        """
+        if row.verb not in READABLE:
+            return {}
+        resource = self.resources_of(stack).make(row)
+        mask = mask or self.mask_of(context, stack, row.name)
+        secret = frozenset() if context.may(EXPORT) else resource.secret_attributes
+        with hiding(mask):
+            values = {
+                name: MASK if name in secret else mask.json(_attribute(resource, name))
+                for name in (*_shown(resource), *names)
+            }
+        if values.get("show") is None and "show" not in names:
+            values.pop("show", None)
+        return values
+
+    def attribute(self, stack: StackRecord, row: ResourceRecord, name: str) -> Json:
+        """Return one attribute of a resource, with hidden values masked; null if it fails."""
+        if row.verb not in READABLE:
+            return None
+        mask = self.mask(stack)
+        with hiding(mask):
+            return mask.json(_attribute(self.resources_of(stack).make(row), name))
+
+    def metadata(self, stack: StackRecord, row: ResourceRecord, for_agent: bool = True) -> JsonMap:
+        """Return a resource's current metadata. Only its agent gets the credentials in it."""
+        if row.verb not in READABLE:
+            return row.metadata
+        row = replace(row, metadata=self._metadata_now(stack, row))
+        resource = self.resources_of(stack).make(row)
+        with type_code():
+            told = resource.live_metadata()
+        if not for_agent:
+            told = {key: value for key, value in told.items() if key != AGENT}
+        account = None if for_agent else resource.account
+        return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
+
+    def _metadata_now(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
+        """Return the metadata section with the present values of other resources.
+
+        Signals may have changed them. Agents ask often, and attributes ask the cloud. So the values are kept until the
+        next event of the stack or of one nested in it, and for a minute at most.
+
+        The section is as stored while an operation runs and after one that failed, because the resource may not have
+        reached its definition.
+        """
+        if stack.status is not Status.COMPLETE or row.status is not Status.COMPLETE:
+            return row.metadata
+        try:
+            wanted = self._definitions.of(stack).resources.get(row.name)
+            names = set() if wanted is None else set(requires(wanted.metadata))
+            if wanted is None or not names:
+                return row.metadata
+            rows = current_rows(self._store.resources.by_name(stack.id, sorted(names)))
+            has_nested = any(self.nests(stack, one) for one in rows)
+            nested = self._store.stacks.descendants(stack) if has_nested else []
+            heads = self._store.events.heads([stack.id, *(one.id for one in nested)])
+            now = self._engine_services.now()
+            with self._lock:
+                known = self._resolved.get(row.id)
+            if known is not None and known.heads == heads and now < known.until:
+                return known.metadata
+            values = Values(self.resources_of(stack), {one.name: one for one in rows})
+            found = without_unknown(bounded(values).resolved(wanted.metadata))
+            with self._lock:
+                metadata = found if isinstance(found, dict) else row.metadata
+                self._resolved[row.id] = Resolved(heads, now + REMEMBERED, metadata)
+                self._resolved.move_to_end(row.id)
+                if len(self._resolved) > MAX_RESOLVED:
+                    self._resolved.popitem(last=False)
+        except HeatliteError as error:
+            log.info("resource %s: metadata as stored: %s", row.name, masked(str(error)))
+            return row.metadata
+        return metadata
+
+    def required_by(self, stack: StackRecord, name: str) -> Sequence[str]:
+        """Return the names of the resources that require a resource directly.
+
+        They are in the template's order, as in Heat. Empty if the template can no longer be read because a type or a
+        file has gone.
+        """
+        try:
+            return self._definitions.required_by(stack).get(name, ())
+        except HeatliteError:
+            return ()
+
+    def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
+        """Return True if the resource's object is a stack."""
+        return issubclass(self.resources_of(stack).type_of(row), StackResource)
+
+    def set_size(self, stack: StackRecord, row: ResourceRecord) -> Json:
+        """Return the size that an operation has set for a group; None: there is none."""
+        return row.data.get(SIZE) if issubclass(self.resources_of(stack).type_of(row), SizedGroup) else None
+
+    def resources_of(self, stack: StackRecord) -> ResourceFactory:
+        """Return a factory for the stack's resources."""
+        return ResourceFactory(stack, self._engine_services)
+
+    def holders(self, project: str, physical_id: str) -> Iterator[Resource[Schema]]:
+        """Yield the resources of a project with this physical id."""
+        return self._engine_services.holders(project, physical_id)
+
+    def resource(self, stack: StackRecord, name: str) -> ResourceRecord:
+        """Return the current row of a name, else the one with that physical id.
+
+        Raises ResourceNotFound, and PhysicalResourceIDAmbiguity if several rows have the id.
+        """
+        rows = current_rows(self._store.resources.find(stack.id, name))
+        if not rows:
+            raise ResourceNotFound(resource_name=name, stack_name=stack.name)
+        if len(rows) > 1:
+            raise PhysicalResourceIDAmbiguity(phys_id=name)
+        return rows[0]
+
+    def resource_at(self, stack: StackRecord, path: Sequence[str]) -> tuple[StackRecord, ResourceRecord]:
+        """Return the resource at a path below a stack, and the stack that has it.
+
+        The last part may be a physical id. Raises as `resource`.
+        """
+        row = self.resource(stack, path[0])
+        for name in path[1:]:
+            nested = None if row.physical_id is None else self._store.stacks.get(row.physical_id)
+            if nested is None or nested.parent_id != stack.id:
+                raise ResourceNotFound(resource_name="/".join(path), stack_name=stack.name)
+            stack, row = nested, self.resource(nested, name)
+        return stack, row
+
+
+def _output(output: OutputDefinition, values: Bounded) -> JsonMap:
+    shown: JsonMap = {"output_key": output.name, "description": output.description}
+    try:
+        shown["output_value"] = without_unknown(values.resolved(output.value)) if output.condition else None
+    except HeatliteError as error:
+        # As in Heat, an output that fails must not hide the stack.
+        log.info("output %s: %s", output.name, masked(str(error)))
+        shown["output_value"] = None
+        shown["output_error"] = masked(str(error))
+    return shown
+
+
+def _secrets_of(resource: Resource[Schema]) -> list[Json]:
+    with type_code():
+        return resource.secrets()
+
+
+def _shown(resource: Resource[Schema]) -> Iterable[str]:
+    with type_code():
+        return resource.shown_attributes()
+
+
+def _attribute(resource: Resource[Schema], name: str) -> Json:
+    try:
+        with type_code():
+            return resource.attribute(name)
+    except HeatliteError as error:
+        log.info("resource %s: attribute %s: %s", resource.name, name, masked(str(error)))
+        return None

@@ -1,0 +1,1 @@
+"""Intake of reports: formats, mappings, targets."""

@@ -1,0 +1,1 @@
+"""Rules of healing, pure: policies, windows, brakes, incidents."""

@@ -1,0 +1,1 @@
+"""Checks of templates and environments: errors, warnings, hints."""

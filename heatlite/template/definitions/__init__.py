@@ -1,0 +1,1 @@
+"""Definitions: resources and outputs of a template that is bound to parameters."""

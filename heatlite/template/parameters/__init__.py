@@ -1,0 +1,1 @@
+"""Parameters of templates: definitions, constraints and typed values."""

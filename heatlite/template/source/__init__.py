@@ -1,0 +1,1 @@
+"""Text to data, and the problems found in it, with their places."""
