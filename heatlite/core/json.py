@@ -2,22 +2,31 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import TypeAlias
 
 Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonMap: TypeAlias = dict[str, Json]
 
-dump: Callable[[object], str] = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, check_circular=False
-).encode
-"""Return JSON text without white space.
 
-The search for circles, which no value of a template has, takes as long as the rest.
-"""
+def _encoder(sort_keys: bool) -> Callable[[object], str]:
+    """Return a function that writes JSON text without white space.
 
-_encode_sorted = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, check_circular=False, sort_keys=True
-).encode
+    It makes the C part of the encoder once: JSONEncoder makes one for each text, which takes longer than most texts.
+    The search for circles, which no value of a template has, takes as long as the rest.
+    """
+    made = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, sort_keys=sort_keys)
+    if c_make_encoder is None:
+        return made.encode
+    parts = c_make_encoder(None, made.default, encode_basestring, None, ":", ",", sort_keys, False, True)
+    return lambda value: "".join(parts(value, 0))
+
+
+dump = _encoder(sort_keys=False)
+"""Return JSON text without white space."""
+
+canonical = _encoder(sort_keys=True)
+"""Return JSON text that is equal for equal values, with sorted keys."""
 
 
 def size(value: object, most: int) -> int:
@@ -50,8 +59,3 @@ def size(value: object, most: int) -> int:
         else:
             total += 5
     return total
-
-
-def canonical(value: object) -> str:
-    """Return JSON text that is equal for equal values, with sorted keys."""
-    return _encode_sorted(value)

@@ -3,13 +3,14 @@
 Saving row by row with an ORM costs about fifty times the disk's work, and each row a round trip to a server. So a
 batch is one statement, or one prepared statement run by the driver:
 
-- SQLite: `executemany`
+- SQLite: INSERTs with many rows, `executemany` for changes
 - PostgreSQL: one JSON parameter for all rows, which costs less to write than an array for each column
 - MariaDB: one INSERT with many rows, ON DUPLICATE KEY UPDATE for changes
 """
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 
 import peewee
 
@@ -19,6 +20,9 @@ from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LARGE, LargeValues
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField
+
+ROWS = 20
+"""Rows of one INSERT on SQLite. More of them save little, and SQLite before 3.32 takes 999 parameters."""
 
 
 class Table:
@@ -68,7 +72,9 @@ class Table:
             f"UPDATE {self.name} SET {changes} FROM json_to_recordset(?::json) "
             f"AS given ({', '.join(types[: self._width])}) WHERE {self.name}.{self._key} = given.c{len(mutable)}"
         )
-        self._insert += f"VALUES ({marks(self.columns)})"
+        row = f"({marks(self.columns)})"
+        self._insert_rows = f"{self._insert}VALUES {', '.join([row] * ROWS)}"
+        self._insert += f"VALUES {row}"
         if database.dialect is Dialect.MARIADB:
             changes = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in mutable)
             self._update = f"{self._insert} ON DUPLICATE KEY UPDATE {changes}"
@@ -83,7 +89,13 @@ class Table:
         rows = self._closed(rows)
         if self._database.dialect is Dialect.POSTGRESQL:
             self._send(self._insert, self._insert_json, rows)
-        else:
+            return
+        if self._database.dialect is Dialect.SQLITE:
+            whole = len(rows) - len(rows) % ROWS
+            for at in range(0, whole, ROWS):
+                self._database.write(self._insert_rows, [*chain.from_iterable(rows[at : at + ROWS])])
+            rows = rows[whole:]
+        if rows:
             self._database.write_many(self._insert, rows)
 
     def update(self, rows: Sequence[tuple[Value, ...]]) -> None:

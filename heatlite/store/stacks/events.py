@@ -102,7 +102,10 @@ class Events:
                 replace(one, properties=dict.fromkeys(one.properties, MASK)) if one.stack_id in sealed else one
                 for one in records
             ]
-        self._table.insert([_row(record) for record in records])
+        # Begin and end of a step have the same properties. The records keep the ids valid.
+        properties = {id(record.properties): record.properties for record in records}
+        kept = {number: _kept(one) for number, one in properties.items()}
+        self._table.insert([_row(record, kept[id(record.properties)]) for record in records])
 
     def _whole(self, rows: Sequence[Row]) -> list[EventRecord]:
         """Return the records of rows with properties."""
@@ -275,7 +278,7 @@ def event_number(event_id: str | None) -> int | None:
     return int(event_id)
 
 
-def _row(record: EventRecord) -> tuple[Value, ...]:
+def _row(record: EventRecord, properties: str) -> tuple[Value, ...]:
     return (
         record.stack_id,
         record.resource_name,
@@ -285,7 +288,7 @@ def _row(record: EventRecord) -> tuple[Value, ...]:
         str(record.status),
         record.status_reason,
         record.created_at,
-        _kept(record.properties),
+        properties,
     )
 
 
