@@ -126,7 +126,7 @@ class Connection:
         self.raw = b""
         """The head of the request with all that came with it."""
         self.needs_engine = False
-        """True if the request found out that the engine's process has to answer."""
+        """True if the engine's process has to answer the request, as a reader has found out."""
         self.received = Received(b"")
         self.request: Any = None
         self.extent: Extent | None = None

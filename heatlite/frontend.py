@@ -5,7 +5,8 @@ returns a complete answer, so slow clients do not delay others. Each phase of a 
 (docs/operations.md). gunicorn parses the requests.
 
 Beside an engine's process there may be readers. They accept the connections, and pass those to the engine's process
-that need it (`core.reading`). That process answers, and passes idle connections back.
+that need it (`core.reading`). That process answers, and keeps the connection for the next such request. It passes the
+connection back for a request that readers answer, or once it is idle.
 """
 
 import heapq
@@ -169,6 +170,8 @@ class Frontend(Worker):  # type: ignore[misc]
                     self._reject(connection, 408, "Request Timeout", "The request did not arrive in time.")
                 else:
                     self._drop(connection)
+            elif connection.state is State.IDLE and now - connection.since >= CHECK_INTERVAL:
+                self._pass_back(connection)  # a reader survives the end of this process
             self._memory += connection.memory
 
     # -- passing between processes --------------------------------------------------------------------
@@ -184,10 +187,11 @@ class Frontend(Worker):  # type: ignore[misc]
                 connection = self._welcome(passed.sock, passed.peer)
                 connection.enter(State.IDLE)
                 if passed.data:
+                    connection.needs_engine = not self.is_reader
                     self._guarded(partial(self._receive, data=passed.data), connection)
 
     def _pass(self, connection: Connection) -> None:
-        """Pass a connection to the engine's process, with its request."""
+        """Pass a connection to the other kind of process, with its request."""
         assert connection.sock is not None
         with suppress(KeyError):  # it was with a thread
             self._selector.unregister(connection.sock)
@@ -207,7 +211,7 @@ class Frontend(Worker):  # type: ignore[misc]
             except BlockingIOError:
                 return
             except OSError as error:  # too many connections are on their way
-                log.warning("cannot pass a connection to the engine's process: %s", error)
+                log.warning("cannot pass a connection to another process: %s", error)
                 self._unpassed.popleft()
                 self._selector.register(connection.sock, selectors.EVENT_READ, connection)
                 text = "The server has too many requests in progress. Try again later."
@@ -215,17 +219,12 @@ class Frontend(Worker):  # type: ignore[misc]
             else:
                 self._drop(self._unpassed.popleft())
 
-    def _pass_back(self, connection: Connection) -> bool:
-        """Pass an idle connection to a reader; False if this process has to keep it."""
-        if self.is_reader or self.outbox is None:
-            return False
-        assert connection.sock is not None
-        try:
-            self.outbox.put(connection.sock, connection.received.rest())
-        except OSError:
-            return False
-        self._drop(connection)
-        return True
+    def _pass_back(self, connection: Connection) -> None:
+        """Pass an idle connection from the engine's process to a reader, if possible."""
+        if not self.is_reader and self.outbox is not None and connection.sock is not None:
+            with suppress(OSError):
+                self.outbox.put(connection.sock, b"")
+                self._drop(connection)
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -286,7 +285,10 @@ class Frontend(Worker):  # type: ignore[misc]
             self._send_and_close(connection)
             return
         connection.extent = Extent(request.body.reader)
-        if self.is_reader and not (request.method in READING and connection.extent.is_whole(b"")):
+        is_reading = request.method in READING and connection.extent.is_whole(b"")
+        # At the end readers stop first.
+        stays = connection.needs_engine or self.outbox is None or not (self.is_reader or self.alive)
+        if is_reading != self.is_reader and not stays:
             self._pass(connection)
             return
         connection.sent = 0
@@ -395,9 +397,10 @@ class Frontend(Worker):  # type: ignore[misc]
             self._connections.discard(connection)  # given up by `hand_over`
             return
         connection.extent = None
-        if connection.needs_engine:
+        if connection.needs_engine and self.is_reader:
             self._pass(connection)
             return
+        connection.needs_engine = False
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         self._finish(connection)
 
@@ -436,8 +439,6 @@ class Frontend(Worker):  # type: ignore[misc]
             if self._memory > MAX_MEMORY:
                 self._make_memory(connection)
         elif connection.keeps_alive:
-            if self._pass_back(connection):
-                return
             connection.enter(State.IDLE)
         else:
             connection.enter(State.LINGER)

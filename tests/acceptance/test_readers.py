@@ -7,7 +7,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -125,6 +125,37 @@ def test_a_request_waits_for_the_next_engine(server: Server) -> None:
     assert answers == [201]
     assert server.settled(server.find("s")) == "CREATE_COMPLETE"
     server.stop()
+
+
+def _is_held_by(process: int, client: HTTPConnection, port: int) -> bool:
+    """Return whether a process has the server's end of a connection."""
+    ends = (port, client.sock.getsockname()[1])
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if tuple(int(fields[at].rpartition(":")[2], 16) for at in (1, 2)) == ends:
+            files = set()
+            for file in Path(f"/proc/{process}/fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    files.add(str(file.readlink()))
+            return f"socket:[{fields[9]}]" in files
+    return False
+
+
+def test_an_idle_connection_outlives_the_engine(server: Server) -> None:
+    """The engine's process keeps it after a write, and passes it back once it is idle."""
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)) as client:
+        body = json.dumps({"stack_name": "s", "template": TEMPLATE})
+        client.request("POST", "/v1/demo/stacks", body, {"Content-Type": "application/json"})
+        path = f"/stacks/s/{json.loads(client.getresponse().read())['stack']['id']}"
+        assert server.settled(path) == "CREATE_COMPLETE"
+        readers = server.readers()
+        eventually(lambda: any(_is_held_by(one, client, server.port) for one in readers), "a reader has it")
+        os.kill(server.worker(), signal.SIGKILL)
+        for method, body, expected in (("GET", "", 200), ("PATCH", "{}", 202), ("GET", "", 200)):
+            client.request(method, f"/v1/demo{path}", body, {"Content-Type": "application/json"})
+            answer = client.getresponse()
+            answer.read()
+            assert (answer.status, client.sock is None) == (expected, False)
 
 
 def test_a_stream_does_not_end_with_a_reader(server: Server) -> None:
