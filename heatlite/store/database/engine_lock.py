@@ -11,9 +11,14 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.errors import EngineRunning
 
-ATTEMPTS = 5
 PAUSE = 0.02
-"""Seconds between attempts. A reader (`holder`) takes the lock for a moment."""
+"""Seconds between attempts."""
+
+ENGINE_SECONDS = 0.1
+"""Longest wait for another engine, which may be ending."""
+
+READER_SECONDS = 30.0
+"""Longest wait for readers (`holder`). They take the lock for a moment, but a busy machine may stop them in it."""
 
 WRITE_SECONDS = 5.0
 """Longest wait for the info of a new holder, which writes it directly after it takes the lock."""
@@ -56,16 +61,16 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DatabaseUnavailable(reason=str(error)) from error
-    for attempt in range(ATTEMPTS):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError as error:
-            if attempt + 1 == ATTEMPTS:
-                found = _read(descriptor)
-                os.close(descriptor)
-                raise EngineRunning(found) from error
-            time.sleep(PAUSE)
+    begin = time.monotonic()
+    while not _lock(descriptor, fcntl.LOCK_EX):
+        # Readers share the lock, an engine does not.
+        longest = READER_SECONDS if _lock(descriptor, fcntl.LOCK_SH) else ENGINE_SECONDS
+        if time.monotonic() - begin > longest:
+            found = _read(descriptor)
+            os.close(descriptor)
+            raise EngineRunning(found)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(PAUSE)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, dump(info).encode(), 0)
     return EngineLock(descriptor)
@@ -89,16 +94,23 @@ def holder(path: Path) -> JsonMap | None:
     except OSError as error:  # another user's, or below what is no folder
         raise DatabaseUnavailable(reason=str(error)) from error
     try:
-        # Shared: readers do not see each other.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
+        if _lock(descriptor, fcntl.LOCK_SH):  # shared: readers do not see each other
+            return None
         end = time.monotonic() + WRITE_SECONDS
         while not (found := _read(descriptor)) and time.monotonic() < end:
             time.sleep(PAUSE)
         return found
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, mode: int) -> bool:
+    """Take the lock at once, or return False."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _read(descriptor: int) -> JsonMap:

@@ -240,6 +240,16 @@ def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path) -> None:
     assert found == [{"url": "http://127.0.0.1:8004"}]
 
 
+def test_an_engine_waits_for_readers_that_stand_still(store: Store, url: str, tmp_path: Path) -> None:
+    (tmp_path / "heatlite.db.engine").touch()
+    with (tmp_path / "heatlite.db.engine").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        threading.Timer(0.5, fcntl.flock, (reader, fcntl.LOCK_UN)).start()
+        lock = store.lock_engine({"pid": 42})
+    assert lock is not None
+    lock.close()
+
+
 HOLDER = """
 import sys, time
 from heatlite.store.store import Store
