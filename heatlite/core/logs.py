@@ -97,6 +97,16 @@ class TextFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s [%(process)d] [%(levelname)s] %(ids)s%(message)s", "[%Y-%m-%d %H:%M:%S %z]")
+        self._last = (0, "")
+        """A second and its text, which many lines share."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802  # its base's name
+        """Return the second of the record."""
+        second, text = self._last
+        if second != int(record.created):
+            text = super().formatTime(record, datefmt)
+            self._last = (int(record.created), text)
+        return text
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its base's name
         """Return the line without the traceback that may follow it."""

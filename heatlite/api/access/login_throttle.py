@@ -4,6 +4,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
 from threading import Lock
@@ -150,6 +151,12 @@ def address_of(req: Request, trusted: Sequence[Network]) -> str:
     while named[-1].strip() and _is_in(address, trusted):
         address = named.pop().strip()
         named = named or [""]
+    return _counted(address)
+
+
+@lru_cache(1024)
+def _counted(address: str) -> str:
+    """Return an address; of IPv6 its network, which one client has for itself."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -34,9 +34,11 @@ class TreeHealth:
         return found
 
     def _of(self, roots: Sequence[str]) -> dict[str, StackHealth]:
+        rows = self._database.read(self._query(len(roots)), (*roots, *roots, *roots, *roots, True))
+        if not rows:
+            return {}  # as mostly
         worst: dict[tuple[str, str], int] = {}
         held, suspended = Counter[str](), Counter[str]()
-        rows = self._database.read(self._query(len(roots)), (*roots, *roots, *roots, *roots, True))
         for root_id, row_id, state, health, is_held, is_scope in rows:
             if is_scope:
                 suspended[root_id] += 1
