@@ -510,3 +510,31 @@ def test_a_keyboard_locks_and_unlocks(visit: Callable[..., User], api: Api) -> N
     tab_to("Unlock")
     page.keyboard.press("Enter")
     mia.sees("The lock is gone.")
+
+
+def test_the_page_of_the_api_sends_requests(browser: Any, shots: Path, tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    user = User(browser, server, shots)
+    try:
+        page = user.page
+        page.goto(f"{server.url}/docs")
+        create, listing = page.locator("#create_stack"), page.locator("#list_stacks")
+        page.get_by_label("find").fill("create stack")
+        playwright.expect(listing).to_be_hidden()
+        create.locator("summary").click()
+        create.get_by_label("body").fill(json.dumps({"stack_name": "made", "template": template(a=value())}))
+        user.check("docs")
+        create.get_by_role("button", name="Send").click()
+        playwright.expect(create.get_by_role("status")).to_contain_text("201")
+        playwright.expect(create.locator("pre")).to_contain_text('"rel": "self"')
+        page.get_by_label("find").fill("list stacks")
+        listing.locator("summary").click()
+        listing.get_by_label(re.compile("^name")).fill("made")
+        listing.get_by_role("button", name="Send").click()
+        playwright.expect(listing.get_by_role("status")).to_contain_text("200")
+        playwright.expect(listing.locator("pre")).to_contain_text('"stack_name": "made"')
+        assert "`" not in listing.inner_text()
+        user.check("docs-answer")
+    finally:
+        user.close()
+        server.kill()
