@@ -235,9 +235,9 @@ class Client:
                 return found
             after = text(page[-1].get("id"))
 
-    def last_event(self, stack: Stack, nested: int = 0) -> str | None:
-        """Return the id of the newest event."""
-        query = {"sort_dir": "desc", "limit": "1", **({"nested_depth": str(nested)} if nested else {})}
+    def last_event(self, stack: Stack, nested: int) -> str | None:
+        """Return the id of the newest event, with `nested` levels of nested stacks."""
+        query = {"sort_dir": "desc", "limit": "1", "nested_depth": str(nested)}
         found = objects(self.request("GET", f"{stack.path}/events", query=query), "events")
         return text(found[0].get("id")) if found else None
 

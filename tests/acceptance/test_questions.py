@@ -102,3 +102,11 @@ def test_a_retry_that_succeeds_is_told_to_programs(home: Path) -> None:
     assert {event["type"] for event in events} == {"event"}
     assert events[-1]["resource_status"] == "CREATE_COMPLETE"
     assert (result["type"], result["stack_status"], result["counts"]) == ("result", "CREATE_COMPLETE", {"created": 1})
+
+
+def test_a_summary_counts_its_own_operation_only(home: Path) -> None:
+    for words in (["up", "-y", str(home / "web.yaml")], ["group", "resize", "web", "g", "1"]):
+        assert piped(*words)[0] == 0
+    out = piped("up", "-y", str(home / "web.yaml"), "-f", "json")[1]
+    assert json.loads(out.splitlines()[-1])["counts"] == {"kept": 2}
+    assert piped("mark-unhealthy", "web", "g/0", "--reason", "disk")[1] == "web.g/0: CHECK_FAILED  disk\n"

@@ -327,8 +327,8 @@ def test_a_member_of_a_group_is_marked_and_protected_by_its_path(
     command = Here(heat)
     assert command("mark-unhealthy s web/1 --reason disk") == 0
     shown = capsys.readouterr()
-    assert ".1: CHECK_FAILED  disk" in shown.out and "heatlite explain s\n" in shown.err
+    assert shown.out == "s.web/1: CHECK_FAILED  disk\n" and "heatlite explain s\n" in shown.err
     assert (command("mark-healthy s web/1"), command("protect s web/0"), command("unprotect s web/0")) == (0, 0, 0)
-    assert capsys.readouterr().out.endswith(".0: not protected\n")
+    assert capsys.readouterr().out.endswith("s.web/0: not protected\n")
     assert command("mark-unhealthy s a/1") == 1
     assert "a of s is neither a group nor a nested stack" in capsys.readouterr().err

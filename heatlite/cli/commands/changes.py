@@ -121,11 +121,11 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         stack = client.find_or_none(name)
         if stack is not None and stack.in_progress:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
-            last = client.last_event(stack)
+            last = client.last_event(stack, progress.NESTED)
             stack = progress.wait(session, stack, last, again, arguments.format, time.monotonic()).stack
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
-        after = None if stack is None else client.last_event(stack)
+        after = None if stack is None else client.last_event(stack, progress.NESTED)
         with _explained(arguments, host, client, body):
             if not arguments.yes:
                 _ask_for_plan(arguments, client, stack, name, body)
@@ -255,7 +255,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         client = session.client
         may_leave(arguments, session)
         stack = client.find(arguments.stack)
-        after = client.last_event(stack)
+        after = client.last_event(stack, progress.NESTED)
         if not arguments.yes:
             _ask_for_deletion(arguments, client, stack)
         began = time.monotonic()

@@ -37,7 +37,7 @@ def follow_request(
     session: Session, stack: Stack, request: Callable[[], object], again: str, form: str = "text"
 ) -> progress.Followed:
     """Make a request, and follow the operation that it may start."""
-    after = session.client.last_event(stack)
+    after = session.client.last_event(stack, progress.NESTED)
     began = time.monotonic()
     request()
     return progress.wait(session, stack, after, again, form, began)

@@ -56,8 +56,8 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
         path = f"{stack.path}/resources/{part(resource)}"
         session.client.request("PATCH", path, body)
         after = an_object(session.client.request("GET", path), "resource")
-    name, status = text(after.get("resource_name")), text(after.get("resource_status"))
-    print(f"{stack.name}.{name}: {status}  {text(after.get('resource_status_reason'))}".rstrip())
+    told = f"{text(after.get('resource_status'))}  {text(after.get('resource_status_reason'))}".rstrip()
+    print(f"{root.name}.{arguments.resource}: {told}")
     if unhealthy:
         print(f"The next heatlite up replaces it. See: heatlite explain {root.name}", file=sys.stderr)
     return 0
@@ -92,13 +92,14 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     with connect(arguments, host) as session:
         client = session.client
         stack, resource = client.find(arguments.stack), None
+        where = stack.name
         if arguments.resource is not None:
             stack, resource = client.within(stack, arguments.resource)
             value["resource"] = resource
+            where += f".{arguments.resource}"
         client.action(stack, action, value)
-        where, found = stack.name, client.find(stack.id).fields
+        found = client.find(stack.id).fields
         if resource is not None:
-            where += f".{resource}"
             answer = client.request("GET", f"{stack.path}/resources/{part(resource)}")
             found = an_object(answer, "resource")
     held = found.get("protection")

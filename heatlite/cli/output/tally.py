@@ -32,6 +32,8 @@ class Course:
     def outcome(self) -> str:
         """One of OUTCOMES, or an empty text if no step has ended."""
         if self.status.endswith("_FAILED"):
+            if "UNLOCK_IN_PROGRESS" in self.seen and self.status != "UNLOCK_FAILED":
+                return ""  # it failed before the lock
             return "unknown" if self.reason.startswith(NO_ANSWER) else "failed"
         if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.seen:
             return "replaced"
