@@ -1,6 +1,7 @@
 """Client of the API: answers as plain values, errors as Refused."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -125,6 +126,10 @@ def _message(answer: "Answer") -> str:
     return f"The server answered {answer.status}."
 
 
+MOST_COMPARED = 1000
+"""Stacks whose names are compared with a misspelt one."""
+
+
 class Client:
     """The API of one project.
 
@@ -161,7 +166,8 @@ class Client:
 
     def show(self, name: str) -> Object:
         """Return a stack by name or id, with outputs."""
-        return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
+        with self._suggesting(name):
+            return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
 
     def outputs(self, stack: Stack) -> list[Object]:
         """Return the outputs of a stack with their values."""
@@ -170,13 +176,33 @@ class Client:
 
     def find(self, name: str) -> Stack:
         """Return a stack by name or id."""
+        with self._suggesting(name):
+            return self._find(name)
+
+    def _find(self, name: str) -> Stack:
         query = {"resolve_outputs": "False"}
         return _stack(an_object(self.request("GET", f"/stacks/{part(name)}", query=query), "stack"))
+
+    @contextmanager
+    def _suggesting(self, name: str) -> Iterator[None]:
+        """Extend the error for an unknown stack by similar names."""
+        try:
+            yield
+        except Refused as error:
+            if error.status != 404:
+                raise
+            from difflib import get_close_matches
+
+            names = [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]
+            close = get_close_matches(name, names)
+            if not close:
+                raise
+            raise Refused(f"{error} Did you mean {' or '.join(close)}?", 404) from None
 
     def find_or_none(self, name: str) -> Stack | None:
         """Return a stack by name or id, or None."""
         try:
-            return self.find(name)
+            return self._find(name)
         except Refused as error:
             if error.status == 404:
                 return None

@@ -109,4 +109,7 @@ def test_a_summary_counts_its_own_operation_only(home: Path) -> None:
         assert piped(*words)[0] == 0
     out = piped("up", "-y", str(home / "web.yaml"), "-f", "json")[1]
     assert json.loads(out.splitlines()[-1])["counts"] == {"kept": 2}
+    for command in ("show", "resources"):
+        told = "heatlite: The Stack (wbe) could not be found. Did you mean web? (HTTP 404)\n"
+        assert piped(command, "wbe") == (1, "", told)
     assert piped("mark-unhealthy", "web", "g/0", "--reason", "disk")[1] == "web.g/0: CHECK_FAILED  disk\n"
