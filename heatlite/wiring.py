@@ -1,4 +1,4 @@
-"""Builds the object graph. The one module that imports every package."""
+"""Builds the server's object graph, with `api/components.py`."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The WSGI application, and the routes of stacks.
+"""The WSGI application, and its most used routes; the others: `further_routes.py`.
 
 Each URL has a handler and a rule for each method.
 """

@@ -1,6 +1,7 @@
-"""Facts for decisions: evaluated definitions, answers of types, observations.
+"""Plan a converge: collect facts, decide, and order the steps.
 
-`decide` and `planner` judge the facts. Previews and walks collect them here, so both decide alike.
+Facts are evaluated definitions, answers of types and observations; `decide` and `planner` judge them. Previews and
+walks collect them here, so both decide alike.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

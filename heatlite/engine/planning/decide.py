@@ -1,9 +1,10 @@
 """Decide between keeping, changing in place and replacing a resource.
 
-Pure: facts in, decisions out.
+Facts in, decisions out: nothing is written, no argument changes. A fact that is costly is a function, which only a rule
+that needs it calls.
 
-The first rule of `Reason` that applies decides. A preview decides with unknown values, the walk decides again with
-known ones: the same facts give the same decision. The order of the rules is Heat's.
+The first rule that applies decides; `Reason` has their order, which is Heat's. A preview decides with unknown values,
+the walk decides again with known ones: the same facts give the same decision.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Facts that decisions are made from, as values.
+"""Facts that decisions are made from: values, and functions that give costly ones.
 
 `collect` gathers them; `decide` and `planner` judge them.
 """

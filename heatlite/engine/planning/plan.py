@@ -44,11 +44,11 @@ NEW_OBJECT = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE})
 
 
 class Reason(Enum):
-    """Rules of `decide` in the order in which it asks them.
+    """Rules of `decide`, in groups.
 
-    The first that applies decides.
-
-    The comment of each rule gives the reason for its place. The last group belongs to `choose` and to planning.
+    Each function asks its rules in this order, and the first that applies decides. `_decide_nested` asks rules of the
+    later groups, too, before MEMBERS_DECIDE. The comment of each rule gives the reason for its place. The last group
+    belongs to `choose` and to planning.
     """
 
     # First: an update that repairs other resources leaves this one as it is, whatever its state.
