@@ -9,12 +9,15 @@ from typing import Any
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.engine.execution import commits
 from tests.crash.scenarios import FAILURES, SCENARIOS, settle
 
 SURVIVED = 7
 """Exit code of a victim that ran to its end: there was no such commit."""
 STOPPED = 8
 """Exit code of one that has given back what it had."""
+
+commits.MAX_UNTOUCHED = 1  # so that it also ends between the rows of a tick
 
 
 def kill() -> None:

@@ -19,8 +19,11 @@ from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
 from heatlite.engine.steps.children import Children, Order
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.store.errors import AlreadyCommitted
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
+
+MAX_UNTOUCHED = 1000
+"""Rows of resources whose step has not begun, in one commit. On SQLite requests that write wait for each commit."""
 
 
 class Commits:
@@ -95,11 +98,9 @@ class Commits:
             budget.recount([*self._unit_of_work.rows.values()])
             self.data = self.kept_data()
         begun = self._clock.now()
-        try:
-            retry_while_unavailable(self._clock, partial(self._write, writes, orders, stack, ends, also, reason))
-        except AlreadyCommitted as committed:
-            self.control = committed.control
-        self.action = replace(self.action, data=self.data, commits=self.action.commits + 1)
+        writes = self._write_untouched(writes)
+        self._retry(partial(self._write, writes, orders, stack, ends, also, reason))
+        self.action = replace(self.action, data=self.data)
         self.suspected = 0
         self._calls.written(begun)
         self._recorded = budget.to_record()
@@ -108,6 +109,31 @@ class Commits:
         if orders:
             self._children.written(orders)
         self.result = ends
+
+    def _write_untouched(self, writes: Writes) -> Writes:
+        """Add many rows of steps that have not begun, in commits of their own.
+
+        Returns the other writes. An attempt after a crash adds the rows that are missing.
+        """
+        untouched = [row for row in writes.new if row.verb is Verb.INIT]
+        if len(untouched) <= MAX_UNTOUCHED:
+            return writes
+        for at in range(0, len(untouched), MAX_UNTOUCHED):
+            self._retry(partial(self._insert, untouched[at : at + MAX_UNTOUCHED]))
+        return replace(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
+
+    def _insert(self, rows: Sequence[ResourceRecord]) -> None:
+        with self._store.transaction():
+            self.control = self._store.claims.begin_commit(self.action, self._clock.now(), self._lease)
+            self._store.resources.insert_many(rows)
+
+    def _retry(self, write: Callable[[], None]) -> None:
+        """Make a commit, until the database is available."""
+        try:
+            retry_while_unavailable(self._clock, write)
+        except AlreadyCommitted as committed:
+            self.control = committed.control
+        self.action = replace(self.action, commits=self.action.commits + 1)
 
     def park(self, children: int, held: Sequence[HookWait]) -> bool:
         """Release the action until a child action ends or a hook wait is over.
