@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,33 @@ from gnocchi.rest import app
 conf = service.prepare_service(["--config-file", "{file}"])
 make_server("127.0.0.1", {port}, app.load_app(conf)).serve_forever()
 """
+BARBICAN = """\
+from wsgiref.simple_server import make_server
+from paste import deploy
+app = deploy.loadapp("config:{programs}/../etc/barbican/barbican-api-paste.ini")
+make_server("127.0.0.1", {port}, app).serve_forever()
+"""
+DESIGNATE = """\
+import os, shutil, subprocess
+from wsgiref.simple_server import make_server
+open("{folder}/pools.yaml", "w").write('''
+- name: default
+  description: The only one.
+  attributes: {{}}
+  ns_records: [{{hostname: ns.example.org., priority: 1}}]
+  nameservers: [{{host: 127.0.0.1, port: {other}}}]
+  targets: [{{type: fake, masters: [{{host: 127.0.0.1, port: {other}}}], options: {{}}}}]
+''')
+words = ["--config-file", "{file}", "pool", "update", "--file", "{folder}/pools.yaml"]
+for _ in range(20):  # until the central part, which starts beside this, answers
+    if subprocess.run(["{programs}/designate-manage", *words]).returncode == 0:
+        break
+shutil.copy("{programs}/../etc/designate/api-paste.ini", "{folder}")
+os.environ["OS_DESIGNATE_CONFIG_DIR"] = "{folder}"
+from designate.wsgi.api import application
+make_server("127.0.0.1", {port}, application).serve_forever()
+"""
+DESIGNATES = ("central", "worker", "producer", "mdns")
 CREDENTIALS = """\
 auth_type = password
 auth_url = {auth_url}
@@ -103,6 +130,12 @@ service_provider = VPN:none:neutron_drivers.Agentless:default
 service_provider = L2GW:none:neutron_drivers.Deviceless:default
 service_provider = TAAS:rpc:neutron_taas.services.taas.service_drivers.taas_rpc.TaasRpcDriver:default
 """
+FAKES = "bios=no-bios boot=fake console=no-console deploy=fake firmware=no-firmware inspect=no-inspect management=fake"
+FAKES += " network=noop power=fake raid=no-raid rescue=no-rescue storage=noop vendor=no-vendor"
+IRONIC = "".join(
+    f"enabled_{kind}_interfaces = {name}\ndefault_{kind}_interface = {name}\n"
+    for kind, _, name in (one.partition("=") for one in FAKES.split())
+)
 ALL: Mapping[str, RealService] = {
     "metric": RealService(
         ("gnocchi[mysql,file,keystone]==4.7.1",),
@@ -151,6 +184,89 @@ ALL: Mapping[str, RealService] = {
         ("neutron-db-manage", "--config-file", "{file}", "upgrade", "heads"),
         (wsgi("neutron.wsgi.api"),),
     ),
+    "baremetal": RealService(
+        ("ironic==39.0.0", "pymysql"),
+        "[DEFAULT]\nauth_strategy = keystone\ntransport_url = fake://\nrpc_transport = none\n"
+        f"enabled_hardware_types = fake-hardware\n{IRONIC}[api]\nhost_ip = 127.0.0.1\nport = {{port}}\n"
+        f"[database]\nconnection = {{database}}\n[deploy]\nhttp_root = {{folder}}\n{AUTH}"
+        f"[service_catalog]\n{CREDENTIALS}",
+        ("ironic-dbsync", "--config-file", "{file}", "upgrade"),
+        (("ironic", "--config-file", "{file}"),),
+    ),
+    "shared_file_system": RealService(
+        ("manila==23.0.1", "pymysql", "ddt"),
+        "[DEFAULT]\ntransport_url = {broker}\nstate_path = {folder}\nauth_strategy = keystone\n"
+        "api_paste_config = {programs}/../etc/manila/api-paste.ini\nenabled_share_backends = dummy\n"
+        "enabled_share_protocols = NFS\nrootwrap_config = {programs}/../etc/manila/rootwrap.conf\n"
+        "[dummy]\nshare_driver = manila.tests.share.drivers.dummy.DummyDriver\nshare_backend_name = dummy\n"
+        "driver_handles_share_servers = false\ndummy_driver_driver_methods_delays =\n"
+        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n[oslo_concurrency]\nlock_path = {folder}\n"
+        f"[database]\nconnection = {{database}}\n{AUTH}",
+        ("manila-manage", "--config-file", "{file}", "db", "sync"),
+        (*((f"manila-{one}", "--config-file", "{file}") for one in ("share", "scheduler")), wsgi("manila.wsgi.api")),
+        "/v2",
+    ),
+    "key_manager": RealService(
+        ("barbican==23.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = fake://\nhost_href = {url}/key_manager\n"
+        "[secretstore]\nenabled_secretstore_plugins = store_crypto\n[crypto]\n"
+        "enabled_crypto_plugins = simple_crypto\n[simple_crypto_plugin]\n"
+        "kek = YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=\n[queue]\nenable = false\n"
+        f"[database]\nconnection = {{database}}\n{AUTH}",
+        ("barbican-manage", "--config-file", "{file}", "db", "upgrade"),
+        (("python", "-c", BARBICAN),),
+        project="barbican",
+    ),
+    "dns": RealService(
+        ("designate==23.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\nrpc_response_timeout = 9\nstate_path = {folder}\n[service:api]\n"
+        "auth_strategy = keystone\nenable_host_header = false\napi_base_uri = {url}/dns\n"
+        "[service:central]\nworkers = 1\n[service:worker]\nenabled = true\nworkers = 1\n"
+        "[service:producer]\nworkers = 1\n[service:mdns]\nworkers = 1\nlisten = 127.0.0.1:{other}\n"
+        "[storage:sqlalchemy]\nconnection = {database}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        f"[oslo_concurrency]\nlock_path = {{folder}}\n{AUTH}",
+        ("designate-manage", "--config-file", "{file}", "database", "sync"),
+        (
+            *((f"designate-{one}", "--config-file", "{file}") for one in DESIGNATES),
+            ("python", "-c", DESIGNATE),
+        ),
+        project="designate",
+    ),
+    "load_balancer": RealService(
+        ("octavia==19.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\n[api_settings]\nbind_host = 127.0.0.1\nbind_port = {port}\n"
+        "auth_strategy = keystone\napi_base_uri = {url}/load_balancer\nallow_tls_terminated_listeners = true\n"
+        "[database]\nconnection = {database}\n[health_manager]\nheartbeat_key = insecure\n"
+        "[controller_worker]\namphora_driver = amphora_noop_driver\ncompute_driver = compute_noop_driver\n"
+        "network_driver = network_noop_driver\nimage_driver = image_noop_driver\n"
+        "volume_driver = volume_noop_driver\n"
+        "amp_boot_network_list = net\namp_flavor_id = 1\namp_secgroup_list = s\nworkers = 1\n"
+        "client_ca = {folder}/ca.pem\n"
+        "[oslo_messaging]\ntopic = octavia_prov\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[certificates]\ncert_generator = local_cert_generator\nca_certificate = {folder}/ca.pem\n"
+        "ca_private_key = {folder}/ca.key\nca_private_key_passphrase = swordfish\n"
+        f"[networking]\n{CREDENTIALS}[service_auth]\n{CREDENTIALS}{AUTH}",
+        (
+            "sh", "-ec",
+            "{programs}/octavia-db-manage --config-file {file} upgrade head\n"
+            "openssl req -x509 -newkey rsa:2048 -passout pass:swordfish -subj /CN=ca -days 99"
+            " -keyout {folder}/ca.key -out {folder}/ca.pem",
+        ),
+        (("octavia-api", "--config-file", "{file}"), ("octavia-worker", "--config-file", "{file}")),
+        "/v2.0",
+    ),
+    "reservation": RealService(
+        ("blazar==18.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\nhost = 127.0.0.1\nport = {port}\nos_auth_host = 127.0.0.1\n"
+        "os_auth_port = 5000\nos_admin_username = admin\nos_admin_password = {password}\n"
+        "os_admin_project_name = admin\nidentity_service = identity\nos_region_name = RegionOne\n"
+        "[manager]\nplugins = physical.host.plugin,virtual.instance.plugin\n"
+        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        f"[database]\nconnection = {{database}}\n{AUTH}",
+        ("blazar-db-manage", "--config-file", "{file}", "upgrade", "head"),
+        tuple((f"blazar-{one}", "--config-file", "{file}") for one in ("manager", "api")),
+        "/v1",
+    ),
 }  # fmt: skip
 
 
@@ -164,7 +280,8 @@ def running(name: str, folder: Path, fields: Mapping[str, str]) -> Iterator[str]
         database = urlsplit(url)._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
         file = folder / f"{service.project or name}.conf"
         places = {"database": database, "redis": REDIS, "broker": BROKER.replace("amqp://", "rabbit://")}
-        values = {**fields, **places, "folder": folder, "port": port, "file": file, "programs": programs}
+        places |= {"folder": str(folder), "file": str(file), "programs": str(programs)}
+        values = {**fields, **places, "port": port, "other": free_port()}
         file.write_text(service.settings.format_map(values))
         log = undo.enter_context((folder / f"{name}.log").open("w"))
         common: Any = {"stdout": log, "stderr": log, "env": {**os.environ, "HOME": str(folder)}}
@@ -204,28 +321,30 @@ class Recorder:
         """Each request that may change something, as ``{"METHOD /path?query": body}``."""
         self.exchanges: list[dict[str, Any]] = []
 
-    def answer(self, method: str, target: str, sent: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """HTTP status and body."""
+    def answer(self, method: str, target: str, sent: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, str]:
+        """HTTP status, body and its media type."""
         service, _, path = target.lstrip("/").partition("/")
-        status, said = ask(method, f"{self.places[service]}/{path}", sent or None, headers)
+        place, own = self.places[service], f"http://{headers['Host']}/{service}"
+        status, said, kind = ask(method, f"{place}/{path}", sent or None, headers)
+        said = said.replace(place.encode(), own.encode())
         body = _content(sent)
         if method != "GET":
             self.asked.append({f"{method} {target}": body})
         exchange = {"request": f"{method} {target}", "body": body, "status": status, "answer": _content(said)}
         if exchange not in self.exchanges[-1:]:  # it was asked again until something changes
             self.exchanges.append(exchange)
-        return status, said
+        return status, said, kind
 
 
-def ask(method: str, url: str, sent: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Send a request and return the HTTP status and the body of the answer."""
+def ask(method: str, url: str, sent: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes, str]:
+    """Send a request and return status, body and media type of the answer."""
     kept = {name: value for name, value in headers.items() if name.lower() not in NOT_SENT}
     request = urllib.request.Request(url, sent, kept, method=method)
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as response:
-            return response.status, response.read()
+            return response.status, response.read(), response.headers.get("Content-Type", "")
     except HTTPError as error:
-        return error.code, error.read()
+        return error.code, error.read(), error.headers.get("Content-Type", "")
 
 
 def _content(text: bytes) -> Any:
@@ -242,8 +361,8 @@ def recording(recorder: Recorder) -> Iterator[str]:
     class Handler(Serving):
         def answer(self) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, said = recorder.answer(self.command, self.path, sent, dict(self.headers))
-            self.send(status, said, Content_Type="application/json")
+            status, said, kind = recorder.answer(self.command, self.path, sent, dict(self.headers))
+            self.send(status, said, Content_Type=kind or "application/json")
 
     with serving(Handler, threading.Event()) as port:
         yield f"http://127.0.0.1:{port}"
@@ -263,10 +382,11 @@ class RealCloud:
 
 
 @contextmanager
-def real_cloud(folder: Path, *names: str, admin: bool = False) -> Iterator[RealCloud]:
+def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool = False) -> Iterator[RealCloud]:
     """The cloud with these services, found by their URLs.
 
-    Gnocchi is in the catalog of a region. `admin`: the user is an administrator.
+    Gnocchi is in the catalog of a region. `own`: services of the cloud that are recorded as well. `admin`: the user is
+    an administrator.
     """
     real.needed()
     from tests.clients.region import connection
@@ -280,17 +400,18 @@ def real_cloud(folder: Path, *names: str, admin: bool = False) -> Iterator[RealC
         undo.callback(root.close)
         auth = described["ours"]["auth"]
         region = auth["project_name"]
-        own = {"auth_url": auth["auth_url"], "password": described["ours-admin"]["auth"]["password"]}
-        fields = {**own, "username": "heat", "project_name": "service", "region": region}
-        places = {}
-        for name in names:
-            url = undo.enter_context(running(name, folder, fields))
-            places[name] = url
-            if name == "metric":
-                _announce(root, undo, region, url)
-        recorder = Recorder(places)
+        service_user = {"auth_url": auth["auth_url"], "password": described["ours-admin"]["auth"]["password"]}
+        fields = {**service_user, "username": "heat", "project_name": "service", "region": region}
+        catalog = ours.session.auth.get_access(ours.session).service_catalog
+        recorder = Recorder({name: catalog.url_for(name).rstrip("/") for name in own})
         url = undo.enter_context(recording(recorder))
-        overrides = {f"{name}_endpoint_override": f"{url}/{name}{ALL[name].version}" for name in names}
+        for name in names:
+            place = undo.enter_context(running(name, folder, {**fields, "url": url}))
+            recorder.places[name] = place
+            if name == "metric":
+                _announce(root, undo, region, place)
+        paths = {**dict.fromkeys(own, ""), **{name: ALL[name].version for name in names}}
+        overrides = {f"{name}_endpoint_override": f"{url}/{name}{path}" for name, path in paths.items()}
         yield RealCloud(
             {**described[own_cloud], **overrides}, url, recorder, ours.auth_token, ours.current_project_id,
             ours.current_user_id,

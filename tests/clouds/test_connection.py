@@ -356,3 +356,18 @@ def test_a_service_is_asked_where_the_catalog_says(
     assert cloud.has(verb.partition(".")[0])
     assert cloud.call(verb) == []
     assert fake.calls == [("GET", asked)], "nothing else is asked, not even for versions"
+
+
+def test_a_version_told_as_text_is_no_garbage() -> None:
+    """Octavia has text at the root of its API, where the SDK asks for versions."""
+    from requests import Response
+
+    from heatlite.clients.connection import _Garbage, _look_at
+
+    answer = Response()
+    answer.status_code, answer._content, answer.url = 200, b'"v2"', "http://balancer/v2.0/"
+    _look_at(answer)
+    assert answer.json() == {}
+    answer._content, answer.url = b'"v2"', "http://balancer/v2.0/lbaas/pools"
+    with pytest.raises(_Garbage, match="neither an object nor a list"):
+        _look_at(answer)

@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 from tests.clouds.serving import Serving, serving
 from tests.types.exchanges import Replay
 
-VERSIONS = {"identity": "v3", "image": "v2", "load_balancer": "v2.0", "network": "v2.0"}
+PLACE = re.compile(r"(?<![A-Z_])URL")
+"""Stands for the URL of the services, in an answer."""
+VERSIONS = {
+    "dns": "v2", "identity": "v3", "image": "v2", "key_manager": "v1", "load_balancer": "v2.0", "network": "v2.0",
+}  # fmt: skip
 """Versions of the services that the SDK asks for theirs."""
 
 
@@ -100,8 +104,9 @@ def rest_services(services: RestServices) -> Iterator[str]:
                 self.send(406, b"")  # as Mistral does
                 return
             status, said = services.answer(self.command, self.path, body)
-            data = b"" if said is None else json.dumps(said).replace("URL", url).encode()
-            self.send(status, data, Content_Type="application/json")
+            text = said if isinstance(said, str) else json.dumps(said)
+            kind = "application/json" if text[:1] in '{["n' else "text/plain"
+            self.send(status, b"" if said is None else PLACE.sub(url, text).encode(), Content_Type=kind)
 
     with serving(Handler, threading.Event()) as port:
         url = f"http://127.0.0.1:{port}"

@@ -41,7 +41,9 @@ class Recording(Living):
         content, ends = RECORDED[file], ExitStack()
         services = RestServices(content.get("objects", {}), content.get("answers", {}))
         url = ends.enter_context(rest_services(services))
-        places = {f"{service}_endpoint_override": f"{url}/{service}" for service in (*SERVICES, "image")}
+        names = (*SERVICES, "dns", "image", "key_manager")
+        places = {f"{service}_endpoint_override": f"{url}/{service}" for service in names}
+        self.url = url
         super().__init__(folder, services, url, {"auth_type": "none", "auth": {"endpoint": url}, **places})
         self.ends.push(ends)
 
@@ -65,7 +67,7 @@ def test_a_life_over_http(
     one = recordings.pop(file, None) or Recording(tmp_path_factory.mktemp(file), file)
     one.services.made = 0
     one.services.replay = Replay(case["exchanges"]) if case else None
-    one.names.update(case.get("names", {}))
+    one.names.update({found.replace("URL", one.url): told for found, told in case.get("names", {}).items()})
     one.live(name, RECORDED[file]["cases"][name], exact=bool(case))
     one.services.replay = None
     recordings[file] = one  # one that fails is used no more
