@@ -144,6 +144,10 @@ class Agent:
         wait(lambda: self.action(action_id)["finished_at"])
         return self.action(action_id)
 
+    def rest(self) -> None:
+        """Wait until the actions of all tests before have ended."""
+        wait(lambda: all(self.action(one)["finished_at"] for one in self.get("/v1/changes")["known"]))
+
     def cancel(self, action_id: str) -> dict[str, Any]:
         answer = self.ask("POST", f"/v1/actions/{action_id}/cancel")
         assert (answer.status, answer.signed) == (200, True), answer

@@ -98,6 +98,7 @@ def test_kinds_end_as_they_should_one_after_another(agent: Agent) -> None:
 
 
 def test_changes_are_told_once(agent: Agent) -> None:
+    agent.rest()
     first = agent.ended(agent.schedule("test/success"))
     everything = agent.get("/v1/changes")
     instance, revision = everything["instance"], everything["revision"]
@@ -131,6 +132,7 @@ def test_an_id_is_one_action(agent: Agent) -> None:
 
 def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None:
     """The engine's client: several actions, one refused, and an answer of many pages."""
+    agent.rest()
     before = agent.get("/v1/agent")
     node = NodeRecord(
         "n", "s", "r", "p", "a", agent.url, agent.secret, "", 0, "1", (), False, NodeState.UP, "", 1.0
@@ -162,6 +164,7 @@ def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None
 
 
 def test_much_is_told_in_pages(agent: Agent) -> None:
+    agent.rest()
     revision = agent.get("/v1/agent")["revision"]
     # Each byte of it is six in JSON.
     script = "for i in 0 1 2 3 4 5 6 7 8 9; do head -c 60000 /dev/zero | tr '\\0' '\\1' > $heat_outputs_path.$i; done"

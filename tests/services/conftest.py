@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.errors import DatabaseUnavailable, HTTPBadRequest
 from heatlite.store.database.database import Database
 from heatlite.store.errors import MissingDriver
 from heatlite.store.store import Store
@@ -23,6 +24,18 @@ pytest.register_assert_rewrite(
     "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
     "migration_behaviour", "software_behaviour", "limit_behaviour",
 )
+
+
+def soon(schedule: Callable[[float], object]) -> float:
+    """Call `schedule` with a time that is still ahead in it, and return that time."""
+    for seconds in (1, 10, 60):
+        when = time.time() + seconds
+        try:
+            schedule(when)
+        except HTTPBadRequest:
+            continue
+        return when
+    raise AssertionError("the machine stood still for a minute")
 
 
 @pytest.fixture(scope="session", params=list(SERVERS))

@@ -21,6 +21,7 @@ from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
+from tests.services.conftest import soon
 
 CALLER = Context("demo")
 
@@ -365,7 +366,7 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
         while len(store.actions.running()) != 1:
             assert time.monotonic() < end
             time.sleep(0.01)
-        engines[0].stacks.check(CALLER, other, Timing(not_before=time.time() + 0.5))
+        soon(lambda when: engines[0].stacks.check(CALLER, other, Timing(not_before=when)))
         # A store with the longest limits: the engines' own would end a transaction that is idle for a lease.
         with closing(Store.open(url)) as patient, patient.transaction():
             patient.stacks.lock(other.id)  # so nobody lets the check in

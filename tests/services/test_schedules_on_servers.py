@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
+from tests.services.conftest import soon
 
 TEMPLATE = {
     "heat_template_version": "2021-04-16",
@@ -72,11 +74,12 @@ def settle(engine: Embedded, seconds: float = 240) -> None:
 def test_one_engine_lets_a_scheduled_action_in(engines: list[Embedded], meter: Counting) -> None:
     store = engines[0].store
     stacks = stacks_of(engines[0], 10)
-    when = time.time() + 1
+    when = 0.0
     actions: list[str] = []
     for stack in stacks:
         context = Context("demo")
-        engines[0].stacks.check(context, stack, Timing(not_before=when))
+        check = partial(engines[0].stacks.check, context, stack)
+        when = max(when, soon(lambda at: check(Timing(not_before=at))))  # noqa: B023 - called at once
         actions += context.queued
 
     def sweep(number: int) -> None:
@@ -127,10 +130,13 @@ def test_nobody_is_in_a_deadlock(engines: list[Embedded], meter: Counting) -> No
                 recent = known[-8:]
             chosen = chance.sample(recent, min(len(recent), chance.randrange(4)))
             stack, context = chance.choice(stacks), Context("demo")
-            later = time.time() + 2 if chance.random() < 0.2 else None
+            timing, is_scheduled = Timing(depends_on=tuple(chosen)), chance.random() < 0.2
+            check = partial(engine.stacks.check, context, stack)
             try:
-                timing = Timing(depends_on=tuple(chosen), not_before=later)
-                answered(store, lambda: engine.stacks.check(context, stack, timing))  # noqa: B023 - called at once
+                if is_scheduled:
+                    answered(store, lambda: soon(lambda at: check(replace(timing, not_before=at))))  # noqa: B023
+                else:
+                    answered(store, lambda: check(timing))  # noqa: B023 - called at once
                 if recent and chance.random() < 0.3:
                     action = engine.store.actions.get(chance.choice(recent))
                     assert action is not None
