@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
 from heatlite.cli.output import render
-from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span
+from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span, stack_id_of
 from heatlite.cli.session import Session
 from heatlite.core.json import Json, dump
 from heatlite.core.records import record
@@ -48,14 +48,6 @@ def line(stack: Stack, event: Object) -> str:
 def is_about_stack(stack: Stack, event: Object) -> bool:
     """Return True for an event of the stack itself, by Heat's rule."""
     return event.get("resource_name") == stack.name and event.get("physical_resource_id") == stack.id
-
-
-def stack_id_of(event: Object) -> str:
-    """Return the id of the stack of the event; empty if unknown."""
-    for one in objects({**event}, "links") if event.get("links") else ():
-        if one.get("rel") == "stack":
-            return text(one.get("href")).rpartition("/")[2]
-    return ""
 
 
 class View(AbstractContextManager["View"], ABC):

@@ -64,20 +64,33 @@ class Tally:
         course.physical_id = physical_id or course.physical_id
 
 
+def stack_id_of(item: Object) -> str:
+    """Return the id of the stack of an event or a resource; empty if unknown."""
+    for one in objects({**item}, "links") if item.get("links") else ():
+        if one.get("rel") == "stack":
+            return text(one.get("href")).rpartition("/")[2]
+    return ""
+
+
 def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> dict[str, int]:
     """Count the outcomes that occurred in a tree.
 
     `tallies` has one tally for the id of each stack. `resources` are those at the end: what no event changed was kept.
     A resource with a nested stack counts as updated only if something in it changed: it also reports a comparison.
+    A deletion of a resource that is there was of its predecessor, which an interrupted operation had replaced before.
     """
+    kept = {(stack_id_of(item), text(item.get("resource_name")).rpartition("/")[2]) for item in resources or ()}
     nested = {text(item.get("physical_resource_id")) for item in resources or () if _has_stack(item)}
 
     def outcomes(stack_id: str) -> list[str]:
         tally = tallies.get(stack_id)
-        return [] if tally is None else [word for one in tally.courses.values() if (word := outcome(one))]
+        found = () if tally is None else tally.courses.items()
+        return [word for name, course in found if (word := outcome(course, (stack_id, name) in kept))]
 
-    def outcome(course: Course) -> str:
+    def outcome(course: Course, is_there: bool) -> str:
         word = course.outcome
+        if word == "deleted" and is_there:
+            return "replaced"
         return "" if word == "updated" and course.physical_id in nested and not outcomes(course.physical_id) else word
 
     found = Counter(word for stack_id in tallies for word in outcomes(stack_id))

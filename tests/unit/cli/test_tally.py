@@ -51,6 +51,12 @@ def test_counts_name_what_was_kept() -> None:
     assert sentence({}) == "nothing changed"
 
 
+def test_a_deleted_object_of_a_resource_that_is_there_was_replaced() -> None:
+    tallies = {"s": tally_of("a DELETE_COMPLETE 1", "b DELETE_COMPLETE 2")}
+    there: Object = {"resource_name": "a", "links": [{"rel": "stack", "href": "http://h/v1/p/stacks/n/s"}]}
+    assert count(tallies, [there]) == {"replaced": 1, "deleted": 1}
+
+
 def test_counts_are_of_the_tree() -> None:
     groups = ("same", "grown")
     tree: list[Object] = [{"physical_resource_id": one, "links": [{"rel": "nested"}]} for one in groups]
