@@ -62,27 +62,6 @@ from paste import deploy
 app = deploy.loadapp("config:{programs}/../etc/barbican/barbican-api-paste.ini")
 make_server("127.0.0.1", {port}, app).serve_forever()
 """
-DESIGNATE = """\
-import os, shutil, subprocess
-from wsgiref.simple_server import make_server
-open("{folder}/pools.yaml", "w").write('''
-- name: default
-  description: The only one.
-  attributes: {{}}
-  ns_records: [{{hostname: ns.example.org., priority: 1}}]
-  nameservers: [{{host: 127.0.0.1, port: {other}}}]
-  targets: [{{type: fake, masters: [{{host: 127.0.0.1, port: {other}}}], options: {{}}}}]
-''')
-words = ["--config-file", "{file}", "pool", "update", "--file", "{folder}/pools.yaml"]
-for _ in range(20):  # until the central part, which starts beside this, answers
-    if subprocess.run(["{programs}/designate-manage", *words]).returncode == 0:
-        break
-shutil.copy("{programs}/../etc/designate/api-paste.ini", "{folder}")
-os.environ["OS_DESIGNATE_CONFIG_DIR"] = "{folder}"
-from designate.wsgi.api import application
-make_server("127.0.0.1", {port}, application).serve_forever()
-"""
-DESIGNATES = ("central", "worker", "producer", "mdns")
 CREDENTIALS = """\
 auth_type = password
 auth_url = {auth_url}
@@ -217,21 +196,6 @@ ALL: Mapping[str, RealService] = {
         (("python", "-c", BARBICAN),),
         project="barbican",
     ),
-    "dns": RealService(
-        ("designate==23.0.0", "pymysql"),
-        "[DEFAULT]\ntransport_url = {broker}\nrpc_response_timeout = 9\nstate_path = {folder}\n[service:api]\n"
-        "auth_strategy = keystone\nenable_host_header = false\napi_base_uri = {url}/dns\n"
-        "[service:central]\nworkers = 1\n[service:worker]\nenabled = true\nworkers = 1\n"
-        "[service:producer]\nworkers = 1\n[service:mdns]\nworkers = 1\nlisten = 127.0.0.1:{other}\n"
-        "[storage:sqlalchemy]\nconnection = {database}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
-        f"[oslo_concurrency]\nlock_path = {{folder}}\n{AUTH}",
-        ("designate-manage", "--config-file", "{file}", "database", "sync"),
-        (
-            *((f"designate-{one}", "--config-file", "{file}") for one in DESIGNATES),
-            ("python", "-c", DESIGNATE),
-        ),
-        project="designate",
-    ),
     "load_balancer": RealService(
         ("octavia==19.0.0", "pymysql"),
         "[DEFAULT]\ntransport_url = {broker}\n[api_settings]\nbind_host = 127.0.0.1\nbind_port = {port}\n"
@@ -255,18 +219,6 @@ ALL: Mapping[str, RealService] = {
         (("octavia-api", "--config-file", "{file}"), ("octavia-worker", "--config-file", "{file}")),
         "/v2.0",
     ),
-    "reservation": RealService(
-        ("blazar==18.0.0", "pymysql"),
-        "[DEFAULT]\ntransport_url = {broker}\nhost = 127.0.0.1\nport = {port}\nos_auth_host = 127.0.0.1\n"
-        "os_auth_port = 5000\nos_admin_username = admin\nos_admin_password = {password}\n"
-        "os_admin_project_name = admin\nidentity_service = identity\nos_region_name = RegionOne\n"
-        "[manager]\nplugins = physical.host.plugin,virtual.instance.plugin\n"
-        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
-        f"[database]\nconnection = {{database}}\n{AUTH}",
-        ("blazar-db-manage", "--config-file", "{file}", "upgrade", "head"),
-        tuple((f"blazar-{one}", "--config-file", "{file}") for one in ("manager", "api")),
-        "/v1",
-    ),
 }  # fmt: skip
 
 
@@ -281,7 +233,7 @@ def running(name: str, folder: Path, fields: Mapping[str, str]) -> Iterator[str]
         file = folder / f"{service.project or name}.conf"
         places = {"database": database, "redis": REDIS, "broker": BROKER.replace("amqp://", "rabbit://")}
         places |= {"folder": str(folder), "file": str(file), "programs": str(programs)}
-        values = {**fields, **places, "port": port, "other": free_port()}
+        values = {**fields, **places, "port": port}
         file.write_text(service.settings.format_map(values))
         log = undo.enter_context((folder / f"{name}.log").open("w"))
         common: Any = {"stdout": log, "stderr": log, "env": {**os.environ, "HOME": str(folder)}}

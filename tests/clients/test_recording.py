@@ -30,7 +30,6 @@ FILES = {
     "key_manager": ("key_manager",),
     "load_balancer": ("load_balancer",),
     "network": ("network",),
-    "reservation": ("reservation",),
     "shares": ("shared_file_system",),
     "workflow": ("workflow",),
 }
@@ -39,7 +38,7 @@ OWN = {"load_balancer": ("network",), "shares": ("network",)}
 """File of cases → the services of the cloud that its types ask."""
 ID = {"id", "uuid"}
 OURS = ("PROJECT", "USER")
-BY_ADMINISTRATORS = {"baremetal", "key_manager", "load_balancer", "network", "reservation", "shares"}
+BY_ADMINISTRATORS = {"baremetal", "key_manager", "load_balancer", "network", "shares"}
 """Files of cases whose types need an administrator."""
 CASES = [(file, name) for file in FILES for name, case in RECORDED[file]["cases"].items() if "hand_written" not in case]
 
