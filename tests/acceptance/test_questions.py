@@ -90,7 +90,6 @@ def test_an_action_is_taken_from_its_worker_with_consent(home: Path, serve: Call
 
 
 def test_a_retry_that_succeeds_is_told_to_programs(home: Path) -> None:
-    pytest.importorskip("openstack", reason="openstacksdk is not installed (extra `openstack`)")
     (home / "net.yaml").write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")
     (home / "faults.yaml").write_text("faults: [{verb: network.create_network, raises: refused}]")
     cloud = {"HEATLITE_CLOUD": "simulated"}
