@@ -1,5 +1,6 @@
 """Types of the database service."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
@@ -188,6 +189,11 @@ class Cluster(CloudResource[ClusterProps], type="OS::Trove::Cluster", kind="data
             if not one["nics"]:
                 del one["nics"]
         return {**args, "datastore": {"type": props.datastore_type, "version": props.datastore_version}}
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """Leave out the instances, which the service shows in another form."""
+        live = super().live_properties()
+        return live and {name: value for name, value in live.items() if name != "instances"}
 
     def status_of(self, thing: JsonMap) -> str:
         """Return the first status of an instance that is not ready, or else ACTIVE."""

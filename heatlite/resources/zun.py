@@ -1,5 +1,7 @@
 """The type of containers."""
 
+import shlex
+from collections.abc import Mapping
 from typing import cast
 
 from heatlite.clients.cloud import CloudNotFound
@@ -86,6 +88,24 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
             if address is not None:
                 net["v6-fixed-ip" if ":" in str(address) else "v4-fixed-ip"] = address
             found.append(net)
+        return found
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """Return the live properties in the template's form.
+
+        The service shows commands and policies split, and no networks.
+        """
+        live = super().live_properties()
+        if live is None:
+            return None
+        found = {name: value for name, value in live.items() if name != "networks"}
+        policy, command = found.get("restart_policy"), found.get("command")
+        if isinstance(policy, dict):
+            count = str(policy.get("MaximumRetryCount") or "0")
+            found["restart_policy"] = str(policy["Name"]) + (f":{count}" if count != "0" else "")
+        if isinstance(command, list):
+            words, given = [str(word) for word in command], str(self.facts.properties["command"])
+            found["command"] = given if shlex.split(given) == words else shlex.join(words)
         return found
 
     def is_ready(self) -> bool:
