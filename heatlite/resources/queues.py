@@ -51,7 +51,7 @@ class Queue:
         A message that was used before a crash comes again. Raises CloudError.
         """
         with suppress(CloudNotFound):
-            answer = self._cloud.call("messaging.messages", self._name, echo="true", include_claimed="true")
+            answer = self._cloud.call("messaging.messages", self._name, echo="true")
             found = cast(list[JsonMap], answer.get("messages") if isinstance(answer, dict) else answer)
             for one in found or ():
                 message_id = str(one.get("id") or str(one["href"]).partition("?")[0].rpartition("/")[2])
