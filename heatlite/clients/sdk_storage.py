@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from heatlite.core.json import Json, JsonMap
 
@@ -66,13 +67,27 @@ def _update_type(connection: "Connection", key: str, **attributes: Json) -> obje
 
 def _create_container(connection: "Connection", name: str, **headers: str) -> JsonMap:
     """Create a container with the given headers."""
-    _sent(connection, "object_store", "put", f"/{name}", headers=headers)
+    _sent(connection, "object_store", "put", f"/{quote(name)}", headers=headers)
     return {"name": name}
 
 
 def _container_metadata(connection: "Connection", name: str) -> JsonMap:
-    answer = _sent(connection, "object_store", "head", f"/{name}")
+    answer = _sent(connection, "object_store", "head", f"/{quote(name)}")
     return {key.lower(): value for key, value in answer.items()}
+
+
+def _quoting(verb: str) -> Callable[..., object]:
+    """Return a verb for objects whose names may have any characters.
+
+    The SDK puts names into the path as they are.
+    """
+
+    def call(connection: "Connection", *names: str, **more: str) -> object:
+        if "container" in more:
+            more["container"] = quote(more["container"])
+        return getattr(connection.object_store, verb)(*map(quote, names), **more)
+
+    return call
 
 
 def _sent(connection: "Connection", service: str, method: str, path: str, **more: object) -> Mapping[str, str]:
@@ -94,4 +109,8 @@ OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
     "block_storage.update_type": _update_type,
     "object_store.create_container": _create_container,
     "object_store.get_container_metadata": _container_metadata,
+    **{
+        f"object_store.{verb}": _quoting(verb)
+        for verb in ("delete_container", "objects", "create_object", "delete_object", "download_object")
+    },
 }
