@@ -4,9 +4,10 @@ import hashlib
 import hmac
 import json
 import secrets
+import threading
 from contextlib import suppress
 from typing import Final, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap, dump
@@ -29,14 +30,14 @@ def temp_url(store: str, place: str, key: str, method: str = "PUT") -> str:
     `store` is the account's URL, `place` is container and object.
     """
     url = urlsplit(store)
-    path = f"{url.path}/{place}"
+    path = f"{unquote(url.path)}/{place}"  # the store checks the signature of the decoded path
     signed = hmac.new(key.encode(), f"{method}\n{FOREVER}\n{path}".encode(), hashlib.sha256).hexdigest()
-    return f"{url.scheme}://{url.netloc}{path}?temp_url_sig={signed}&temp_url_expires={FOREVER}"
+    return f"{url.scheme}://{url.netloc}{quote(path)}?temp_url_sig={signed}&temp_url_expires={FOREVER}"
 
 
 def place_of(url: str) -> tuple[str, str]:
     """Return container and object of a temporary URL."""
-    _, _, _, container, name = urlsplit(url).path.split("/", 4)
+    _, _, _, container, name = unquote(urlsplit(url).path).split("/", 4)
     return container, name
 
 
@@ -186,6 +187,10 @@ def signals_in(cloud: Cloud, container: str, handle: str = SIGNAL) -> dict[str, 
 # -- metadata of servers -----------------------------------------------------------------------------
 
 
+_OPENING: Final = [threading.Lock() for _ in range(64)]
+"""Locks of containers, by the hash of their names."""
+
+
 class MetadataObject:
     """The object from which the agent of a server reads its metadata."""
 
@@ -200,11 +205,13 @@ class MetadataObject:
         Servers may share a container, so a key that it has stays. Raises CloudError.
         """
         known: JsonMap = {}
-        with suppress(CloudNotFound):
-            known = cast(JsonMap, self._cloud.call("object_store.get_container_metadata", self._container))
-        key = str(known.get(KEY_HEADER.lower()) or secrets.token_urlsafe(32))
-        headers = {KEY_HEADER: key}
-        self._cloud.call("object_store.create_container", self._container, **headers)
+        # A stack makes its servers at once: each would draw a key, and the last one's would hold.
+        with _OPENING[hash(self._container) % len(_OPENING)]:
+            with suppress(CloudNotFound):
+                known = cast(JsonMap, self._cloud.call("object_store.get_container_metadata", self._container))
+            key = str(known.get(KEY_HEADER.lower()) or secrets.token_urlsafe(32))
+            headers = {KEY_HEADER: key}
+            self._cloud.call("object_store.create_container", self._container, **headers)
         store = str(self._cloud.call("object_store.get_endpoint"))
         return temp_url(store, f"{self._container}/{self._name}", key, "GET")
 

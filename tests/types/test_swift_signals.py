@@ -3,11 +3,18 @@
 import hashlib
 import hmac
 import json
-from typing import Any
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from heatlite.clients.cloud import Cloud
+from heatlite.core.json import Json
+from heatlite.resources.temp_urls import MetadataObject, place_of, temp_url
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
@@ -260,3 +267,24 @@ def test_a_container_that_is_gone_keeps_no_deployment(cloudy: Cloudy) -> None:
     cloudy.view().call("object_store.delete_object", one["name"], container=name)
     cloudy.view().call("object_store.delete_container", name)
     assert cloudy.delete(stack).status == "COMPLETE"
+
+
+def test_servers_that_share_a_container_get_one_key(cloudy: Cloudy) -> None:
+    cloud, both = cloudy.view(), threading.Barrier(2)
+
+    def call(verb: str, *arguments: Json, **attributes: Json) -> Json:
+        try:
+            return cloud.call(verb, *arguments, **attributes)
+        finally:
+            if verb == "object_store.get_container_metadata":  # if both may ask before a key is there, let them
+                with suppress(threading.BrokenBarrierError):
+                    both.wait(1)
+
+    at_once = cast(Cloud, SimpleNamespace(call=call))
+    with ThreadPoolExecutor(2) as threads:
+        urls = [*threads.map(lambda name: MetadataObject(at_once, "shared", name).open(), ("a b", "c%20"))]
+    (headers,) = [one["_headers"] for one in cloud.simulation.all("object_store.container").values()]
+    store, key = str(cloud.call("object_store.get_endpoint")), headers["x-container-meta-temp-url-key"]
+    assert urls == [temp_url(store, f"shared/{name}", key, "GET") for name in ("a b", "c%20")]
+    assert [place_of(url) for url in urls] == [("shared", "a b"), ("shared", "c%20")]
+    assert "/shared/a%20b?" in urls[0]
