@@ -12,8 +12,9 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -26,6 +27,9 @@ from tests.clients.installing import environment
 from tests.clouds import real
 from tests.clouds.serving import Serving, serving
 from tests.databases import SERVERS
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 HERE = Path(__file__).parent
 REDIS = os.environ.get("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -77,6 +81,50 @@ AUTH = f"[keystone_authtoken]\nwww_authenticate_uri = {{auth_url}}\n{CREDENTIALS
 def wsgi(module: str) -> tuple[str, ...]:
     """Return the words of the program that serves the application of a module."""
     return ("python", str(HERE / "wsgi_program.py"), module, "{port}", "--config-file", "{file}")
+
+
+SWIFT = f"""\
+[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = {{port}}
+workers = 0
+user = {{login}}
+swift_dir = {{folder}}/swift
+[pipeline:main]
+pipeline = catch_errors tempurl authtoken keystoneauth versioned_writes proxy-server
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[filter:tempurl]
+use = egg:swift#tempurl
+[filter:keystoneauth]
+use = egg:swift#keystoneauth
+operator_roles = admin, member
+[filter:versioned_writes]
+use = egg:swift#versioned_writes
+allow_versioned_writes = true
+[filter:authtoken]
+paste.filter_factory = keystonemiddleware.auth_token:filter_factory
+delay_auth_decision = true
+www_authenticate_uri = {{auth_url}}
+{CREDENTIALS}"""
+SWIFT_BACK_ENDS = {"account": "127.0.0.2", "container": "127.0.0.3", "object": "127.0.0.4"}
+SWIFT_RINGS = """\
+mkdir -p {folder}/swift/devices/one
+printf '[swift-hash]\nswift_hash_path_suffix = x\n' > {folder}/swift/swift.conf
+while read -r kind address; do
+    ring={folder}/swift/$kind.builder
+    {programs}/swift-ring-builder $ring create 4 1 1
+    {programs}/swift-ring-builder $ring add r1z1-$address:{port}/one 1
+    {programs}/swift-ring-builder $ring rebalance
+    printf '%s\n' '[DEFAULT]' "bind_ip = $address" 'bind_port = {port}' 'workers = 0' 'user = {login}' \
+        'swift_dir = {folder}/swift' 'devices = {folder}/swift/devices' 'mount_check = false' \
+        '[pipeline:main]' "pipeline = $kind-server" "[app:$kind-server]" "use = egg:swift#$kind" \
+        > {folder}/swift/$kind.conf
+done <<.
+""" + "".join(f"{kind} {address}\n" for kind, address in SWIFT_BACK_ENDS.items()) + ".\n"
 
 
 NEUTRON = """\
@@ -143,6 +191,16 @@ ALL: Mapping[str, RealService] = {
         ("true",),
         (("zaqar-server", "--config-file", "{file}"),),
         "/v2",
+    ),
+    "object_store": RealService(
+        ("swift==2.38.3", "keystonemiddleware==13.0.1"),
+        SWIFT,
+        ("sh", "-ec", SWIFT_RINGS),
+        (
+            *((f"swift-{kind}-server", f"{{folder}}/swift/{kind}.conf") for kind in SWIFT_BACK_ENDS),
+            ("swift-proxy-server", "{file}"),
+        ),
+        "/v1",
     ),
     "workflow": RealService(
         ("mistral==23.0.0", "pymysql"),
@@ -232,7 +290,7 @@ def running(name: str, folder: Path, fields: Mapping[str, str]) -> Iterator[str]
         database = urlsplit(url)._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
         file = folder / f"{service.project or name}.conf"
         places = {"database": database, "redis": REDIS, "broker": BROKER.replace("amqp://", "rabbit://")}
-        places |= {"folder": str(folder), "file": str(file), "programs": str(programs)}
+        places |= {"login": getuser(), "folder": str(folder), "file": str(file), "programs": str(programs)}
         values = {**fields, **places, "port": port}
         file.write_text(service.settings.format_map(values))
         log = undo.enter_context((folder / f"{name}.log").open("w"))
@@ -361,7 +419,9 @@ def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool =
             place = undo.enter_context(running(name, folder, {**fields, "url": url}))
             recorder.places[name] = place
             if name == "metric":
-                _announce(root, undo, region, place)
+                root.identity.create_region(id=region)
+                undo.callback(root.identity.delete_region, region)
+                announce(root, undo, region, name, place)
         paths = {**dict.fromkeys(own, ""), **{name: ALL[name].version for name in names}}
         overrides = {f"{name}_endpoint_override": f"{url}/{name}{path}" for name, path in paths.items()}
         yield RealCloud(
@@ -370,11 +430,10 @@ def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool =
         )  # fmt: skip
 
 
-def _announce(admin: Any, undo: ExitStack, region: str, url: str) -> None:
+def announce(admin: "Connection", undo: ExitStack, region: str, kind: str, url: str) -> None:
+    """Put a service into the catalog of a region, until `undo` closes."""
     identity = admin.identity
-    identity.create_region(id=region)
-    undo.callback(identity.delete_region, region)
-    service = identity.create_service(type="metric", name=f"heatlite-{region}")
+    service = identity.create_service(type=kind, name=f"heatlite-{region}")
     undo.callback(identity.delete_service, service.id)
     made = identity.create_endpoint(service_id=service.id, interface="public", region_id=region, url=url)
     undo.callback(identity.delete_endpoint, made.id)
