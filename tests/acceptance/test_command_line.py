@@ -319,6 +319,7 @@ def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) ->
     assert "Plan: 3 added" in shown and "s: CREATE_COMPLETE in " in shown and ": 3 created" in shown
 
 
+@pytest.mark.full
 def test_no_line_is_wider_than_the_terminal(run: Callable[..., str]) -> None:
     run(*UP)
     run("lock", "story", "--level", "stacks")
@@ -343,6 +344,7 @@ def test_no_word_is_broken(run: Callable[..., str], command: str) -> None:
     assert shown and broken == []
 
 
+@pytest.mark.full
 def test_headings_of_a_table_differ(run: Callable[..., str]) -> None:
     run(*UP)
     run("mark-unhealthy", "story", "member_1")
@@ -385,6 +387,7 @@ LONG_ENOUGH = (1.5, 15, 120)
 """Seconds that a resource takes, one after the other until it is interrupted: the machine may take its time, too."""
 
 
+@pytest.mark.full
 def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: Path) -> None:
     for number, seconds in enumerate(LONG_ENOUGH):
         path = tmp_path / f"slow{number}.yaml"
@@ -534,6 +537,7 @@ def test_a_check_without_an_answer_promises_no_replacement(
     assert "2 unchanged" in run("plan", str(file), *simulated)
 
 
+@pytest.mark.full
 def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")
@@ -568,6 +572,7 @@ UNUSED = (
 """Modules that the first example does not need."""
 
 
+@pytest.mark.full
 def test_up_imports_what_it_uses(tmp_path: Path) -> None:
     """Imports are most of the processor time of a short command."""
     code = (

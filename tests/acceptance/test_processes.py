@@ -23,6 +23,7 @@ def values(text: str) -> list[str]:
     return sorted(text.split("\n")[:-1])
 
 
+@pytest.mark.full
 def test_up_tells_of_every_resource(heatlite: CommandLine, tmp_path: Path) -> None:
     lines = [f"  r{n}: {{type: OS::Heat::RandomString, depends_on: [{f'r{n - 1}' if n else ''}]}}" for n in range(10)]
     (tmp_path / "ten.yaml").write_text("\n".join(["heat_template_version: 2018-08-31", "resources:", *lines]))
@@ -71,6 +72,7 @@ def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Serv
     )
 
 
+@pytest.mark.full
 def test_up_uses_a_server_that_starts_meanwhile(
     heatlite: CommandLine, serve: Callable[[], Server], tmp_path: Path
 ) -> None:
@@ -96,6 +98,7 @@ def opened_files(pid: int) -> Iterator[Path]:
             yield descriptor.readlink()
 
 
+@pytest.mark.full
 def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "boom.yaml").write_text(
         "heat_template_version: 2018-08-31\n"

@@ -229,6 +229,7 @@ def test_nobody_gets_in_without_the_secret(agent: Agent) -> None:
     assert agent.ask("GET", "/v1/nothing").status == 400
 
 
+@pytest.mark.full
 def test_what_the_operator_says_on_the_machine(agent: Agent) -> None:
     scheduled = agent.command("schedule", "script", "--id", "by-hand", "--args", "-", stdin='{"config": "echo S3CRET"}')
     assert (scheduled.returncode, scheduled.stdout) == (0, "by-hand\n")

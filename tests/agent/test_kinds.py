@@ -130,6 +130,7 @@ def test_services_are_started_and_stopped(agent: Agent, folder: Path) -> None:
     assert "web, database" in answer.body["message"]
 
 
+@pytest.mark.full
 def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     def say(text: str) -> None:
         (folder / "new").write_text(text)
@@ -181,6 +182,7 @@ def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
     assert {"service.restart", "site/drain"} <= kinds(settings).keys()
 
 
+@pytest.mark.full
 @table(
     ("text", "message"),
     [

@@ -65,6 +65,7 @@ def test_the_secret_goes_through_no_proxy_of_plain_http(
     assert agent.stop() == 0
 
 
+@pytest.mark.full
 def test_what_was_signed_for_a_database_that_is_lost_is_not_done_again(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "agent").start()
     secret, nonce = agent.secret, "n" * 24

@@ -803,6 +803,7 @@ class Estate:
         return [self.owner.get(path) for path in (*(self.path + below for below in looks), *rest)]
 
 
+@pytest.mark.full
 def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
     """Every route, with every method, by everybody who has no business there."""
     estate, app = Estate(town["member"], town.server.store), town.server.app

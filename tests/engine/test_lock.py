@@ -391,6 +391,7 @@ class TestExpiry:
             "s UNLOCK_IN_PROGRESS", "a UNLOCK_IN_PROGRESS", "a UNLOCK_COMPLETE", "s UNLOCK_COMPLETE",
         ]  # fmt: skip
 
+    @pytest.mark.full
     def test_what_cannot_be_lifted_yet_is_told_once(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -90,6 +90,7 @@ def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) ->
         assert len(answer.body) <= SLACK * STACK + 2000 * len(rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_no_flood_of_signals_fills_the_disk(
     server: wiring.Embedded, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def faults(document: Mapping[str, object]) -> list[str]:
     return [f"{error.json_path}: {error.message[:200]}" for error in VALIDATOR.iter_errors(document)]
 
 
+@pytest.mark.full
 def test_it_is_a_draft_07_schema(capsys: pytest.CaptureFixture[str]) -> None:
     Draft7Validator.check_schema(SCHEMA)
     assert main(["schema"]) == 0
@@ -55,6 +56,7 @@ def test_our_own_templates(path: Path) -> None:
     assert faults(load(path.read_text()).data) == []
 
 
+@pytest.mark.full
 @table("name", [name for name in TYPES.names() if TYPES.get(name).support_status.status != "HIDDEN"])
 def test_the_skeleton_of_each_type(name: str) -> None:
     assert faults(TYPES.skeleton(name, "hot")) == []

@@ -129,6 +129,7 @@ def test_no_pattern_takes_long(text: str, value: str) -> None:
     assert time.thread_time() - start < 0.5
 
 
+@pytest.mark.full
 @table(
     "text",
     [

@@ -241,6 +241,7 @@ def test_five_levels_are_allowed() -> None:
     assert text.endswith("Recursion depth exceeds 5.")
 
 
+@pytest.mark.full
 def test_many_templates_within_each_other_take_no_time() -> None:
     def level(i: int) -> str:
         name = "{list_join: ['', [{get_param: n}, '%s']]}"

@@ -81,6 +81,7 @@ def starts_by_minutes(cron: str, zone: str, begin: int, end: int) -> set[int]:
     return found
 
 
+@pytest.mark.full
 @table(("zone", "day", "cron"), [(zone, day, cron) for zone, day in CHANGES for cron in CRONS])
 def test_starts_around_each_change_of_the_clock(zone: str, day: str, cron: str) -> None:
     noon, opens = int(at(f"{day}T12:00+00:00")), window(cron, zone, 60)

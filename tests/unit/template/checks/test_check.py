@@ -560,6 +560,7 @@ def _seconds(source: Source) -> float:
     return time.thread_time() - start
 
 
+@pytest.mark.full
 def test_a_thousand_problems_are_told_quickly() -> None:
     resources: dict[str, Json] = {
         f"resource_number_{i}": {"type": "Str", "depends_on": [f"resourc_number_{i + 5000}"]} for i in range(1000)

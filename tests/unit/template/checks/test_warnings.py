@@ -284,6 +284,7 @@ def test_no_value_makes_it_true_then(condition: Json, s: str, n: float, b: bool)
         assert not truth(condition, {"s": s, "n": n, "b": b})
 
 
+@pytest.mark.full
 def test_many_conditions_take_little_time() -> None:
     many: dict[str, Json] = {"c0": eq({"get_param": "n"}, 1)}
     for i in range(1, 3000):
