@@ -132,6 +132,20 @@ def test_deployments_made_by_request_are_written_too(place: Place, zaqar: Zaqar)
     assert last["deployments"] == []
 
 
+def test_the_agent_finds_another_transport_in_the_queue(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
+    mia = place.person("mia")
+    path = mia.create(template(server=TARGET))
+    mia.settle(path, "CREATE_COMPLETE")
+    agent = agent_of(mia, path)
+    mia.call("PUT", path, {"template": template(server={"type": TARGET["type"]})}, code=202)
+    mia.settle(path, "UPDATE_COMPLETE")
+    last: Any = zaqar.read(agent["queue_id"])[-1]
+    assert last["os-collect-config"]["collectors"] == ["cfn", "local"]
+    mia.call("DELETE", path, code=204)
+    mia.settle(path, "DELETE_COMPLETE")
+    assert (zaqar.queues, place.found()) == ({}, {})
+
+
 def test_a_handle_takes_signals_from_a_queue(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     handle = resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL")

@@ -15,7 +15,7 @@ from tests.acceptance.processes import Server, eventually
 from tests.acceptance.repairs import follow
 from tests.clients import installing
 from tests.clients.real_services import REDIS, announce, ask, running
-from tests.clients.region import Region, connection, region
+from tests.clients.region import FLAVOR, IMAGE, Region, connection, region
 from tests.clouds import real
 
 SECONDS = 300
@@ -363,5 +363,56 @@ def test_the_template_names_the_object(place: Region) -> None:
         assert ObjectAgent(settings(server, path, key)).metadata()["name"] == name
     assert containers(place) == ["of all servers"]
     assert server.request("DELETE", path).status == 204
+    deleted(server, path)
+    assert containers(place) == []
+
+
+@pytest.mark.full
+def test_an_update_chooses_another_transport(place: Region) -> None:
+    server = place.server
+    properties = {"software_config_transport": {"get_param": "transport"}}
+    template = {
+        "heat_template_version": "2021-04-16",
+        "parameters": {"transport": {"type": "string"}},
+        "resources": {"server": {"type": "OS::Heat::DeployedServer", "properties": properties}},
+    }
+
+    def update(transport: str) -> dict[str, Any]:
+        assert follow(server, "PATCH", path, {"parameters": {"transport": transport}}).status == 202
+        assert server.settled(path) == "UPDATE_COMPLETE", server.stack(path)
+        return settings(server, path)
+
+    path = server.create("chooses", template, parameters={"transport": "ZAQAR_MESSAGE"})
+    by_queue = QueueAgent(settings(server, path))
+    assert by_queue.metadata()["os-collect-config"]["collectors"] == ["zaqar", "local"]
+    chosen = update("POLL_TEMP_URL")
+    assert by_queue.metadata()["os-collect-config"] == chosen
+    by_object = ObjectAgent(chosen)
+    assert by_object.metadata()["os-collect-config"] == chosen
+    chosen = update("POLL_SERVER_CFN")
+    assert "cfn" in chosen["collectors"]
+    assert by_queue.metadata()["os-collect-config"] == by_object.metadata()["os-collect-config"] == chosen
+    assert by_queue.kept(place)
+    assert by_object.kept(place)
+    assert server.request("DELETE", path).status == 204
+    deleted(server, path)
+    assert (by_queue.kept(place), by_object.kept(place)) == ([], [])
+
+
+@pytest.mark.full
+def test_a_server_of_nova_reads_an_object(place: Region) -> None:
+    server = place.server
+    properties = {
+        "image": IMAGE, "flavor": FLAVOR, "networks": [{"network": place.network}],
+        "user_data_format": "SOFTWARE_CONFIG", "software_config_transport": "POLL_TEMP_URL",
+    }  # fmt: skip
+    template = story("POLL_TEMP_URL", "TEMP_URL_SIGNAL")
+    template["resources"]["server"] = {"type": "OS::Nova::Server", "properties": properties}
+    path = server.create("nova", template, parameters={"who": "one"})
+    machine = Machine(ObjectAgent(settings(server, path)))
+    machine.apply({"greeting": "hello, one", "deploy_status_code": 0})
+    assert server.settled(path) == "CREATE_COMPLETE", server.stack(path)
+    assert server.request("DELETE", path).status == 204
+    assert machine.apply({"deploy_status_code": 0})["deploy_action"] == "DELETE"
     deleted(server, path)
     assert containers(place) == []

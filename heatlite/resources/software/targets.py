@@ -54,7 +54,7 @@ class Target(Node[TargetSchema]):
         return True
 
     def wants_account(self) -> bool:
-        return self._transport in (POLL_HEAT, ZAQAR)
+        return self._transport in (POLL_HEAT, ZAQAR) or METADATA_QUEUE in self.data
 
     def secrets(self) -> list[Json]:
         url = self.data.get(METADATA_URL)
@@ -83,16 +83,20 @@ class Target(Node[TargetSchema]):
         return True
 
     def publish(self) -> None:
-        key = {POLL_TEMP_URL: METADATA_URL, ZAQAR: METADATA_QUEUE}.get(str(self._transport))
-        if key not in self.data or key == METADATA_QUEUE and self.account is None:
+        """Write the metadata, also where an earlier transport had it.
+
+        There the agent finds its new settings. Raises CloudError.
+        """
+        has_queue = METADATA_QUEUE in self.data and self.account is not None
+        if METADATA_URL not in self.data and not has_queue:
             return
         facts = self.facts
         known = [] if self.physical_id is None else facts.services.software.deployed(facts.project, self.physical_id)
         metadata = {**self.live_metadata(), **({"deployments": known} if known else {})}
-        if self._transport == ZAQAR:
-            Queue(agents_cloud(self, ZAQAR), str(self.data[METADATA_QUEUE])).write(metadata)
-        else:
+        if METADATA_URL in self.data:
             self._object().write(metadata)
+        if has_queue:
+            Queue(agents_cloud(self, ZAQAR), str(self.data[METADATA_QUEUE])).write(metadata)
 
     def _object(self) -> MetadataObject:
         return MetadataObject(home_cloud(self.facts), *place_of(str(self.data[METADATA_URL])))
