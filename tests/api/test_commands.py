@@ -330,5 +330,11 @@ def test_a_member_of_a_group_is_marked_and_protected_by_its_path(
     assert shown.out == "s.web/1: CHECK_FAILED  disk\n" and "heatlite explain s\n" in shown.err
     assert (command("mark-healthy s web/1"), command("protect s web/0"), command("unprotect s web/0")) == (0, 0, 0)
     assert capsys.readouterr().out.endswith("s.web/0: not protected\n")
+    assert command("mark-unhealthy s a --reason noise") == command("lock s --level all") == 0
+    capsys.readouterr()
+    assert command("explain s") == 0
+    told = capsys.readouterr().out
+    assert "not well: a: noise" in told and "heatlite up FILE -n s    replaces what is not well" in told
+    assert command("unlock s") == 0
     assert command("mark-unhealthy s a/1") == 1
     assert "a of s is neither a group nor a nested stack" in capsys.readouterr().err

@@ -34,14 +34,23 @@ class Facts:
     suppressed: int
 
     @property
+    def failed(self) -> list[Object]:
+        """The resources that failed or are marked unhealthy, by their status."""
+        return [item for item in self.resources if _has_failed(item)]
+
+    @property
     def unwell(self) -> list[Object]:
-        """The resources that failed or are marked unhealthy."""
-        return [item for item in self.resources if text(item.get("resource_status")).endswith("_FAILED")]
+        """The failed ones, and the unhealthy ones that have another status in a lock."""
+        return [item for item in self.resources if _has_failed(item) or health_of(item) == "unhealthy"]
 
     @property
     def running(self) -> list[Object]:
         """The resources that are worked on."""
         return [item for item in self.resources if text(item.get("resource_status")).endswith("_IN_PROGRESS")]
+
+
+def _has_failed(item: Object) -> bool:
+    return text(item.get("resource_status")).endswith("_FAILED")
 
 
 def gather(client: Client, stack: Stack) -> Facts:
@@ -118,9 +127,9 @@ def heading(stack: Stack) -> None:
 def failures(facts: Facts) -> Iterator[str]:
     """Yield the reason for a failure: that of the resources, else that of the stack."""
     if facts.stack.failed or facts.stack.status.startswith("ROLLBACK_"):
-        if not facts.unwell:
+        if not facts.failed:
             yield facts.stack.status_reason
-        for item in causes(facts.unwell)[:MOST_SHOWN]:
+        for item in causes(facts.failed)[:MOST_SHOWN]:
             where = f"{path_of(item)} ({text(item.get('resource_type'))})"
             yield f"{where} is {text(item.get('resource_status'))}: {text(item.get('resource_status_reason'))}"
 
@@ -129,7 +138,8 @@ def health(facts: Facts) -> Iterator[str]:
     """Yield a sentence on each resource that is unhealthy or of unknown health."""
     if not facts.stack.failed:
         for item in facts.unwell[:MOST_SHOWN]:
-            yield f"not well: {path_of(item)}: {text(item.get('resource_status_reason'))}"
+            known = an_object(item, "health").get("reason") if item.get("health") else None
+            yield f"not well: {path_of(item)}: {text(known or item.get('resource_status_reason'))}"
     for state, told in (("unknown", "health unknown"), ("suspected", "reported, not confirmed yet")):
         found = [path_of(item) for item in facts.resources if health_of(item) == state]
         if found:
@@ -180,7 +190,7 @@ def ways(facts: Facts) -> Iterator[str]:
     if facts.lock is not None:
         yield f"heatlite lock-status {name}    the requests that the lock refused"
         yield f"heatlite unlock {name}"
-    way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}", bool(facts.unwell))
+    way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}", bool(facts.failed))
     if way:
         yield way
     elif facts.unwell:
