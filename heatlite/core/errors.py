@@ -139,7 +139,7 @@ class HTTPForbidden(Forbidden):
 
 
 class HTTPBadRequest(Invalid):
-    """The API layer itself refuses (Heat's wire name)."""
+    """A value of the request is refused; no other error fits (Heat's wire name)."""
 
 
 class InvalidValue(Invalid):

@@ -83,8 +83,8 @@ MAY_SPARE_LOCKED_CHILDREN = CANCELS | {
 }  # fmt: skip
 """Operations that may succeed while a nested stack is locked.
 
-Planning decides whether they touch it. A cancel needs nothing of a locked nested stack, and protection changes only
-the addressed stack.
+`LockedChildren` in `engine/preview/locked_children.py` and the repairs check whether they touch it. A cancel needs
+nothing of a locked nested stack, and protection changes only the addressed stack.
 """
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),

@@ -1,8 +1,8 @@
 """Retries while the database is unavailable.
 
 SQLite's writers first wait for each other (`Database._turn`). A call that is not repeated here ends the attempt of an
-action with DatabaseUnavailable, and `Worker._requeue` queues the action again. `FinalWrites` repeats its own writes. A
-request answers 503.
+action with DatabaseUnavailable, and `Worker._requeue` queues the action again. `FinalWrites` and polling
+loops repeat their own work. A request answers 503.
 """
 
 import logging

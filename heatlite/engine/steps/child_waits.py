@@ -113,7 +113,7 @@ class ChildWaits:
     def check(self) -> None:
         """Continue the operations whose actions have ended.
 
-        The commit that ended one has woken this action (`Moves._wake_parent`).
+        A child that fails, is urgent or ends last wakes this action in its commit (`Moves._wake_parent`).
         """
         if not self._awaited:
             return
