@@ -153,7 +153,8 @@ def _translated(verb: str, *arguments: Json) -> Iterator[None]:
         with for_requests(REQUESTS):
             yield
     except sdk.HttpException as error:
-        raise _refusal(verb, error.status_code, _details(error), error.request_id) from error
+        reason = _description(error.response) or _details(error)
+        raise _refusal(verb, error.status_code, reason, error.request_id) from error
     except auth.HttpError as error:
         # Raised by authentication only; services' answers raise the SDK's errors.
         # So a 404 means that a trust, a project or Keystone is missing, not that an object is.
@@ -411,6 +412,18 @@ def _jsonable(value: object) -> Json:
     if isinstance(value, Iterable):
         return [_jsonable(item) for item in value]
     return None  # a response without a body
+
+
+def _description(response: "Response | None") -> str:
+    """Return the `description` of an answer, empty without one.
+
+    Barbican and Zaqar give their reason there, and the SDK does not read it.
+    """
+    try:
+        answer = None if response is None else response.json()
+    except ValueError:
+        return ""
+    return str(answer.get("description") or "") if isinstance(answer, Mapping) else ""
 
 
 def _details(error: object) -> str:

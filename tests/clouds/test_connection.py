@@ -122,6 +122,12 @@ def test_a_list_is_a_list_and_nothing_is_null(opened: Opened) -> None:
         (neutron(501, "Not Implemented"), errors.CloudError, "Not Implemented"),
         (Answer(503, "<html>No server is available</html>", "text/html"), errors.CloudUnavailable, "No server"),
         (neutron(429, "Slow down"), errors.CloudUnavailable, "Slow down"),
+        (  # as Barbican and Zaqar say it
+            Answer(400, {"code": 400, "title": "Bad Request", "description": "Invalid payload content type"}),
+            errors.CloudError,
+            "Invalid payload content type",
+        ),
+        (Answer(400, ["a list"]), errors.CloudError, "a list"),
     ],
 )  # fmt: skip
 def test_a_refusal_has_its_kind_and_the_services_words(
