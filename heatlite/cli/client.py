@@ -193,8 +193,11 @@ class Client:
                 raise
             from difflib import get_close_matches
 
-            names = [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]
-            close = get_close_matches(name, names)
+            try:
+                stacks = self.stacks({"limit": str(MOST_COMPARED)})
+            except Refused:  # the caller may not list stacks
+                raise error from None
+            close = get_close_matches(name, [text(one.get("stack_name")) for one in stacks])
             if not close:
                 raise
             raise Refused(f"{error} Did you mean {' or '.join(close)}?", 404) from None

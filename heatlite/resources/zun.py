@@ -104,7 +104,7 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
             count = str(policy.get("MaximumRetryCount") or "0")
             found["restart_policy"] = str(policy["Name"]) + (f":{count}" if count != "0" else "")
         if isinstance(command, list):
-            words, given = [str(word) for word in command], str(self.facts.properties["command"])
+            words, given = [str(word) for word in command], str(self.facts.properties.get("command") or "")
             found["command"] = given if shlex.split(given) == words else shlex.join(words)
         return found
 

@@ -138,8 +138,9 @@ def health(facts: Facts) -> Iterator[str]:
     """Yield a sentence on each resource that is unhealthy or of unknown health."""
     if not facts.stack.failed:
         for item in facts.unwell[:MOST_SHOWN]:
-            known = an_object(item, "health").get("reason") if item.get("health") else None
-            yield f"not well: {path_of(item)}: {text(known or item.get('resource_status_reason'))}"
+            failed = _has_failed(item)
+            reason = item.get("resource_status_reason") if failed else an_object(item, "health").get("reason")
+            yield f"not well: {path_of(item)}: {text(reason)}"
     for state, told in (("unknown", "health unknown"), ("suspected", "reported, not confirmed yet")):
         found = [path_of(item) for item in facts.resources if health_of(item) == state]
         if found:

@@ -177,3 +177,15 @@ def test_a_password_in_the_address_is_not_shown(url: str) -> None:
     with pytest.raises(CommandError) as error:
         HTTPTransport(url).send("GET", "/", {}, b"")
     assert "sesame" not in str(error.value)
+
+
+def test_an_unknown_stack_stays_unknown_to_callers_who_may_not_list() -> None:
+    def refuses(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
+        may_not = str(environ["PATH_INFO"]).endswith("/stacks")
+        start_response("403 Forbidden" if may_not else "404 Not Found", [("Content-Type", "application/json")])
+        return [json.dumps({"error": {"message": "forbidden" if may_not else "no such stack"}}).encode()]
+
+    for ask in (Client.find, Client.show):
+        with pytest.raises(Refused, match="no such stack") as refused:
+            ask(Client(WSGITransport(refuses), "/v1/p"), "wbe")
+        assert refused.value.status == 404
