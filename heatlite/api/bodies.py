@@ -13,7 +13,7 @@ from heatlite.api.faults import BAD_REQUEST
 from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_text, as_texts
 from heatlite.core.shapes import Shape, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine.operations.health_marks import Mark
@@ -364,21 +364,21 @@ def definition(body: JsonMap, template: Literal["required", "optional"]) -> requ
     timeout, rollback = body.get("timeout_mins"), body.get("disable_rollback")
     converge = body.get("converge")
     return requests.Request(
-        name=_as_text(body.get("stack_name")),
+        name=as_text(body.get("stack_name")),
         template=body.get("template"),
-        template_url=_as_text(body.get("template_url")) if body.get("template") is None else None,
+        template_url=as_text(body.get("template_url")) if body.get("template") is None else None,
         environment=body.get("environment"),
-        environment_files=_as_texts(body.get("environment_files")),
+        environment_files=as_texts(body.get("environment_files")),
         files=_as_files(body.get("files")),
-        files_container=_as_text(body.get("files_container")) or None,
-        parameters=_as_map(body.get("parameters")),
-        clear_parameters=_as_texts(body.get("clear_parameters")),
+        files_container=as_text(body.get("files_container")) or None,
+        parameters=as_map(body.get("parameters")),
+        clear_parameters=as_texts(body.get("clear_parameters")),
         tags=_tags(body.get("tags")),
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
         converge=converge is not None and query.truth("converge", converge),
         adopt_cloud=body.get("adopt_cloud") is True,
-        plan_digest=_as_text(body.get("plan_digest")),
+        plan_digest=as_text(body.get("plan_digest")),
         body=body,
     )
 
@@ -386,27 +386,15 @@ def definition(body: JsonMap, template: Literal["required", "optional"]) -> requ
 # Conversions after the schema check: they narrow types, and replace null.
 
 
-def _as_text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _as_texts(value: Json) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
-
-
-def _as_map(value: Json) -> JsonMap:
-    return value if isinstance(value, dict) else {}
-
-
 def _as_files(value: Json) -> dict[str, str]:
-    return {name: content for name, content in _as_map(value).items() if isinstance(content, str)}
+    return {name: content for name, content in as_map(value).items() if isinstance(content, str)}
 
 
 def _tags(value: Json) -> tuple[str, ...] | None:
     """Read tags: text with commas (Heat's clients) or a list (the SDK)."""
     if value is None:
         return None
-    found = value.split(",") if isinstance(value, str) else _as_texts(value)
+    found = value.split(",") if isinstance(value, str) else as_texts(value)
     tags = tuple(tag.strip() for tag in found if tag.strip())
     for tag in tags:
         if len(tag) > 80:
@@ -442,7 +430,7 @@ def _mark(body: Json, resource: str, known: Set[str]) -> Mark:
         raise HTTPBadRequest(f"Invalid keys in resource mark unhealthy {{{', '.join(map(repr, unknown))}}}")
     reason = body.get("resource_status_reason")
     check(REASON, reason, "resource_status_reason")
-    return Mark(resource, query.truth("mark_unhealthy", body["mark_unhealthy"]), _as_text(reason) or None)
+    return Mark(resource, query.truth("mark_unhealthy", body["mark_unhealthy"]), as_text(reason) or None)
 
 
 def action(req: Request) -> tuple[str, Json]:
@@ -460,20 +448,20 @@ def snapshot(req: Request) -> str | None:
     """Return the name for a new snapshot, or None."""
     body = _object(read(req))
     check(NAME, body.get("name"), "name")
-    return _as_text(body.get("name"))
+    return as_text(body.get("name"))
 
 
 def lock(value: Json) -> Lock:
     """Parse the value of `lock`. null and {} mean level `all`."""
     check(LOCK, value, "lock")
-    given = _as_map(value)
-    level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
-    return Lock(level, _as_text(given.get("reason")), _as_moment("lock.expires_at", given.get("expires_at")))
+    given = as_map(value)
+    level = LockLevel(as_text(given.get("level")) or LockLevel.ALL)
+    return Lock(level, as_text(given.get("reason")), _as_moment("lock.expires_at", given.get("expires_at")))
 
 
 def _as_moment(where: str, value: Json) -> float | None:
     """Convert ISO 8601 to seconds since the epoch. Raises HTTPBadRequest."""
-    text = _as_text(value)
+    text = as_text(value)
     try:
         moment = None if text is None else clock.from_text(text)
     except (ValueError, OverflowError):
@@ -488,14 +476,14 @@ def timing(name: str, value: Json) -> requests.Timing:
     """
     value = None if value == "" else value
     check(REPEATED_TIMING if name == "check" else TIMING, value, name)
-    given = _as_map(value)
+    given = as_map(value)
     interval, timeout = given.get("interval"), given.get("timeout")
     if interval and given.get("believe_absent"):
         raise HTTPBadRequest(f"{name}.believe_absent: holds for one check, so it cannot repeat.")
     return requests.Timing(
         not_before=_as_moment(f"{name}.not_before", given.get("not_before")),
         interval=interval if isinstance(interval, int | float) else 0.0,
-        depends_on=_as_texts(given.get("depends_on")),
+        depends_on=as_texts(given.get("depends_on")),
         timeout=int(timeout) if isinstance(timeout, int | float) else 0,
         believes_absence=bool(given.get("believe_absent")),
         body=given or None,
@@ -512,14 +500,14 @@ def protection(name: str, value: Json) -> Protection:
     """Parse the value of `protect` and `unprotect`. null, "" and {} mean the stack."""
     value = None if value == "" else value
     check(PROTECTION, value, name)
-    given = _as_map(value)
-    return Protection(_as_text(given.get("resource")), _as_text(given.get("reason")))
+    given = as_map(value)
+    return Protection(as_text(given.get("resource")), as_text(given.get("reason")))
 
 
 def lifecycle_token(value: Json) -> str:
     """Return the token in the value of `complete_lifecycle`."""
     check(LIFECYCLE, value, "complete_lifecycle")
-    return str(_as_map(value)["lifecycle_action_token"])
+    return str(as_map(value)["lifecycle_action_token"])
 
 
 def signal(req: Request) -> JsonMap | None:
@@ -538,17 +526,17 @@ def software_config(req: Request) -> SoftwareConfig:
     """Parse a software config. Inputs and outputs get defaults for missing fields."""
     body = checked(req, SOFTWARE_CONFIG)
     return SoftwareConfig(
-        name=_as_text(body.get("name")) or "",
-        group=_as_text(body.get("group")) or UNGROUPED,
+        name=as_text(body.get("name")) or "",
+        group=as_text(body.get("group")) or UNGROUPED,
         config=body.get("config"),
         inputs=[_without_false(item, "replace_on_change") for item in _as_items(body.get("inputs"))],
         outputs=[{"error_output": False, **item} for item in _as_items(body.get("outputs"))],
-        options=_as_map(body.get("options")),
+        options=as_map(body.get("options")),
     )
 
 
 def _as_items(value: Json) -> list[JsonMap]:
-    items = [_as_map(item) for item in value] if isinstance(value, list) else []
+    items = [as_map(item) for item in value] if isinstance(value, list) else []
     return [{"type": "String", **{key: part for key, part in item.items() if part is not None}} for item in items]
 
 
@@ -562,10 +550,10 @@ def deployment(req: Request) -> Deployment:
     return Deployment(
         server_id=str(body["server_id"]),
         config_id=str(body["config_id"]),
-        input_values=_as_map(body.get("input_values")),
-        action=_as_text(body.get("action")) or "",
-        status=_as_text(body.get("status")) or "",
-        status_reason=_as_text(body.get("status_reason")) or "",
+        input_values=as_map(body.get("input_values")),
+        action=as_text(body.get("action")) or "",
+        status=as_text(body.get("status")) or "",
+        status_reason=as_text(body.get("status_reason")) or "",
     )
 
 

@@ -5,7 +5,7 @@ Every fault is a 400 that names its place.
 
 from heatlite.api.bodies import check
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_texts
 from heatlite.core.repairs import RepairStep
 from heatlite.core.shapes import Shape
 from heatlite.engine.state import group_requests
@@ -54,7 +54,7 @@ CHECK_MEMBERS = _options(believe_absent=_FLAG)
 
 def resize(value: Json) -> group_requests.SizeRequest:
     """Parse the value of `resize`."""
-    given = _as_map(value)
+    given = as_map(value)
     if "follow_template" in given:
         check(FOLLOW_TEMPLATE, value, "resize")
         if given["follow_template"] is not True:
@@ -101,21 +101,21 @@ def scale_in(value: Json) -> group_requests.ScaleIn:
 def delete_members(value: Json) -> group_requests.DeleteMembers:
     """Parse the value of `delete_members`."""
     check(DELETE_MEMBERS, value, "delete_members")
-    given = _as_map(value)
+    given = as_map(value)
     grace = _as_number(given.get("grace_period", 0))
-    return group_requests.DeleteMembers(_as_texts(given["members"]), bool(given.get("reduce", True)), grace)
+    return group_requests.DeleteMembers(as_texts(given["members"]), bool(given.get("reduce", True)), grace)
 
 
 def replace_members(value: Json) -> tuple[str, ...]:
     """Parse the value of `replace_members`: names or physical ids."""
     check(REPLACE_MEMBERS, value, "replace_members")
-    return _as_texts(_as_map(value)["members"])
+    return as_texts(as_map(value)["members"])
 
 
 def recover(value: Json) -> RepairStep:
     """Parse the value of `recover`."""
     check(RECOVER, value, "recover")
-    return OPERATIONS[str(_as_map(value)["operation"])]
+    return OPERATIONS[str(as_map(value)["operation"])]
 
 
 def check_members(value: Json) -> bool:
@@ -133,17 +133,9 @@ def _optional(validator: Shape, value: Json, where: str) -> JsonMap:
     """
     value = {} if value in (None, "") else value
     check(validator, value, where)
-    return _as_map(value)
+    return as_map(value)
 
 
 def _as_number(value: Json) -> int:
     assert isinstance(value, int)
     return value
-
-
-def _as_map(value: Json) -> JsonMap:
-    return value if isinstance(value, dict) else {}
-
-
-def _as_texts(value: Json) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()

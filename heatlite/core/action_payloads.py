@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from heatlite.core.check_tally import CheckTally
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_text, as_texts
 from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import LockLevel, Result
@@ -148,14 +148,14 @@ class ActionInputs:
             converge=bool(stored.get("converge")),
             retry=bool(stored.get("retry")),
             level=LockLevel(level) if isinstance(level, str) else None,
-            snapshot=_text(stored.get("snapshot")),
-            deleted_snapshot=_text(stored.get("delete")),
+            snapshot=as_text(stored.get("snapshot")),
+            deleted_snapshot=as_text(stored.get("delete")),
             abandon=bool(stored.get("abandon")),
             force=bool(stored.get("force")),
             playbook=_playbook(stored),
             heal=Selection.from_json(stored.get("heal")),
             asked=Asked.from_json(stored),
-            checked=_texts(stored.get("checked")),
+            checked=as_texts(stored.get("checked")),
             believes_absence=bool(stored.get("believe_absent")),
         )
 
@@ -232,8 +232,8 @@ class ActionOutputs:
         result = stored.get("result")
         return cls(
             Result(result) if isinstance(result, str) else None,
-            _text(stored.get("stack_status")),
-            _text(stored.get("error")),
+            as_text(stored.get("stack_status")),
+            as_text(stored.get("error")),
             CheckTally.from_json(stored.get("checked")),
             _playbook_result(stored),
             MembersResult.from_json(stored),
@@ -269,8 +269,8 @@ class MemberChange:
             return None
         grace = stored.get("grace_period")
         return cls(
-            _texts(names),
-            _text(stored.get("criteria")),
+            as_texts(names),
+            as_text(stored.get("criteria")),
             grace if isinstance(grace, int) else None,
             _by_name(stored.get("objects")),
         )
@@ -304,14 +304,14 @@ class MembersResult:
         if not isinstance(replaced, dict):
             return None
         pairs = {path: ids for path, ids in replaced.items() if isinstance(ids, list) and len(ids) == 2}
-        counts = size if isinstance(size, dict) else {}
+        counts = as_map(size)
         before, after = counts.get("before"), counts.get("after")
         return cls(
             before if isinstance(before, int) else None,
             after if isinstance(after, int) else None,
             _by_name(stored.get("added")),
             _by_name(stored.get("removed")),
-            {path: (_text(old), _text(new)) for path, (old, new) in pairs.items()},
+            {path: (as_text(old), as_text(new)) for path, (old, new) in pairs.items()},
         )
 
 
@@ -342,13 +342,13 @@ class StopRecord:
         """Read the stored form; None for anything but an object."""
         if not isinstance(stored, dict):
             return None
-        cause, until, failures = stored.get("cause"), stored.get("until"), stored.get("failures")
+        cause, until = stored.get("cause"), stored.get("until")
         known = isinstance(cause, str) and isinstance(until, int | float)
         return cls(
             bool(stored.get("made")),
             str(cause) if known else None,
             until if isinstance(until, int | float) and known else None,
-            tuple(str(text) for text in failures) if isinstance(failures, list) else (),
+            as_texts(stored.get("failures")),
         )
 
 
@@ -400,40 +400,26 @@ class ActionData:
         )
 
 
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
 def _by_name(value: Json) -> dict[str, str | None]:
-    found = value if isinstance(value, dict) else {}
-    return {name: None if one is None else str(one) for name, one in found.items()}
-
-
-def _objects(value: Json) -> list[JsonMap]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return {name: None if one is None else str(one) for name, one in as_map(value).items()}
 
 
 def _playbook(stored: JsonMap) -> PlaybookInputs | None:
     if "stages" not in stored:
         return None
-    stages = tuple(PlaybookStage.from_json(one) for one in _objects(stored["stages"]))
-    return PlaybookInputs(_text(stored.get("playbook")), str(stored.get("digest")), stages)
+    stages = tuple(PlaybookStage.from_json(one) for one in as_maps(stored["stages"]))
+    return PlaybookInputs(as_text(stored.get("playbook")), str(stored.get("digest")), stages)
 
 
 def _playbook_result(stored: JsonMap) -> PlaybookResult | None:
     if "stages" not in stored:
         return None
     stages = []
-    for one in _objects(stored["stages"]):
-        states = one.get("states")
-        counts = states.items() if isinstance(states, dict) else ()
+    for one in as_maps(stored["stages"]):
+        counts = as_map(one.get("states")).items()
         stages.append(StageResult(str(one.get("name")), {name: n for name, n in counts if isinstance(n, int)}))
     failed = [
         FailedNodeAction(*(str(one.get(key)) for key in ("id", "stage", "node", "state")))
-        for one in _objects(stored.get("failed"))
+        for one in as_maps(stored.get("failed"))
     ]
     return PlaybookResult(tuple(stages), tuple(failed))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_texts
 
 
 @dataclass(slots=True)
@@ -88,18 +88,13 @@ class CheckTally:
             healthy=_number(stored.get("healthy")),
             unhealthy=_number(stored.get("unhealthy")),
             unsupported=_number(stored.get("unsupported")),
-            names=_texts(stored.get("names")),
-            stale=_texts(stored.get("stale")),
+            names=[*as_texts(stored.get("names"))],
+            stale=[*as_texts(stored.get("stale"))],
         )
-        causes = stored.get("causes")
-        for cause, count in causes.items() if isinstance(causes, dict) else ():
+        for cause, count in as_map(stored.get("causes")).items():
             found.add_unknown(cause, _number(count))
         return found
 
 
 def _number(value: Json) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _texts(value: Json) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []

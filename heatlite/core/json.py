@@ -29,6 +29,26 @@ canonical = _encoder(sort_keys=True)
 """Return JSON text that is equal for equal values, with sorted keys."""
 
 
+def as_map(value: object) -> JsonMap:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_maps(value: object) -> list[JsonMap]:
+    """Return the JSON objects of a list; none for any other value."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    """Return a text; None for any other value."""
+    return value if isinstance(value, str) else None
+
+
+def as_texts(value: object) -> tuple[str, ...]:
+    """Return the items of a list as texts; none for any other value."""
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
 def size(value: object, most: int) -> int:
     """Return the approximate size of a value in characters of JSON, up to `most`.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_texts
 from heatlite.core.records import record
 
 
@@ -58,9 +58,8 @@ class Selection:
         """Read the stored form; None for anything but an object."""
         if not isinstance(stored, dict):
             return None
-        members, incidents = stored.get("members"), stored.get("incidents")
         return cls(
-            {path: RepairStep(str(step)) for path, step in members.items()} if isinstance(members, dict) else {},
-            tuple(map(str, incidents)) if isinstance(incidents, list) else (),
+            {path: RepairStep(str(step)) for path, step in as_map(stored.get("members")).items()},
+            as_texts(stored.get("incidents")),
             bool(stored.get("compares")),
         )

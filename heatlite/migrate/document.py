@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from heatlite.core.ids import new_id, physical_name
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.migrate.source import HANDLES, FoundResource, FoundStack
 
 REDACTED: Final = "******"
@@ -55,7 +55,7 @@ def environment(found: FoundStack, hidden: Mapping[str, Json]) -> JsonMap:
         given = own.get(section)
         if isinstance(given, dict):
             known = exported.get(section) if isinstance(exported, dict) else None
-            known = {**(known if isinstance(known, dict) else {}), **hidden}
+            known = {**as_map(known), **hidden}
             own[section] = {
                 name: known.get(name, value) if value == REDACTED else value for name, value in given.items()
             }
@@ -74,7 +74,7 @@ def unknown_values(found: FoundStack, hidden: Mapping[str, Json]) -> list[str]:
 
 
 def _resources(found: FoundStack, exported: Mapping[str, Json]) -> JsonMap:
-    return {one.name: _resource(found, one, _map(exported.get(one.name))) for one in found.resources}
+    return {one.name: _resource(found, one, as_map(exported.get(one.name))) for one in found.resources}
 
 
 def _resource(found: FoundStack, one: FoundResource, exported: JsonMap) -> JsonMap:
@@ -117,7 +117,7 @@ def _exported_data(one: FoundResource, exported: JsonMap) -> JsonMap:
 
     The rest may be credentials of that Heat.
     """
-    data = _map(exported.get("resource_data"))
+    data = as_map(exported.get("resource_data"))
     return {key: data[key] for key in DATA.get(one.type, {}).values() if key in data}
 
 
@@ -151,8 +151,4 @@ def _removed(names: list[str]) -> JsonMap:
 
 
 def _resources_of(record: JsonMap | None) -> JsonMap:
-    return _map((record or {}).get("resources"))
-
-
-def _map(value: Json) -> JsonMap:
-    return value if isinstance(value, dict) else {}
+    return as_map((record or {}).get("resources"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps, as_texts
 from heatlite.core.records import record
 from heatlite.migrate.findings import Finding, Kind
 
@@ -110,23 +110,19 @@ def load(file: Path) -> Ledger:
 
 
 def _move(data: Mapping[str, Json]) -> Move:
-    listed = data["findings"]
-    findings = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return Move(
         name=str(data["name"]),
         source_id=str(data["source_id"]),
         state=State(str(data["state"])),
-        findings=tuple(Finding(Kind(str(one["kind"])), str(one["path"]), str(one["text"])) for one in findings),
+        findings=tuple(
+            Finding(Kind(str(one["kind"])), str(one["path"]), str(one["text"])) for one in as_maps(data["findings"])
+        ),
         resources=int(str(data["resources"])),
         target_id=str(data["target_id"]),
         reason=str(data["reason"]),
-        changes=_words(data["changes"]),
-        outputs=_words(data["outputs_that_differ"]),
+        changes=as_texts(data["changes"]),
+        outputs=as_texts(data["outputs_that_differ"]),
     )
-
-
-def _words(value: Json) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def moved(move: Move, state: State, reason: str = "") -> Move:

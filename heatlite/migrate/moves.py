@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote
 
 from heatlite.core.errors import ErrorAnswer
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_texts
 from heatlite.migrate.document import document, environment
 from heatlite.migrate.findings import Finding, Kind, judged
 from heatlite.migrate.ledger import DONE, Ledger, Move, State, moved
@@ -67,7 +67,7 @@ class Migration:
 
     def _offered(self) -> frozenset[str]:
         if self._types is None:
-            listed = _map(self._target.request("GET", "/resource_types")).get("resource_types")
+            listed = as_map(self._target.request("GET", "/resource_types")).get("resource_types")
             self._types = frozenset(map(str, listed if isinstance(listed, list) else ()))
         return self._types
 
@@ -75,9 +75,8 @@ class Migration:
         body: JsonMap = {
             "template": found.template, "environment": environment(found, hidden), "files": found.files
         }  # fmt: skip
-        answer = _map(self._target.request("POST", "/validate", body, {"all_errors": "true"}))
-        problems = answer.get("problems")
-        listed = [one for one in problems if isinstance(one, dict)] if isinstance(problems, list) else []
+        answer = as_map(self._target.request("POST", "/validate", body, {"all_errors": "true"}))
+        listed = as_maps(answer.get("problems"))
         return [f"{one['path']}: {one['message']}" for one in listed if one.get("severity") == "error"]
 
     # -- run -----------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ class Migration:
         """Begin the adoption, unless an earlier attempt did and missed the answer."""
         begun = _get(self._target, f"/stacks/{quote(found.name, safe='')}")
         if begun is not None:
-            return str(_map(begun.get("stack"))["id"])
+            return str(as_map(begun.get("stack"))["id"])
         shown = found.shown
         tags = shown.get("tags")
         body: JsonMap = {
@@ -115,7 +114,7 @@ class Migration:
             "tags": ",".join(map(str, tags)) if isinstance(tags, list) and tags else None,
         }
         answer = self._target.request("POST", "/stacks", {key: one for key, one in body.items() if one is not None})
-        return str(_map(_map(answer).get("stack"))["id"])
+        return str(as_map(as_map(answer).get("stack"))["id"])
 
     def _compared(self, move: Move, found: FoundStack) -> Move:
         path = path_of(move.name, move.target_id)
@@ -126,14 +125,14 @@ class Migration:
             return moved(move, State.ADOPTING, f"heatlite has a stack of this name that is {status}: compare by hand")
         if status != "ADOPT_COMPLETE":
             return self._undone(move, path, f"{status}: {stack.get('stack_status_reason')}")
-        answer = _map(self._target.request("PATCH", f"{path}/preview", {}, {"plan": "True"}))
-        changes = _changes(_map(answer.get("plan")))
+        answer = as_map(self._target.request("PATCH", f"{path}/preview", {}, {"plan": "True"}))
+        changes = _changes(as_map(answer.get("plan")))
         if changes:
             return replace(self._undone(move, path, "the first plan would change it"), changes=tuple(changes))
         now = read(self._source, move.name)
         if (now.id, now.changed_at, now.status, _ids(now)) != (found.id, found.changed_at, found.status, _ids(found)):
             return self._undone(move, path, "it has changed in Heat meanwhile: run again")
-        outputs = {str(one["output_key"]): one.get("output_value") for one in _maps(stack.get("outputs"))}
+        outputs = {str(one["output_key"]): one.get("output_value") for one in as_maps(stack.get("outputs"))}
         differing = sorted(name for name, value in now.outputs.items() if outputs.get(name) != value)
         return moved(replace(move, outputs=tuple(differing), changes=()), State.TAKEN)
 
@@ -145,14 +144,14 @@ class Migration:
             if error.status != 404:  # else somebody has deleted or abandoned it
                 raise
         while (shown := _get(self._target, path)) is not None:
-            if _map(shown.get("stack")).get("stack_status") == "DELETE_COMPLETE":
+            if as_map(shown.get("stack")).get("stack_status") == "DELETE_COMPLETE":
                 break
             self._sleep(PAUSE)
         return moved(replace(move, target_id=""), State.UNDONE, reason)
 
     def _settled(self, api: Api, path: str) -> JsonMap:
         while True:
-            stack = _map(_map(api.request("GET", path)).get("stack"))
+            stack = as_map(as_map(api.request("GET", path)).get("stack"))
             if not str(stack.get("stack_status")).endswith("_IN_PROGRESS"):
                 return stack
             self._sleep(PAUSE)
@@ -203,8 +202,8 @@ class Migration:
 def _changes(plan: JsonMap) -> list[str]:
     """Return the paths of the resources that a plan changes."""
     return [
-        f"{'/'.join(_words(one.get('path')))} ({one.get('action')})"
-        for one in _maps(plan.get("resources"))
+        f"{'/'.join(as_texts(one.get('path')))} ({one.get('action')})"
+        for one in as_maps(plan.get("resources"))
         if one.get("action") not in ("keep", None) or one.get("metadata_differs")
     ]
 
@@ -214,25 +213,13 @@ def _ids(found: FoundStack) -> dict[str, str]:
 
 
 def _is_gone(shown: JsonMap) -> bool:
-    return _map(shown.get("stack")).get("stack_status") == "DELETE_COMPLETE"
+    return as_map(shown.get("stack")).get("stack_status") == "DELETE_COMPLETE"
 
 
 def _get(api: Api, path: str) -> JsonMap | None:
     try:
-        return _map(api.request("GET", path))
+        return as_map(api.request("GET", path))
     except ErrorAnswer as error:
         if error.status == 404:
             return None
         raise
-
-
-def _map(value: Json) -> JsonMap:
-    return cast(JsonMap, value) if isinstance(value, dict) else {}
-
-
-def _words(value: Json) -> list[str]:
-    return list(map(str, value)) if isinstance(value, list) else []
-
-
-def _maps(value: Json) -> list[JsonMap]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,9 +1,9 @@
 """Template with which a Heat keeps the objects of a stack that it deletes."""
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import JsonMap, as_map
 from heatlite.migrate.source import FoundResource, FoundStack
 
 WITH_OBJECTS: Final = frozenset(
@@ -47,11 +47,11 @@ def retaining(found: FoundStack) -> JsonMap:
     )
     kept: JsonMap = {}
     there = {one.name: one for one in found.resources}
-    for name, definition in _map(found.template.get(section)).items():
+    for name, definition in as_map(found.template.get(section)).items():
         one = there.get(name)
         kept[name] = definition
         if one is not None and not _is_record(one):
-            kept[name] = {**_map(definition), key: "Retain", **_sized(one, _map(definition), properties)}
+            kept[name] = {**as_map(definition), key: "Retain", **_sized(one, as_map(definition), properties)}
     return {**found.template, section: kept}
 
 
@@ -65,11 +65,7 @@ def _is_record(one: FoundResource) -> bool:
 
 
 def _sized(one: FoundResource, definition: JsonMap, section: str) -> JsonMap:
-    given, name = _map(definition.get(section)), SIZES.get(one.type)
+    given, name = as_map(definition.get(section)), SIZES.get(one.type)
     if name not in given or one.nested is None:
         return {}
     return {section: {**given, name: len(one.nested.resources)}}
-
-
-def _map(value: Json) -> JsonMap:
-    return cast(JsonMap, value) if isinstance(value, dict) else {}

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
 from heatlite.core.errors import ErrorAnswer
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.core.records import record
 
 DETAILED: Final = frozenset(
@@ -86,7 +86,7 @@ class FoundStack:
     def outputs(self) -> dict[str, Json]:
         """Values of the outputs by name."""
         given = self.shown.get("outputs")
-        return {str(one["output_key"]): one.get("output_value") for one in _maps(given)}
+        return {str(one["output_key"]): one.get("output_value") for one in as_maps(given)}
 
     def walk(self, path: str = "") -> Iterator[tuple[str, FoundResource]]:
         """Yield the resources at all depths, with their paths (``group/0``)."""
@@ -99,13 +99,13 @@ class FoundStack:
 
 def stack_names(api: Api) -> list[str]:
     """Return the names of the stacks of the project that are not nested, oldest first."""
-    found = _maps(_map(api.request("GET", "/stacks")).get("stacks"))
+    found = as_maps(as_map(api.request("GET", "/stacks")).get("stacks"))
     return [str(one["stack_name"]) for one in reversed(list(found)) if not one.get("parent")]
 
 
 def read(api: Api, name: str) -> FoundStack:
     """Read a stack by name or id. Raises the API's errors."""
-    shown = _map(_map(api.request("GET", f"/stacks/{quote(name, safe='')}")).get("stack"))
+    shown = as_map(as_map(api.request("GET", f"/stacks/{quote(name, safe='')}")).get("stack"))
     return _Reader(api, shown).stack()
 
 
@@ -117,16 +117,16 @@ class _Reader:
         self._shown = shown
         self._path = path_of(str(shown["stack_name"]), str(shown["id"]))
         self._environment = self._get(f"{self._path}/environment")
-        self._registry = _map(self._environment.get("resource_registry"))
+        self._registry = as_map(self._environment.get("resource_registry"))
         self._listed: dict[str, list[JsonMap]] = {}
 
     def _get(self, path: str, query: Mapping[str, str] | None = None) -> JsonMap:
-        return _map(self._api.request("GET", path, query=query))
+        return as_map(self._api.request("GET", path, query=query))
 
     def stack(self) -> FoundStack:
         """Return the stack."""
         answer = self._get(f"{self._path}/resources", {"nested_depth": DEPTH})
-        for one in _maps(answer.get("resources")):
+        for one in as_maps(answer.get("resources")):
             self._listed.setdefault(_link(one, "stack"), []).append(one)
         return FoundStack(
             name=str(self._shown["stack_name"]),
@@ -156,15 +156,15 @@ class _Reader:
         name, kind = str(listed["resource_name"]), str(listed["resource_type"])
         mapped = self._mapped(kind)
         here, below = f"{path}/resources/{quote(name, safe='')}", _link(listed, "nested")
-        detail = _map(self._get(here).get("resource")) if mapped in DETAILED else {}
-        metadata = _map(self._get(f"{here}/metadata").get("metadata")) if mapped in HANDLES else {}
+        detail = as_map(self._get(here).get("resource")) if mapped in DETAILED else {}
+        metadata = as_map(self._get(f"{here}/metadata").get("metadata")) if mapped in HANDLES else {}
         return FoundResource(
             name=name,
             type=mapped,
             template_type=kind,
             physical_id=str(listed.get("physical_resource_id") or ""),
             status=str(listed["resource_status"]),
-            attributes=_map(detail.get("attributes")),
+            attributes=as_map(detail.get("attributes")),
             metadata=metadata,
             nested=self._nested(below, str(listed["resource_status"])) if below else None,
         )
@@ -193,15 +193,7 @@ def path_of(name: str, identifier: str) -> str:
 
 def _link(listed: JsonMap, relation: str) -> str:
     """Return the path of a linked stack below the project; empty without one."""
-    for one in _maps(listed.get("links")):
+    for one in as_maps(listed.get("links")):
         if one.get("rel") == relation:
             return "/stacks/" + urlsplit(str(one.get("href"))).path.partition("/stacks/")[2]
     return ""
-
-
-def _map(value: Json) -> JsonMap:
-    return cast(JsonMap, value) if isinstance(value, dict) else {}
-
-
-def _maps(value: Json) -> list[JsonMap]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

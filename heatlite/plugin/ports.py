@@ -9,7 +9,7 @@ from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Unavailable
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.records import record
 
 if TYPE_CHECKING:
@@ -173,9 +173,8 @@ class Regions(Protocol):
 
 def refusal(answer: Json) -> str:
     """Return the reason in the answer of a region that has refused a request."""
-    found = answer if isinstance(answer, dict) else {}
-    error = found.get("error")
-    reason = error.get("message") if isinstance(error, dict) else None
+    found = as_map(answer)
+    reason = as_map(found.get("error")).get("message")
     return str(reason or found.get("explanation") or "(no reason given)")
 
 

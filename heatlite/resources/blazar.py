@@ -1,6 +1,6 @@
 """Types of the reservation service."""
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
 
 MOST = 2147483647
@@ -37,9 +37,8 @@ class Host(CloudResource[HostProps], type="OS::Blazar::Host", kind="reservation.
         return {**(self.props.extra_capability or {}), **self.sent()}
 
     def alike(self) -> list[JsonMap]:
-        found = self.service("hosts")
-        mine = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-        return [one for one in mine if self.props.name in (one.get("hypervisor_hostname"), one.get("service_name"))]
+        found, name = as_maps(self.service("hosts")), self.props.name
+        return [one for one in found if name in (one.get("hypervisor_hostname"), one.get("service_name"))]
 
     def attr_extra_capability(self) -> dict[str, Json]:
         """Further capabilities."""

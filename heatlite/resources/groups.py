@@ -6,7 +6,7 @@ from itertools import islice
 from typing import cast
 
 from heatlite.core.errors import InvalidTemplateAttribute, RequestLimitExceeded
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import ChildStack, Member, Schema, StackResource, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
@@ -216,8 +216,7 @@ class ResourceGroup(
 
     def attr_removed_rsrc_list(self) -> list[Json]:
         """Names of the members that removal_policies have removed."""
-        removed = self.data.get("removed")
-        return [*removed] if isinstance(removed, dict) else []
+        return [*as_map(self.data.get("removed"))]
 
     def _whole(self, removed: Mapping[str, Json]) -> ChildStack:
         """Return all members with the current definition."""
@@ -240,7 +239,7 @@ class ResourceGroup(
         return _definer(self.facts.properties["resource_def"], self.props.index_var)
 
     def _removed(self) -> JsonMap:
-        kept = self.data.get("removed")
+        kept = as_map(self.data.get("removed"))
         wanted = _listed(self.facts.properties.get("removal_policies"))
         afresh = self.props.removal_policies_mode == "update"
 
@@ -251,13 +250,12 @@ class ResourceGroup(
         def named(text: str) -> str | None:
             return references().get(text)
 
-        removed = removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
+        removed = removed_names(kept, wanted, self.definitions, named, afresh)
         return {**removed, **self._withdrawn()}
 
     def _withdrawn(self) -> JsonMap:
         """Return the names that operations have removed, which are never used again."""
-        stored = self.data.get("withdrawn")
-        return stored if isinstance(stored, dict) else {}
+        return as_map(self.data.get("withdrawn"))
 
     # -- operations ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 
@@ -60,7 +60,7 @@ class ShareType(CloudResource[ShareTypeProps], type="OS::Manila::ShareType", kin
 
 def _texts(specs: object) -> JsonMap:
     """Return extra specs as the service keeps them."""
-    return {name: str(value) for name, value in specs.items()} if isinstance(specs, dict) else {}
+    return {name: str(value) for name, value in as_map(specs).items()}
 
 
 class ShareNetworkProps(Schema):

@@ -6,7 +6,7 @@ from typing import cast
 from urllib.parse import quote, urlencode
 
 from heatlite.core.errors import EntityNotFound, HeatliteError
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
 from heatlite.plugin import Absent, Change, ReplaceResource, Resource, Schema, Unhealthy, prop
 from heatlite.plugin.ports import RegionUnavailable, refusal
 from heatlite.template.parameters.constraints import RemoteTemplate, remote_fault
@@ -77,8 +77,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
     def attr_outputs(self) -> dict[str, Json]:
         """Its outputs as a map, read after the last create, update, resume or check."""
-        outputs = self.data.get("outputs")
-        return outputs if isinstance(outputs, dict) else {}
+        return as_map(self.data.get("outputs"))
 
     # -- deciding ------------------------------------------------------------------------------------
 
@@ -109,7 +108,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         if "stack_name" in self.data and "sent" not in self.data:
             return None  # no request has been sent, so there is nothing to find or delete
         status, body = self._ask("GET", f"/stacks?{urlencode({'name': self.physical_name})}")
-        for stack in _list(self._good(status, body, 200), "stacks"):
+        for stack in as_maps(self._good(status, body, 200).get("stacks")):
             if stack.get("stack_name") == self.physical_name:
                 return str(stack["id"])
         return None
@@ -170,7 +169,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         snapshot = self.data.get("snapshot")
         if isinstance(snapshot, dict):
             # The resource of that time is known only by this record, without properties.
-            context = ContextProps(_map(snapshot, "context"))
+            context = ContextProps(as_map(snapshot.get("context")))
             self._good(*self._ask("DELETE", str(snapshot["path"]), context=context), 204, 404)
 
     # -- one operation: request it, then poll until it has ended -----------------------------------------
@@ -189,7 +188,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         answer = self._good(*self._ask("GET", f"{self._path()}/resources?nested_depth={DEEPEST}"), 200)
         stack = self._show() or {}
         error = ResourceInError(status=stack.get("stack_status"), reason=stack.get("stack_status_reason"))
-        if any(one.get("resource_status") == "CHECK_FAILED" for one in _list(answer, "resources")):
+        if any(one.get("resource_status") == "CHECK_FAILED" for one in as_maps(answer.get("resources"))):
             raise Unhealthy(error.message) from error
         raise error
 
@@ -263,7 +262,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
                 self.data["sent"] = True
                 self.physical_id = self.find()
             if self.physical_id is None:
-                self.physical_id = str(_map(self._good(status, answer, 201), "stack")["id"])
+                self.physical_id = str(as_map(self._good(status, answer, 201).get("stack"))["id"])
 
     def _wanted(self) -> JsonMap:
         props, inherited = self.props, self.facts.inherited()
@@ -294,7 +293,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         if verb != "SUSPEND":
             shown = self._show(outputs=True) or {}
             self.data["outputs"] = {
-                str(output["output_key"]): output.get("output_value") for output in _list(shown, "outputs")
+                str(output["output_key"]): output.get("output_value") for output in as_maps(shown.get("outputs"))
             }
         return True
 
@@ -303,25 +302,25 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
     def _save(self, name: str) -> None:
         """Take a snapshot, unless one with that name exists from before a crash."""
         path = f"{self._path()}/snapshots"
-        there = _list(self._good(*self._ask("GET", path), 200), "snapshots")
+        there = as_maps(self._good(*self._ask("GET", path), 200).get("snapshots"))
         found = next((one for one in there if one.get("name") == name), None)
         if found is None:
             answer = self._good(*self._ask("POST", path, {"name": name}), 200)
-            found = _map(answer, "snapshot") or answer
+            found = as_map(answer.get("snapshot")) or answer
         context = self.facts.properties.get("context") or {}
         self.data["snapshot"] = {"path": f"{path}/{quote(str(found['id']), safe='')}", "context": context}
 
     def _has_saved(self) -> bool:
         """True if the snapshot is complete; then stores the data that a restore needs."""
-        kept = _map(self.data, "snapshot")
+        kept = as_map(self.data.get("snapshot"))
         answer = self._good(*self._ask("GET", str(kept["path"])), 200)
-        snapshot = _map(answer, "snapshot")
+        snapshot = as_map(answer.get("snapshot"))
         if snapshot.get("status") == "FAILED":
             raise ResourceInError(status="SNAPSHOT_FAILED", reason=snapshot.get("status_reason"))
         if snapshot.get("status") != "COMPLETE":
             return False
-        record = _map(snapshot, "data")
-        parameters = _map(_map(record, "environment"), "parameters")
+        record = as_map(snapshot.get("data"))
+        parameters = as_map(as_map(record.get("environment")).get("parameters"))
         self.data["snapshot"] = {**kept, "template": dump(record["template"]), "parameters": parameters}
         return True
 
@@ -346,7 +345,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
         Raises RegionRefused for another status than the `expected` ones.
         """
-        found = body if isinstance(body, dict) else {}
+        found = as_map(body)
         if status in expected:
             return found
         raise RegionRefused(region=self._where, status=status, reason=refusal(body))
@@ -355,7 +354,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         """Return ``/stacks/{name}/{id}``. The name of an adopted stack is requested once."""
         if "stack_name" not in self.data:
             answer = self._good(*self._ask("GET", f"/stacks?{urlencode({'id': self.physical_id or ''})}"), 200)
-            found = [one for one in _list(answer, "stacks") if one.get("id") == self.physical_id]
+            found = [one for one in as_maps(answer.get("stacks")) if one.get("id") == self.physical_id]
             if not found:
                 raise self._gone()
             self.data["stack_name"] = found[0]["stack_name"]
@@ -370,7 +369,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         status, body = self._ask("GET", f"{path}?resolve_outputs={outputs}")
         if status == 404:
             return None
-        stack = _map(self._good(status, body, 200), "stack")
+        stack = as_map(self._good(status, body, 200).get("stack"))
         return None if stack.get("stack_status") == "DELETE_COMPLETE" else stack
 
     def _state(self) -> str | None:
@@ -405,13 +404,3 @@ def _refusal(region: str, given: Mapping[str, object]) -> str:
     if not isinstance(text, str) or not isinstance(ca_cert, str | None) or not isinstance(insecure, bool):
         return ""
     return remote_fault(RemoteTemplate(region, text, ca_cert, insecure))
-
-
-def _map(found: Mapping[str, Json], key: str) -> JsonMap:
-    value = found.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(found: Mapping[str, Json], key: str) -> list[JsonMap]:
-    value = found.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

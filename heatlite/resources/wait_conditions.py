@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from heatlite.core.errors import HeatliteError, InvalidValue, RequestLimitExceeded, Unavailable
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, as_map, dump
 from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
 from heatlite.plugin.signing import NATIVE, address_of
 from heatlite.resources.queues import Queue, agents_cloud
@@ -81,8 +81,7 @@ class Handle(Signalled[HandleSchema]):
         """
         super().handle_adopt()
         self.physical_id = self.physical_name
-        signals = self.data.pop(SIGNALS, None)
-        for identifier, content in received(signals if isinstance(signals, dict) else {}).items():
+        for identifier, content in received(as_map(self.data.pop(SIGNALS, None))).items():
             self.facts.services.mailbox.put(self.physical_name, identifier, content)
 
     def check_delete_complete(self, token: Json) -> bool | float:

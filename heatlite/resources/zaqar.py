@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.clock import to_text
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 FOREVER = 220367260800
@@ -114,9 +114,8 @@ class MistralTrigger(Subscribed[MistralTriggerProps], type="OS::Zaqar::MistralTr
 
     def create_args(self) -> JsonMap:
         props = self.props
-        environment = props.params.get("env")
-        known = environment if isinstance(environment, dict) else {}
-        params = {**props.params, "env": {**known, "notification": "$zaqar_message$"}}
+        environment = as_map(props.params.get("env"))
+        params = {**props.params, "env": {**environment, "notification": "$zaqar_message$"}}
         data = {"workflow_id": props.workflow_id, "input": props.input, "params": params}
         url = str(self.cloud.call("workflow.endpoint"))
         options: JsonMap = {"post_data": json.dumps(data, sort_keys=True)}

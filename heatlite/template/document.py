@@ -10,7 +10,7 @@ from heatlite.core.errors import (
     Problem,
     StackValidationFailed,
 )
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.template.definitions.binding import Binding
 from heatlite.template.definitions.conditions import Conditions
 from heatlite.template.definitions.definitions import OutputDefinition, ResourceDefinition
@@ -226,7 +226,7 @@ class Definition:
         types = [name for one in resources for name in (one.named_types() if members else [one.type])]
         named: JsonMap = {name: name for name in types if name.endswith(TEMPLATE_SUFFIXES)}
         registry = shown["resource_registry"]
-        return {**shown, "resource_registry": {**named, **(registry if isinstance(registry, dict) else {})}}
+        return {**shown, "resource_registry": {**named, **as_map(registry)}}
 
     def secrets(self, hidden: Iterable[str] = ()) -> list[object]:
         """Return the values of hidden parameters and the secrets of sinks.

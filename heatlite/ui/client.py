@@ -11,7 +11,7 @@ from typing import TypeAlias
 from urllib.parse import quote, unquote, urlencode
 from wsgiref.types import WSGIApplication
 
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
 from heatlite.core.records import record
 
 Environ: TypeAlias = dict[str, object]
@@ -68,7 +68,7 @@ class Api:
 
     def get(self, path: str, **query: str | int) -> JsonMap:
         """Return the JSON object at a path below the project. Raises ApiError."""
-        return a_map(self.send("GET", path, query=query))
+        return as_map(self.send("GET", path, query=query))
 
     def send(self, method: str, path: str, body: Json = None, query: Query = NOTHING) -> Json:
         """Send a request with a JSON body, and return the JSON of the answer.
@@ -125,16 +125,6 @@ def api_environ(environ: Environ) -> Environ:
 # -- parts of answers ----------------------------------------------------------------------------------
 
 
-def a_map(value: Json) -> JsonMap:
-    """Return a JSON object; an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def maps(value: Json) -> list[JsonMap]:
-    """Return the JSON objects of a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 def text(value: Json) -> str:
     """Return a value as text; null as an empty one."""
     return "" if value is None else str(value)
@@ -147,7 +137,7 @@ def number(value: Json) -> int:
 
 def href(links: Json, rel: str) -> str:
     """Return the address of a link with this relation, or an empty text."""
-    return next((text(one.get("href")) for one in maps(links) if one.get("rel") == rel), "")
+    return next((text(one.get("href")) for one in as_maps(links) if one.get("rel") == rel), "")
 
 
 def quoted(part: str) -> str:

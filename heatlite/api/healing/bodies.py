@@ -2,7 +2,7 @@
 
 from heatlite.api.bodies import check
 from heatlite.core.healing import IGNORABLE, Brake
-from heatlite.core.json import Json
+from heatlite.core.json import Json, as_map, as_texts
 from heatlite.core.repairs import RepairStep
 from heatlite.core.shapes import Shape
 from heatlite.healing.by_hand import HealRequest
@@ -31,15 +31,11 @@ def heal(value: Json) -> HealRequest:
     """Parse the value of `heal`. null and "" mean all that is marked."""
     value = None if value == "" else value
     check(HEAL, value, "heal")
-    given = value if isinstance(value, dict) else {}
+    given = as_map(value)
     step, digest = given.get("step"), given.get("plan_digest")
     return HealRequest(
-        resources=_texts(given.get("resources")),
+        resources=as_texts(given.get("resources")),
         step=None if step is None else RepairStep(str(step)),
         plan_digest=None if digest is None else str(digest),
-        ignore=frozenset(Brake(name) for name in _texts(given.get("ignore"))),
+        ignore=frozenset(Brake(name) for name in as_texts(given.get("ignore"))),
     )
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()

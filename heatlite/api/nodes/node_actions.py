@@ -12,7 +12,7 @@ from heatlite.api.handlers.common import StackFinder, next_page
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import JsonMap, as_map
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.shapes import Shape
@@ -157,14 +157,10 @@ def _request(body: JsonMap) -> NodeRequest:
     return NodeRequest(
         node=str(body["node"]),
         kind=str(body["kind"]),
-        args=_args(body.get("args")),
+        args=as_map(body.get("args")),
         granted=body.get("approval") == "granted",
         id=None if given is None else _uuid(str(given)),
     )
-
-
-def _args(value: Json) -> JsonMap:
-    return value if isinstance(value, dict) else {}
 
 
 def _uuid(given: str) -> str:

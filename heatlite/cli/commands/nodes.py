@@ -13,7 +13,7 @@ from heatlite.cli.commands.actions import TIMED_OUT, follow, pages, print_page
 from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 
 NODE_COLUMNS = ("name", "state", "agent", "url", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
 COLUMNS = ("node", "kind", "state", "created_at", "error", "id", "requester", "requested_by", "finished_at")
@@ -145,7 +145,7 @@ def _args(arguments: argparse.Namespace) -> JsonMap:
             raise Misuse(f"--args is not JSON: {error}.") from None
         if not isinstance(given, dict):
             raise Misuse("--args must be a JSON object.")
-    out: JsonMap = {**given} if isinstance(given, dict) else {}
+    out = {**as_map(given)}
     single: JsonMap = {}
     for one in arguments.arg:
         name, equals, value = one.partition("=")
@@ -154,8 +154,7 @@ def _args(arguments: argparse.Namespace) -> JsonMap:
         single[name] = value
     if arguments.script is None:
         return {**out, **single}
-    inputs = out.get("inputs")
-    single = {**(inputs if isinstance(inputs, dict) else {}), **single}
+    single = {**as_map(out.get("inputs")), **single}
     return {**out, "config": _text_of(arguments.script), "inputs": single}
 
 

@@ -28,7 +28,7 @@ from heatlite.core.errors import (
     StackLocked,
     Unavailable,
 )
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, as_map, dump
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
@@ -373,6 +373,4 @@ def described(details: JsonMap | None) -> str:
 
 def _update_policy(nested: StackRecord) -> JsonMap:
     """Return the update_policy last passed to a group's nested stack."""
-    facade = (nested.inherited or {}).get("facade")
-    policy = facade.get("update_policy") if isinstance(facade, dict) else None
-    return policy if isinstance(policy, dict) else {}
+    return as_map(as_map((nested.inherited or {}).get("facade")).get("update_policy"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.resource import Resource
@@ -39,5 +39,5 @@ def row_of_entry(entry: JsonMap, stack: StackRecord) -> ResourceRecord:
         created_at=stack.created_at,
         physical_name=str(entry["physical_name"]),
         physical_id=physical_id if isinstance(physical_id, str) else None,
-        data=data if isinstance(data, dict) else {},
+        data=as_map(data),
     )

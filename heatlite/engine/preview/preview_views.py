@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import asdict, replace
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.json import Json, JsonMap, as_map, canonical
 from heatlite.core.masking import MASK
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome
@@ -107,8 +107,7 @@ def _section(level: StackPreview, section: object) -> JsonMap:
         # The function may succeed once its values are known.
         return {}
     level.count(budget.size)
-    masked = level.mask.json(value)
-    return masked if isinstance(masked, dict) else {}
+    return as_map(level.mask.json(value))
 
 
 # -- items of a plan ---------------------------------------------------------------------------------

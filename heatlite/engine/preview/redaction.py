@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.engine.planning.child_definition import bind_hiding, planned_child
@@ -224,10 +224,9 @@ def _written(level: Level, name: str) -> JsonMap:
     try:
         wanted = level.definition.resources[name]
         wanted.refill()
-        found = bounded(level.values).resolved(wanted.properties)
+        return as_map(bounded(level.values).resolved(wanted.properties))
     except HeatliteError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _in_definitions(value: object, types: TypeCatalog) -> Iterator[object]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import to_text
-from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.json import Json, JsonMap, as_map, canonical
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
@@ -139,5 +139,4 @@ def _says_so(entries: Json) -> bool:
 
 
 def _entry(entries: Json, name: str) -> JsonMap:
-    found = entries.get(name) if isinstance(entries, dict) else None
-    return found if isinstance(found, dict) else {}
+    return as_map(as_map(entries).get(name))

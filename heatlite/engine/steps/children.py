@@ -15,7 +15,7 @@ from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable, NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.json import size as json_size
 from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
@@ -143,7 +143,7 @@ class Children:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None:
             below = self._entry(operation).get("resources")
-            return ActionInputs(resources=below if isinstance(below, dict) else {})
+            return ActionInputs(resources=as_map(below))
         selection = own.heal
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
@@ -158,8 +158,7 @@ class Children:
 
     def _entry(self, operation: NestedOperation) -> JsonMap:
         """Return the recorded entry of the resource, in an adoption or a restore."""
-        entry = (self._action.inputs.resources or {}).get(operation.row.name)
-        return entry if isinstance(entry, dict) else {}
+        return as_map((self._action.inputs.resources or {}).get(operation.row.name))
 
     def _adopted(self, operation: NestedOperation, resource: StackResource[Schema]) -> ChildStack | None:
         """Return the child in one round, with its recorded members.

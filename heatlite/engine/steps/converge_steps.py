@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.handlers import failure_text
@@ -205,7 +205,7 @@ class ConvergeSteps:
         found = found if known and isinstance(found, dict) else {}
         row = replace(row, physical_name=str(found.get("physical_name") or row.physical_name))
         data = found.get("resource_data")
-        data = data if isinstance(data, dict) else {}
+        data = as_map(data)
         row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)
         resource = self._rows.made(row, wanted)
         done = not nested and not (found and wanted.kind.has("adopt"))

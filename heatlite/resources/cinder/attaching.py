@@ -7,7 +7,7 @@ module. All functions are idempotent.
 import re
 
 from heatlite.clients.cloud import Cloud, CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import JsonMap, as_maps
 from heatlite.plugin import ServiceConflict
 
 ROOT = "OS-EXT-SRV-ATTR:root_device_name"
@@ -107,8 +107,7 @@ def of(cloud: Cloud, volume: str) -> JsonMap:
 
 def attachments(thing: JsonMap) -> list[JsonMap]:
     """Return the attachments of a volume: maps with ``server_id`` and ``device``."""
-    found: Json = thing.get("attachments")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return as_maps(thing.get("attachments"))
 
 
 def _attachment(thing: JsonMap, server: str) -> bool:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import ClassVar, TypeVar, cast
 
 from heatlite.clients.cloud import Cloud
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
 from heatlite.plugin.cloud import is_as_requested
 from heatlite.template.expression import UNKNOWN
@@ -51,8 +51,7 @@ class NeutronResource(CloudResource[P_co]):
         return args
 
     def _specs(self) -> JsonMap:
-        specs = self.facts.properties.get("value_specs")
-        return dict(specs) if isinstance(specs, dict) else {}
+        return {**as_map(self.facts.properties.get("value_specs"))}
 
     def identity(self) -> JsonMap:
         given = {**self.facts.properties, **self._specs()}

@@ -14,7 +14,7 @@ from heatlite.core.errors import (
     UserParameterMissing,
 )
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import (
     Change,
     NoActionNeeded,
@@ -291,8 +291,8 @@ class Deployment(Signalled[DeploymentSchema]):
         software, project, action = self.facts.services.software, self.facts.project, str(recorded.get("action"))
         config_id, derived, values = str(recorded.get("config_id")), self.derived(action), self.props.input_values or {}
         software.deploy(project, self.physical_id, self.props.server, action, config_id, derived, values, awaited=True)
-        outputs, reason = recorded.get("output_values"), str(recorded.get("status_reason") or "")
-        self._finish(recorded.get("status") == "FAILED", reason, outputs if isinstance(outputs, dict) else {})
+        outputs, reason = as_map(recorded.get("output_values")), str(recorded.get("status_reason") or "")
+        self._finish(recorded.get("status") == "FAILED", reason, outputs)
 
     def check_create_complete(self, token: Json) -> bool | float:
         return self._ended("CREATE", token)

@@ -8,8 +8,8 @@ from typing import Final
 
 from falcon import Response
 
-from heatlite.core.json import JsonMap
-from heatlite.ui.client import Api, href, maps, text
+from heatlite.core.json import JsonMap, as_maps
+from heatlite.ui.client import Api, href, text
 from heatlite.ui.site import Request, Site, command
 
 PAGE: Final = 100
@@ -35,7 +35,7 @@ class AuditPage:
         given, marker = filters(req), req.get_param("marker", default="")
         api = self._site.api(req, project)
         found = api.get("/audit", limit=PAGE, **given, **({"marker": marker} if marker else {}))
-        rows = maps(found.get("audit"))
+        rows = as_maps(found.get("audit"))
         options = [part for name, value in given.items() for part in (f"--{name}", value)]
         self._site.show(
             req,
@@ -78,7 +78,7 @@ def lines(api: Api, given: dict[str, str]) -> Iterator[bytes]:
     head, marker = line(COLUMNS), dict[str, str]()
     for _ in range(EXPORT_PAGES):
         found = api.get("/audit", limit=EXPORT_PAGE, **given, **marker)
-        rows = maps(found.get("audit"))
+        rows = as_maps(found.get("audit"))
         yield head + b"".join(line([cell(row, name) for name in COLUMNS]) for row in rows)
         if not href(found.get("links"), "next"):
             return

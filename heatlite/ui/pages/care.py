@@ -9,9 +9,9 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.core.healing import IGNORABLE
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.records import record
-from heatlite.ui.client import Api, ApiError, a_map, maps, text
+from heatlite.ui.client import Api, ApiError, text
 from heatlite.ui.pages.stack import events
 from heatlite.ui.pages.tree import Node, tree
 from heatlite.ui.rendering import parsed
@@ -42,7 +42,7 @@ class Part(ABC):
     ) -> None:
         project, name, stack_id = place
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
-        stack = a_map(api.get(path, resolve_outputs="False").get("stack"))
+        stack = as_map(api.get(path, resolve_outputs="False").get("stack"))
         frame = {"stack": stack, "here": stack_home(req, project, name, stack_id), "tab": "stacks", "part": self.part}
         values = {**frame, **self.values(api, path, stack), **more}
         self._site.show(req, resp, self.template, project, error, **values)
@@ -73,14 +73,14 @@ class ProgressPage(Part):
     part = "progress"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        nodes = tree(maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
         found = events(api, path, nodes, MOST_EVENTS)
         operation = last_operation(found, text(stack.get("id")))
         return {
             "bars": bars(operation, text(stack.get("id")))[:MOST_BARS],
             "cause": first_cause(operation, text(stack.get("id"))),
             "events": found[:200],
-            "actions": maps(api.get("/actions", target=text(stack.get("id")), limit=20).get("actions")),
+            "actions": as_maps(api.get("/actions", target=text(stack.get("id")), limit=20).get("actions")),
             "commands": [
                 command(api.project, "events", text(stack.get("stack_name"))),
                 command(api.project, "action", "list", "--target", text(stack.get("id"))),
@@ -150,9 +150,9 @@ class OutputsPage(Part):
     part = "outputs"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        shown = a_map(api.get(path).get("stack"))
+        shown = as_map(api.get(path).get("stack"))
         name = text(stack.get("stack_name"))
-        return {"outputs": maps(shown.get("outputs")), "commands": [command(api.project, "outputs", name)]}
+        return {"outputs": as_maps(shown.get("outputs")), "commands": [command(api.project, "outputs", name)]}
 
 
 class SnapshotsPage(Part):
@@ -162,7 +162,7 @@ class SnapshotsPage(Part):
     part = "snapshots"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        found = maps(api.get(f"{path}/snapshots").get("snapshots"))
+        found = as_maps(api.get(f"{path}/snapshots").get("snapshots"))
         name = text(stack.get("stack_name"))
         return {
             "snapshots": found[::-1],
@@ -180,14 +180,14 @@ class HealthPage(Part):
     part = "health"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        nodes = tree(maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
         every = [node for root in nodes for node in root.walk()]
         unwell = [node for node in every if node.health.get("state") and not node.members]
         plan, refusal = repair(api, path, unwell)
         name, asked = text(stack.get("stack_name")), {"target": text(stack.get("id")), "action": "STACK_CHECK"}
         return {
             "unwell": unwell,
-            "checks": maps(api.get("/actions", limit=3, **asked).get("actions")),
+            "checks": as_maps(api.get("/actions", limit=3, **asked).get("actions")),
             "others": [node.key for node in every if not node.members][:1000],
             "healing": healing(api, path, stack),
             "plan": plan,
@@ -205,7 +205,7 @@ def repair(api: Api, path: str, unwell: Sequence[Node]) -> tuple[JsonMap, str]:
     if not any(node.health.get("state") == "unhealthy" for node in unwell):
         return {}, ""
     try:
-        return a_map(a_map(api.send("PATCH", f"{path}/preview", {"heal": None})).get("plan")), ""
+        return as_map(as_map(api.send("PATCH", f"{path}/preview", {"heal": None})).get("plan")), ""
     except ApiError as error:
         if error.status not in (400, 403, 404, 409):
             raise
@@ -234,9 +234,9 @@ class LockPage(Part):
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/lock")
         return {
-            "lock": a_map(found.get("lock")),
-            "suppressed": maps(found.get("suppressed")),
-            "dropped": a_map(found.get("dropped")),
+            "lock": as_map(found.get("lock")),
+            "suppressed": as_maps(found.get("suppressed")),
+            "dropped": as_map(found.get("dropped")),
             "commands": [command(api.project, "lock-status", text(stack.get("stack_name")))],
         }
 
@@ -252,12 +252,12 @@ class NodesPage(Part):
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/nodes")
-        nodes = maps(found.get("nodes"))
+        nodes = as_maps(found.get("nodes"))
         return {
             "nodes": nodes,
-            "orchestration": a_map(found.get("orchestration")),
-            "node_actions": maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
-            "playbooks": maps(api.get("/node_playbooks").get("node_playbooks")) if nodes else [],
+            "orchestration": as_map(found.get("orchestration")),
+            "node_actions": as_maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
+            "playbooks": as_maps(api.get("/node_playbooks").get("node_playbooks")) if nodes else [],
             "commands": [
                 command(api.project, "node", "list", text(stack.get("stack_name"))),
                 command(api.project, "node", "actions", text(stack.get("stack_name"))),
@@ -273,7 +273,7 @@ class NodesPage(Part):
         try:
             body: JsonMap = {"playbook": playbook, "dry_run": True}
             path = f"/stacks/{name}/{stack_id}/node_playbook_runs"
-            plan = a_map(self._site.api(req, project).send("POST", path, body))
+            plan = as_map(self._site.api(req, project).send("POST", path, body))
         except ApiError as refusal:
             if refusal.status == HTTPStatus.UNAUTHORIZED:
                 raise

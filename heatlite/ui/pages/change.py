@@ -11,8 +11,8 @@ from cryptography.fernet import InvalidToken
 from falcon import Response
 
 from heatlite.core.errors import Forbidden
-from heatlite.core.json import Json, JsonMap, dump
-from heatlite.ui.client import Api, ApiError, a_map, maps, number, text
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
+from heatlite.ui.client import Api, ApiError, number, text
 from heatlite.ui.rendering import as_yaml
 from heatlite.ui.sessions import Visitor
 from heatlite.ui.site import Request, Site, command, go, refused, stack_home
@@ -84,10 +84,11 @@ def review(api: Api, draft: Draft) -> None:
     """Add the problems and the parameters of a template."""
     found = api.send("POST", "/validate", draft.body(), {"all_errors": "true"})
     # A form asks for missing parameters below.
-    draft.problems = [one for one in maps(a_map(found).get("problems")) if one.get("type") != "UserParameterMissing"]
+    problems = as_maps(as_map(found).get("problems"))
+    draft.problems = [one for one in problems if one.get("type") != "UserParameterMissing"]
     if not draft.has_errors:
-        shown = a_map(api.send("POST", "/validate", draft.body()))
-        draft.parameters = {name: a_map(one) for name, one in a_map(shown.get("Parameters")).items()}
+        shown = as_map(api.send("POST", "/validate", draft.body()))
+        draft.parameters = {name: as_map(one) for name, one in as_map(shown.get("Parameters")).items()}
 
 
 def missing(draft: Draft) -> list[str]:
@@ -167,10 +168,10 @@ class NewPage(Editor):
             elif draft.name and not missing(draft):
                 body = {**draft.body(), "stack_name": draft.name}
                 shown = api.send("POST", "/stacks/preview", body, {"plan": "true"})
-                draft.plan = maps(a_map(a_map(shown).get("plan")).get("resources"))
+                draft.plan = as_maps(as_map(as_map(shown).get("plan")).get("resources"))
                 draft.digest = hashlib.sha256(dump([body, *draft.plan]).encode()).hexdigest()
                 if approved == draft.digest:
-                    created = a_map(a_map(api.send("POST", "/stacks", body)).get("stack"))
+                    created = as_map(as_map(api.send("POST", "/stacks", body)).get("stack"))
                     go(resp, stack_home(req, project, draft.name, text(created.get("id"))), did="new")
                     return
                 if approved:
@@ -219,14 +220,14 @@ class ChangePage(Editor):
             if draft.has_errors:
                 resp.status = HTTPStatus.BAD_REQUEST
             else:
-                shown = a_map(a_map(api.send("PATCH", f"{path}/preview", draft.body(), {"plan": "true"})).get("plan"))
-                draft.plan, draft.digest = maps(shown.get("resources")), text(shown.get("digest"))
+                shown = as_map(as_map(api.send("PATCH", f"{path}/preview", draft.body(), {"plan": "true"})).get("plan"))
+                draft.plan, draft.digest = as_maps(shown.get("resources")), text(shown.get("digest"))
         except ApiError as refusal:
             error = refused(resp, refusal)
         self._show(req, resp, project, draft, self._frame(req, api, project, path), error)
 
     def _frame(self, req: Request, api: Api, project: str, path: str) -> dict[str, object]:
-        stack = a_map(api.get(path, resolve_outputs="False").get("stack"))
+        stack = as_map(api.get(path, resolve_outputs="False").get("stack"))
         name, stack_id = text(stack.get("stack_name")), text(stack.get("id"))
         return {
             "is_new": False,
@@ -239,6 +240,6 @@ class ChangePage(Editor):
 
 def readable(template: Json) -> Json:
     """Return a template with its sections in the usual order."""
-    found = a_map(template)
+    found = as_map(template)
     return {**{key: found[key] for key in SECTIONS if key in found}, **found}
 

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import falcon
 from falcon import Response
 
-from heatlite.core.json import Json, JsonMap
-from heatlite.ui.client import Api, ApiError, a_map, href, maps, quoted, text
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
+from heatlite.ui.client import Api, ApiError, href, quoted, text
 from heatlite.ui.site import Request, Site, command, go, home, refused
 
 PAGE: Final = 100
@@ -59,7 +59,7 @@ def names_of(api: Api, stack_ids: Sequence[str]) -> dict[str, str]:
     if not stack_ids:
         return {}
     found = api.send("GET", "/stacks", query={"id": sorted({*stack_ids}), "show_nested": "true"})
-    return {text(one.get("id")): text(one.get("stack_name")) for one in maps(a_map(found).get("stacks"))}
+    return {text(one.get("id")): text(one.get("stack_name")) for one in as_maps(as_map(found).get("stacks"))}
 
 
 class ActionsPage(ProjectPage):
@@ -70,7 +70,7 @@ class ActionsPage(ProjectPage):
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
         asked = page_query(req, "status", "action", "target")
         found = api.get("/actions", **asked)
-        actions = maps(found.get("actions"))
+        actions = as_maps(found.get("actions"))
         return {
             "actions": actions,
             "names": names_of(api, [text(one.get("target")) for one in actions]),
@@ -87,17 +87,17 @@ class ActionPage(ProjectPage):
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
         reference = parts["action"]
-        action = a_map(api.get(f"/actions/{quoted(reference)}").get("action"))
+        action = as_map(api.get(f"/actions/{quoted(reference)}").get("action"))
         found: list[JsonMap] = []
         if action.get("action") == "STACK_PLAYBOOK":
             asked = {"run": text(action.get("id")), "sort": "created_at:asc"}
-            found = maps(api.get("/node_actions", **asked).get("node_actions"))
+            found = as_maps(api.get("/node_actions", **asked).get("node_actions"))
         names = sorted({text(one.get("node")) for one in found})
         by_cell = {(one.get("stage"), text(one.get("node"))): one for one in found}
         return {
             "action": action,
-            "history": maps(api.get(f"/actions/{quoted(reference)}/history").get("history")),
-            "stages": maps(a_map(action.get("inputs")).get("stages")),
+            "history": as_maps(api.get(f"/actions/{quoted(reference)}/history").get("history")),
+            "stages": as_maps(as_map(action.get("inputs")).get("stages")),
             "nodes": names,
             "cells": by_cell,
             "commands": [command(api.project, "action", "show", text(action.get("name")))],
@@ -110,15 +110,15 @@ class ApprovalsPage(ProjectPage):
     template, tab = "approvals.html", "approvals"
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
-        pending = maps(api.get("/node_actions", state="PENDING_APPROVE", limit=200).get("node_actions"))
+        pending = as_maps(api.get("/node_actions", state="PENDING_APPROVE", limit=200).get("node_actions"))
         single = [text(one.get("id")) for one in pending if not one.get("run")]
-        runs = maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
+        runs = as_maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
         return {
-            "pending": [a_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]],
+            "pending": [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]],
             "more": max(0, len(single) - NEWEST),
             "runs": runs,
             "of_run": {text(run.get("id")): [one for one in pending if one.get("run") == run["id"]] for run in runs},
-            "proposed": maps(api.get("/incidents", state="PROPOSED").get("incidents")),
+            "proposed": as_maps(api.get("/incidents", state="PROPOSED").get("incidents")),
             "commands": [
                 command(api.project, "node", "actions", "--state", "PENDING_APPROVE"),
                 command(api.project, "action", "list", "--action", "STACK_PLAYBOOK", "--status", "INIT"),
@@ -139,13 +139,13 @@ class HealingPage(ProjectPage):
         elif "state" not in asked:
             asked["state"] = OPEN_STATES
         found = api.get("/incidents", **asked)
-        incidents = maps(found.get("incidents"))
+        incidents = as_maps(found.get("incidents"))
         policies = api.get("/healing")
         return {
             "incidents": incidents,
             "names": names_of(api, [text(one.get("stack_id")) for one in incidents]),
             "state": req.get_param("state", default=""),
-            "policies": maps(policies.get("healing_policies")),
+            "policies": as_maps(policies.get("healing_policies")),
             "more_policies": href(policies.get("links"), "next"),
             "next": following(found, incidents),
             "commands": [
@@ -166,7 +166,7 @@ class NodeActionsPage(ProjectPage):
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
         asked = page_query(req, "state", "node")
         found = api.get("/node_actions", **asked)
-        listed = maps(found.get("node_actions"))
+        listed = as_maps(found.get("node_actions"))
         return {
             "node_actions": listed,
             "asked": asked,
@@ -181,7 +181,7 @@ class NodeActionPage(ProjectPage):
     template, tab = "node_action.html", "nodes"
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
-        one = a_map(api.get(f"/node_actions/{quoted(parts['node_action'])}").get("node_action"))
+        one = as_map(api.get(f"/node_actions/{quoted(parts['node_action'])}").get("node_action"))
         return {"one": one, "commands": [command(api.project, "node", "show", text(one.get("id")))]}
 
 
@@ -203,10 +203,10 @@ class PlaybooksPage(ProjectPage):
         chosen = req.get_param("name", default="")
         document = START
         if chosen:
-            document = text(a_map(api.get(f"/node_playbooks/{quoted(chosen)}").get("node_playbook")).get("document"))
+            document = text(as_map(api.get(f"/node_playbooks/{quoted(chosen)}").get("node_playbook")).get("document"))
         return {
-            "playbooks": maps(api.get("/node_playbooks").get("node_playbooks")),
-            "runs": maps(api.get("/actions", action="STACK_PLAYBOOK", limit=50).get("actions")),
+            "playbooks": as_maps(api.get("/node_playbooks").get("node_playbooks")),
+            "runs": as_maps(api.get("/actions", action="STACK_PLAYBOOK", limit=50).get("actions")),
             "chosen": chosen,
             "document": req.fields.get("document") or document,
             "commands": [
@@ -222,7 +222,7 @@ class ServicesPage(ProjectPage):
     template, tab = "services.html", "services"
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
-        services = maps(api.get("/services").get("services"))
+        services = as_maps(api.get("/services").get("services"))
         return {"services": services, "commands": [command(api.project, "services")]}
 
 

@@ -9,9 +9,9 @@ import falcon
 from falcon import Response
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.template.source.loader import load
-from heatlite.ui.client import Api, ApiError, a_map, href, maps, quoted, text
+from heatlite.ui.client import Api, ApiError, href, quoted, text
 from heatlite.ui.pages.tree import Node, graph, rows, shortened, stack_path, tree
 from heatlite.ui.site import Request, Site, command, go, home, refused, stack_home
 
@@ -28,8 +28,8 @@ class StackPage:
     def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
         """Show the stack."""
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
-        stack = a_map(api.get(path)["stack"])
-        nodes = tree(maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        stack = as_map(api.get(path)["stack"])
+        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
         toggled = frozenset(req.get_param_as_list("toggle") or ())
         every, is_whole = [*rows(nodes, toggled)], req.get_param_as_bool("all", default=False)
         shown = every if is_whole else shortened(every)
@@ -43,7 +43,7 @@ class StackPage:
             part="resources",
             stack=stack,
             here=stack_home(req, project, name, stack_id),
-            lock=a_map(api.get(f"{path}/lock").get("lock")) if stack.get("locked") else {},
+            lock=as_map(api.get(f"{path}/lock").get("lock")) if stack.get("locked") else {},
             rows=shown,
             left_out=len(every) - len(shown),
             is_whole=is_whole,
@@ -59,7 +59,7 @@ def events(api: Api, path: str, nodes: Sequence[Node], limit: int = NEWEST) -> l
     """Return the newest events of a tree, with names as in the table of resources."""
     inside = {node.nested_path: node.key + "/" for root in nodes for node in root.walk() if node.nested_path}
     shown = []
-    for one in maps(api.get(f"{path}/events", limit=limit, nested_depth=20).get("events")):
+    for one in as_maps(api.get(f"{path}/events", limit=limit, nested_depth=20).get("events")):
         stack = stack_path(href(one.get("links"), "stack"))
         if stack not in inside:
             shown.append(one)
@@ -79,16 +79,16 @@ class ResourcePage:
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         node, at = find(api, path, resource)
         one = f"{at}/resources/{quoted(node.name)}"
-        shown = a_map(api.get(one).get("resource"))
+        shown = as_map(api.get(one).get("resource"))
         try:
-            events = maps(api.get(f"{one}/events", limit=NEWEST).get("events"))
+            events = as_maps(api.get(f"{one}/events", limit=NEWEST).get("events"))
         except ApiError as error:
             if error.status != 404:
                 raise
             events = []
         detail: JsonMap = {}
         if events:
-            detail = a_map(api.get(f"{one}/events/{text(events[0].get('id'))}").get("event"))
+            detail = as_map(api.get(f"{one}/events/{text(events[0].get('id'))}").get("event"))
         self._site.show(
             req,
             resp,
@@ -99,7 +99,7 @@ class ResourcePage:
             node=node,
             shown=shown,
             events=events,
-            properties=a_map(detail.get("resource_properties")),
+            properties=as_map(detail.get("resource_properties")),
             stack={"stack_name": name, "id": stack_id},
             here=stack_home(req, project, name, stack_id),
             commands=[shlex.join(("openstack", "stack", "resource", "show", at.split("/")[2], node.name))],
@@ -111,7 +111,7 @@ def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
 
     Raises falcon.HTTPNotFound.
     """
-    for root in tree(maps(api.get(f"{stack}/resources", nested_depth=20).get("resources"))):
+    for root in tree(as_maps(api.get(f"{stack}/resources", nested_depth=20).get("resources"))):
         for node in root.walk():
             if node.key == key:
                 return node, node.stack_path

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from falcon import Response
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.status import LIVE_ACTIONS
-from heatlite.ui.client import Api, a_map, href, maps, number, text
+from heatlite.ui.client import Api, href, number, text
 from heatlite.ui.site import Request, Site, command, stack_home
 
 PAGE: Final = 100
@@ -37,7 +37,7 @@ class StacksPage:
         api = self._site.api(req, project)
         found = api.get("/stacks", limit=PAGE, sort_keys="stack_name", sort_dir="asc", with_count="true", **asked)
         objects = find_objects(api, given.get("search", "")) if not marker else []
-        stacks = maps(found.get("stacks"))
+        stacks = as_maps(found.get("stacks"))
         self._site.show(
             req,
             resp,
@@ -46,7 +46,7 @@ class StacksPage:
             tab="stacks",
             stacks=[_row(req, project, one) for one in stacks],
             running=running(api) if stacks else {},
-            counts=(counts := a_map(api.get("/counts").get("counts"))),
+            counts=(counts := as_map(api.get("/counts").get("counts"))),
             waiting=counts.get("waiting"),
             count=number(found.get("count")),
             given=given,
@@ -70,13 +70,13 @@ def find_objects(api: Api, physical_id: str) -> list[JsonMap]:
     """Return the resources of a project that have an object."""
     if not physical_id:
         return []
-    return maps(api.get("/resources", physical_resource_id=physical_id).get("resources"))
+    return as_maps(api.get("/resources", physical_resource_id=physical_id).get("resources"))
 
 
 def running(api: Api) -> Mapping[str, JsonMap]:
     """Return the unfinished actions of a project by their stack."""
     found: dict[str, JsonMap] = {}
-    for action in maps(api.get("/actions", status=RUNNING).get("actions")):
+    for action in as_maps(api.get("/actions", status=RUNNING).get("actions")):
         found.setdefault(text(action.get("target")), action)
     return found
 

@@ -6,9 +6,9 @@ A nested stack is inside the resource that made it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map, as_texts
 from heatlite.core.records import record
-from heatlite.ui.client import a_map, href, text
+from heatlite.ui.client import href, text
 
 FOLDED_ABOVE = 50
 """Members of a nested stack above which it is folded at first."""
@@ -97,14 +97,13 @@ def _node(one: JsonMap) -> Node:
         required_by=[text(other) for other in _items(one)],
         stack_path=stack_path(href(one.get("links"), "stack")),
         nested_path=stack_path(href(one.get("links"), "nested")),
-        health=a_map(one.get("health")),
+        health=as_map(one.get("health")),
         is_protected=one.get("protection") is not None,
     )
 
 
 def _items(one: JsonMap) -> Sequence[str]:
-    found = one.get("required_by")
-    return [text(name) for name in found] if isinstance(found, list) else []
+    return as_texts(one.get("required_by"))
 
 
 def stack_path(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from heatlite.ui.client import maps
+from heatlite.core.json import as_maps
 from heatlite.ui.pages.tree import FOLDED_ABOVE, MOST_DRAWN, MOST_ROWS, Node, graph, rows, shortened
 
 NONE: frozenset[str] = frozenset()
@@ -14,11 +14,11 @@ def a_node(name: str, status: str = "CREATE_COMPLETE", *required_by: str) -> Nod
 
 def test_a_large_graph_has_failures_and_their_neighbours() -> None:
     nodes = [a_node(f"n{number}") for number in range(MOST_DRAWN)]
-    assert len(maps(graph(nodes, NONE)["nodes"])) == MOST_DRAWN
+    assert len(as_maps(graph(nodes, NONE)["nodes"])) == MOST_DRAWN
     nodes[5] = a_node("n5", "CREATE_COMPLETE", "n6")
     nodes[6] = a_node("n6", "CREATE_FAILED", "n7")
     drawn = graph([*nodes, a_node("last")], NONE)
-    assert [one["id"] for one in maps(drawn["nodes"])] == ["n5", "n6", "n7"]
+    assert [one["id"] for one in as_maps(drawn["nodes"])] == ["n5", "n6", "n7"]
     assert (drawn["edges"], drawn["part"]) == ([["n5", "n6"], ["n6", "n7"]], True)
 
 
@@ -37,5 +37,5 @@ def test_a_large_group_is_folded_and_counts_its_failures() -> None:
     group = replace(a_node("g"), members=members)
     assert [row.node.key for row in rows([group], NONE)] == ["g"]
     assert len([*rows([group], frozenset({"g"}))]) == FOLDED_ABOVE + 2
-    (drawn,) = maps(graph([group], NONE)["nodes"])
+    (drawn,) = as_maps(graph([group], NONE)["nodes"])
     assert (drawn["folded"], drawn["bad"]) == (FOLDED_ABOVE + 1, 1)
