@@ -2,7 +2,7 @@
 
 One thread reads requests and writes answers of all connections. A thread of the pool gets a complete request, and
 returns a complete answer, so slow clients do not delay others. Each phase of a connection has a deadline
-(docs/operations.md). gunicorn parses the requests.
+(docs/reference/limits.md). gunicorn parses the requests.
 
 Beside an engine's process there may be readers. They accept the connections, and pass those to the engine's process
 that need it (`core.reading`). That process answers, and keeps the connection for the next such request. It passes the

@@ -152,7 +152,7 @@ def test_every_command_is_there(name: str) -> None:
     assert [fault for command, rest in commands for fault in command_faults(command, rest)] == []
 
 
-@pytest.mark.parametrize("name", ["docs/operations.md", "docs/nodes.md"])
+@pytest.mark.parametrize("name", ["docs/reference/limits.md", "docs/nodes.md"])
 def test_every_setting_in_a_table_is_there(name: str) -> None:
     known = {field.name for field in fields(Settings)}
     tables = TABLE.findall((ROOT / name).read_text())

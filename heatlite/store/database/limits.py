@@ -1,7 +1,7 @@
 """Time limits of a connection to a database server, derived from the lease.
 
 A process that freezes in a transaction keeps its row locks until the server ends the transaction. A server that
-freezes blocks its clients until they give up. These limits bound both. docs/operations.md has a table.
+freezes blocks its clients until they give up. These limits bound both. docs/reference/limits.md has a table.
 """
 
 from enum import Enum
