@@ -169,13 +169,19 @@ def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Pl
     assert (inputs["deploy_auth_url"], inputs["deploy_project_id"]) == (place.keystone.url, project_id)
     assert "deploy_signal_id" not in inputs
 
-    # Its answer, with its own account; then an update that needs fewer of them.
+    # Its answer, with its own account; then an update after which fewer have one.
     place.agent(path, "d").call("POST", f"{path}/resources/d/signal", {"deploy_status_code": 0}, code=200)
     mia.settle(path, "CREATE_COMPLETE")
+    other = place.agent(path, "other")
     rest = {"server": SERVER, "other": {"type": "OS::Heat::DeployedServer"}}  # another transport; and the rest goes
     mia.call("PUT", path, {"template": template(**rest)}, code=202)
     mia.settle(path, "UPDATE_COMPLETE")
-    assert accounts(place, path) == ["server"]
+    assert accounts(place, path) == ["other", "server"]
+    told = other.get(f"{path}/resources/other/metadata")["metadata"]["os-collect-config"]  # it must hear of its change
+    assert told["collectors"] == ["cfn", "local"]
+    assert place.found().keys() == {kept["other"].user_id, kept["server"].user_id, project_id}
+    mia.call("PUT", path, {"template": template(server=SERVER)}, code=202)
+    mia.settle(path, "UPDATE_COMPLETE")
     assert place.found().keys() == {kept["server"].user_id, project_id}
     mia.call("DELETE", path, code=204)
     mia.settle(path, "DELETE_COMPLETE")

@@ -98,15 +98,19 @@ class Accounts:
     # -- making and removing -----------------------------------------------------------------------
 
     def settle(self, resource: Resource[Schema]) -> None:
-        """Create the account of a resource that needs one, else remove it.
+        """Create the account of a resource that needs one.
 
-        A stack that is not sealed predates the stack domain: it gets accounts with its next update. Raises CloudError.
+        One that it no longer needs stays until its object is deleted: the agent learns with it that its settings have
+        changed. A stack that is not sealed predates the stack domain: it gets accounts with its next update. Raises
+        CloudError.
         """
         facts = resource.facts
         kept = self._store.accounts.get(facts.stack_id, facts.physical_name)
         stack = self._store.stacks.get(facts.stack_id)
-        if stack is None or stack.deleted_at is not None or not stack.sealed or not resource.wants_account():
+        if stack is None or stack.deleted_at is not None:
             self.close(resource)
+            return
+        if not stack.sealed or not resource.wants_account():
             return
         root_id = stack.root_id or stack.id
         if kept is None:
