@@ -17,5 +17,8 @@ class MemoryMailbox:
     def put(self, address: str, key: str, content: Json) -> None:
         self.contents.setdefault(address, {})[key] = content
 
+    def agree(self, address: str, key: str, content: Json) -> Json:
+        return self.contents.setdefault(address, {}).setdefault(key, content)
+
     def clear(self, address: str) -> None:
         self.contents.pop(address, None)

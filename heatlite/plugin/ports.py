@@ -37,6 +37,12 @@ class Mailbox(Protocol):
     def put(self, address: str, key: str, content: Json) -> None:
         """Keep `content` under `key`, in place of what was there."""
 
+    def agree(self, address: str, key: str, content: Json) -> Json:
+        """Keep `content` under `key` unless something is there.
+
+        Return what is there then: all workers get the same.
+        """
+
     def clear(self, address: str) -> None:
         """Forget everything of the address."""
 
@@ -202,7 +208,7 @@ class Accounts(Protocol):
         """Return the cloud as an account sees it. Raises CloudError."""
 
     def settle(self, resource: "Resource[Schema]") -> None:
-        """Create or remove a resource's account, as the resource wants.
+        """Create a resource's account, if the resource wants one.
 
         Raises CloudError.
         """

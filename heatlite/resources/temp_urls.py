@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import threading
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -187,40 +186,57 @@ def signals_in(cloud: Cloud, container: str, handle: str = SIGNAL) -> dict[str, 
 # -- metadata of servers -----------------------------------------------------------------------------
 
 
-_OPENING: Final = [threading.Lock() for _ in range(64)]
-"""Locks of containers, by the hash of their names."""
-
-
 class MetadataObject:
     """The object from which the agent of a server reads its metadata."""
 
-    def __init__(self, cloud: Cloud, container: str, name: str) -> None:
-        self._cloud = cloud
+    def __init__(self, facts: Facts, container: str, name: str) -> None:
+        self._facts = facts
         self._container = container
         self._name = name
+
+    @property
+    def _cloud(self) -> Cloud:
+        return home_cloud(self._facts)
 
     def open(self) -> str:
         """Make the container if it is missing. Returns the URL for reading.
 
-        Servers may share a container, so a key that it has stays. Raises CloudError.
+        Servers may share a container, so a key that it has stays. Raises NoCloud, CloudError.
         """
         known: JsonMap = {}
-        # A stack makes its servers at once: each would draw a key, and the last one's would hold.
-        with _OPENING[hash(self._container) % len(_OPENING)]:
-            with suppress(CloudNotFound):
-                known = cast(JsonMap, self._cloud.call("object_store.get_container_metadata", self._container))
-            key = str(known.get(KEY_HEADER.lower()) or secrets.token_urlsafe(32))
-            headers = {KEY_HEADER: key}
-            self._cloud.call("object_store.create_container", self._container, **headers)
+        with suppress(CloudNotFound):
+            known = cast(JsonMap, self._cloud.call("object_store.get_container_metadata", self._container))
+        key = str(known.get(KEY_HEADER.lower()) or self._new_key())
+        headers = {KEY_HEADER: key}
+        self._cloud.call("object_store.create_container", self._container, **headers)
         store = str(self._cloud.call("object_store.get_endpoint"))
         return temp_url(store, f"{self._container}/{self._name}", key, "GET")
 
+    def _new_key(self) -> str:
+        """Return the key for a container without one.
+
+        It follows from a secret of the project: two workers that open the container at once set the same.
+        """
+        place = f"temporary URLs of {hashlib.sha256(self._facts.project.encode()).hexdigest()}"
+        secret = self._facts.services.mailbox.agree(place, "secret", secrets.token_urlsafe(32))
+        return hmac.new(str(secret).encode(), self._container.encode(), hashlib.sha256).hexdigest()
+
     def write(self, metadata: JsonMap) -> None:
-        """Replace the metadata. Raises CloudError."""
+        """Replace the metadata. Raises NoCloud, CloudError."""
+        try:
+            self._put(metadata)
+        except CloudNotFound:  # another server of the container has deleted it with what was its last object
+            self.open()
+            self._put(metadata)
+
+    def _put(self, metadata: JsonMap) -> None:
         self._cloud.call("object_store.create_object", self._container, self._name, data=dump(metadata))
 
     def remove(self) -> None:
-        """Delete the object, and the container unless it has others. Raises CloudError."""
+        """Delete the object, and the container unless it has others.
+
+        Raises NoCloud, CloudError.
+        """
         with suppress(CloudNotFound, CloudConflict):
             self._cloud.call("object_store.delete_object", self._name, container=self._container)
             self._cloud.call("object_store.delete_container", self._container)

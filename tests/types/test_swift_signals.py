@@ -5,20 +5,21 @@ import hmac
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from heatlite.clients.cloud import Cloud
 from heatlite.core.json import Json
-from heatlite.resources.temp_urls import MetadataObject, place_of, temp_url
+from heatlite.plugin import Facts
+from heatlite.resources.temp_urls import KEY_HEADER, MetadataObject, place_of, temp_url
+from heatlite.simulated.simulation import View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 
+PATIENCE = 60
+"""Seconds until another thread asks: the machine may be busy."""
 WAITING = template(
     handle=resource("OS::Heat::SwiftSignalHandle"),
     a=resource("OS::Heat::SwiftSignal", handle={"get_resource": "handle"}, timeout=60, count=2),
@@ -269,22 +270,56 @@ def test_a_container_that_is_gone_keeps_no_deployment(cloudy: Cloudy) -> None:
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
-def test_servers_that_share_a_container_get_one_key(cloudy: Cloudy) -> None:
-    cloud, both = cloudy.view(), threading.Barrier(2)
+def test_servers_that_share_a_container_get_one_key(cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers ask for the key before the container has one."""
+    both, call = threading.Barrier(2), View.call
 
-    def call(verb: str, *arguments: Json, **attributes: Json) -> Json:
+    def slow(self: View, verb: str, *arguments: Json, **attributes: Json) -> Json:
         try:
-            return cloud.call(verb, *arguments, **attributes)
+            return call(self, verb, *arguments, **attributes)
         finally:
-            if verb == "object_store.get_container_metadata":  # if both may ask before a key is there, let them
-                with suppress(threading.BrokenBarrierError):
-                    both.wait(1)
+            if verb == "object_store.get_container_metadata":
+                both.wait(PATIENCE)
 
-    at_once = cast(Cloud, SimpleNamespace(call=call))
+    monkeypatch.setattr(View, "call", slow)
+    stack = cloudy.made({})
+    services = cloudy.components.engine_services.services
+    facts = Facts("a", stack.id, stack.name, stack.project, "s-a", None, {}, {}, cloudy.clock.now, services)
     with ThreadPoolExecutor(2) as threads:
-        urls = [*threads.map(lambda name: MetadataObject(at_once, "shared", name).open(), ("a b", "c%20"))]
-    (headers,) = [one["_headers"] for one in cloud.simulation.all("object_store.container").values()]
-    store, key = str(cloud.call("object_store.get_endpoint")), headers["x-container-meta-temp-url-key"]
+        urls = [*threads.map(lambda name: MetadataObject(facts, "shared", name).open(), ("a b", "c%20"))]
+    (headers,) = [one["_headers"] for one in cloudy.view().simulation.all("object_store.container").values()]
+    store, key = str(cloudy.view().call("object_store.get_endpoint")), headers["x-container-meta-temp-url-key"]
     assert urls == [temp_url(store, f"shared/{name}", key, "GET") for name in ("a b", "c%20")]
     assert [place_of(url) for url in urls] == [("shared", "a b"), ("shared", "c%20")]
     assert "/shared/a%20b?" in urls[0]
+
+
+def test_a_key_that_a_container_has_stays(cloudy: Cloudy) -> None:
+    cloudy.view().call("object_store.create_container", "box", **{KEY_HEADER: "theirs"})
+    more = {"software_config_transport": "POLL_TEMP_URL", "deployment_swift_data": {"container": "box", "object": "x"}}
+    stack = cloudy.made({"server": resource("OS::Heat::DeployedServer", **more)})
+    store = str(cloudy.view().call("object_store.get_endpoint"))
+    assert cloudy.row(stack, "server").data["metadata_url"] == temp_url(store, "box/x", "theirs", "GET")
+
+
+def test_a_shared_container_that_goes_meanwhile_is_made_again(
+    cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another stack deletes it before the new server has its object there."""
+    simulation = cloudy.view().simulation
+    write = cast(dict[str, Any], simulation.verbs)["object_store.create_object"]
+    keys: list[str] = []
+
+    def late(view: View, container: Json, *arguments: Json, **attributes: Json) -> Json:
+        if not keys:
+            keys.append(cast(Any, view.call("object_store.get_container_metadata", container))[KEY_HEADER.lower()])
+            view.call("object_store.delete_container", container)
+        return cast(Json, write(view, container, *arguments, **attributes))
+
+    monkeypatch.setitem(cast(dict[str, Any], simulation.verbs), "object_store.create_object", late)
+    more = {"software_config_transport": "POLL_TEMP_URL", "deployment_swift_data": {"container": "box", "object": "x"}}
+    stack = cloudy.made({"server": resource("OS::Heat::DeployedServer", **more)})
+    (box,) = simulation.all("object_store.container").values()
+    assert box["_headers"][KEY_HEADER.lower()] == keys[0]
+    assert cloudy.delete(stack).status == "COMPLETE"
+    assert cloudy.count("object_store.container") == 0

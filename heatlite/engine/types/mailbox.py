@@ -22,6 +22,14 @@ class StoredMailbox:
         with self._store.transaction():
             self._store.messages.put(address, key, content, self._clock.now())
 
+    def agree(self, address: str, key: str, content: Json) -> Json:
+        with self._store.transaction():
+            self._store.limit_locks.take(f"messages of {address}")
+            kept = self._store.messages.read(address)
+            if key not in kept:
+                self._store.messages.put(address, key, content, self._clock.now())
+            return kept.get(key, content)
+
     def clear(self, address: str) -> None:
         with self._store.transaction():
             self._store.messages.clear(address)

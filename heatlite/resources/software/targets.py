@@ -12,7 +12,7 @@ from heatlite.plugin import (
 )
 from heatlite.plugin.signing import KEY, Node
 from heatlite.resources.queues import Queue, agents_cloud
-from heatlite.resources.temp_urls import MetadataObject, home_cloud, place_of, signature_of
+from heatlite.resources.temp_urls import MetadataObject, place_of, signature_of
 
 POLL_HEAT, POLL_TEMP_URL, ZAQAR = "POLL_SERVER_HEAT", "POLL_TEMP_URL", "ZAQAR_MESSAGE"
 METADATA_URL, METADATA_QUEUE = "metadata_url", "metadata_queue"
@@ -73,7 +73,7 @@ class Target(Node[TargetSchema]):
         if self._transport == POLL_TEMP_URL and METADATA_URL not in self.data:
             given = cast(Mapping[str, Json], self.facts.properties.get("deployment_swift_data") or {})
             container, name = given.get("container") or self.physical_name, given.get("object") or new_id()
-            self.data[METADATA_URL] = MetadataObject(home_cloud(self.facts), str(container), str(name)).open()
+            self.data[METADATA_URL] = MetadataObject(self.facts, str(container), str(name)).open()
         elif self._transport == ZAQAR and METADATA_QUEUE not in self.data:
             name = new_id()
             Queue(agents_cloud(self, ZAQAR), name).open()
@@ -99,7 +99,7 @@ class Target(Node[TargetSchema]):
             Queue(agents_cloud(self, ZAQAR), str(self.data[METADATA_QUEUE])).write(metadata)
 
     def _object(self) -> MetadataObject:
-        return MetadataObject(home_cloud(self.facts), *place_of(str(self.data[METADATA_URL])))
+        return MetadataObject(self.facts, *place_of(str(self.data[METADATA_URL])))
 
     def close_metadata(self) -> None:
         """Remove the object and the queue. Raises CloudError.

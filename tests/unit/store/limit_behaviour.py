@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -26,6 +27,7 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.healing import ReportResult
 from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.healing.intake import intake
 from heatlite.healing.intake.intake import Intake
 from heatlite.plugin.ports import SoftwareConfig
@@ -247,3 +249,16 @@ def test_rows_of_locks_are_forgotten_unless_a_transaction_holds_them(store: Stor
             assert locks.names(9) == ["a"]
         forget()
         assert locks.names(9) == []
+
+
+@everywhere
+def test_clients_at_once_agree_on_a_message(store: Store) -> None:
+    mailbox = StoredMailbox(store, Clock())
+    for address in (f"a{number}" for number in range(ROUNDS)):
+        found: list[object] = []
+
+        def agree(number: int, address: str = address, found: list[object] = found) -> None:
+            found.append(mailbox.agree(address, "key", number))
+
+        assert accepted(store, [partial(agree, number) for number in range(CLIENTS)]) == CLIENTS
+        assert found == [mailbox.read(address)["key"]] * CLIENTS
