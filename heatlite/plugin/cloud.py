@@ -95,6 +95,8 @@ class CloudResource(Resource[P_co]):
     A property without a value counts as unique."""
     unwell: ClassVar[frozenset[str]] = frozenset()
     """Further values of `status` of an object that will not recover by itself."""
+    searched: ClassVar[bool] = True
+    """False if no object is searched for after a crash: a repeated create does no harm, or nothing carries a mark."""
     kept_when_well: ClassVar[bool] = False
     """True if an update keeps the existing, healthy object of a failed resource."""
 
@@ -274,13 +276,15 @@ class CloudResource(Resource[P_co]):
 
     def survey(self) -> bool:
         """Note objects with a mark that others may use, since they are foreign."""
-        if OTHERS in self.data or type(self).find is not CloudResource.find or self.marked:
+        if not self.searched or OTHERS in self.data or type(self).find is not CloudResource.find or self.marked:
             return False
         self.data[OTHERS] = [identity(one) for one in self.alike()]
         return True
 
     def find(self) -> str | None:
         """Return the new object that carries the mark; several are foreign."""
+        if not self.searched:
+            return None
         others = cast(list[Json], self.data.get(OTHERS, []))
         try:
             if OTHERS not in self.data and not self.marked:

@@ -30,8 +30,6 @@ KEY = "signal_key"
 """Key of the signing key in a resource's `data`.
 
 Only callers who may export the stack see it.
-
-Only a caller who may export the stack is shown it.
 """
 
 

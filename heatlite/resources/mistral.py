@@ -292,9 +292,7 @@ class ExternalResource(
     support_status = SupportStatus(version="9.0.0")
     always_updated_if = "always_update"
     ENDED: ClassVar[frozenset[str]] = frozenset({"SUCCESS", "ERROR", "CANCELLED"})
-
-    def find(self) -> str | None:
-        return None  # executions carry no mark
+    searched = False  # executions carry no mark
 
     def needs_replace(self, change: Change) -> bool:
         """True if a key of the input has changed that the template lists."""
@@ -323,51 +321,39 @@ class ExternalResource(
         )
         return made["id"]
 
-    def _has_ended(self, execution: Json) -> bool:
-        """True if an execution has ended. Raises ResourceInError if it has failed."""
-        if execution is None:
+    def check_create_complete(self, token: Json) -> bool | float:
+        """True if the execution `token` has ended. Raises ResourceInError if it has failed."""
+        if token is None:
             return True
-        said = self.map(self.service("get_execution", execution))
+        said = self.map(self.service("get_execution", token))
         if said["state"] not in self.ENDED:
             return False
         if said["state"] != "SUCCESS":
-            raise ResourceInError(f"the execution {execution} ended in {said['state']}: {said.get('state_info')}")
+            raise ResourceInError(f"the execution {token} ended in {said['state']}: {said.get('state_info')}")
         output = json.loads(str(said.get("output") or "{}"))
         self.data["output"] = {**self.fetch(), **output}
-        self.physical_id = str(output.get("resource_id") or execution)[:MAX_ID]
+        self.physical_id = str(output.get("resource_id") or token)[:MAX_ID]
         return True
+
+    check_update_complete = check_suspend_complete = check_resume_complete = check_create_complete
+    check_delete_complete = check_create_complete
 
     def handle_create(self) -> Json:
         execution = self._execute("CREATE")
         self.physical_id = self.physical_name if execution is None else str(execution)
         return execution
 
-    def check_create_complete(self, token: Json) -> bool | float:
-        return self._has_ended(token)
-
     def handle_update(self, change: Change) -> Json:
         return self._execute("UPDATE")
-
-    def check_update_complete(self, token: Json) -> bool | float:
-        return self._has_ended(token)
 
     def handle_suspend(self) -> Json:
         return self._execute("SUSPEND")
 
-    def check_suspend_complete(self, token: Json) -> bool | float:
-        return self._has_ended(token)
-
     def handle_resume(self) -> Json:
         return self._execute("RESUME")
 
-    def check_resume_complete(self, token: Json) -> bool | float:
-        return self._has_ended(token)
-
     def handle_delete(self) -> Json:
         return None if self.physical_id is None else self._execute("DELETE")
-
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return self._has_ended(token)
 
     def handle_check(self) -> Json:
         return None  # only the workflows know the object

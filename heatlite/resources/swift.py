@@ -1,7 +1,7 @@
 """Types of the object store."""
 
 from contextlib import suppress
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
@@ -13,6 +13,25 @@ AT_ONCE = 100
 """Maximum number of objects deleted in one step, so that other work gets its turn."""
 
 
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class StoreContainer(CloudResource[P_co]):
+    """Base of the types whose object is a container. The physical id is its name."""
+
+    kind = "object_store.container"
+
+    @property
+    def container(self) -> str:
+        """The name of the container."""
+        return str(self.physical_id)
+
+    def fetch(self) -> JsonMap:
+        if self.physical_id is None:
+            raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
+        return self.map(self.service("get_container_metadata", self.container))
+
+
 class ContainerProps(Schema):
     name: str | None = prop(doc="Its name.")
     x_container_read: str | None = prop(alias="X-Container-Read", doc="The access list for reading.")
@@ -22,18 +41,13 @@ class ContainerProps(Schema):
     purge_on_delete: bool = prop(False, alias="PurgeOnDelete", api="", doc="True if its objects are deleted with it.")
 
 
-class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind="object_store.container"):
+class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
     """A container for objects. The physical id is its name.
 
     Creation fails if the container exists already. Deletion of a container with objects requires PurgeOnDelete.
     """
 
     lasting_reference = True
-
-    def fetch(self) -> JsonMap:
-        if self.physical_id is None:
-            raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
-        return self.map(self.service("get_container_metadata", self.physical_id))
 
     def key(self) -> str:
         return self.props.name or self.physical_name
@@ -84,11 +98,6 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
         for one in found:
             self.service("delete_object", one["name"], container=self.physical_id)
         return bool(found)
-
-    def handle_check(self) -> Json:
-        with self.absent_if_missing():
-            self.fetch()
-        return None
 
     def attr_DomainName(self) -> str:  # noqa: N802 - Heat's
         """The host of the object store."""

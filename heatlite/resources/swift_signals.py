@@ -4,10 +4,10 @@ import json
 import secrets
 from typing import cast
 
-from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.errors import InvalidValue
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
+from heatlite.resources.swift import StoreContainer
 from heatlite.resources.temp_urls import (
     AGAIN,
     SIGNAL,
@@ -23,7 +23,7 @@ from heatlite.resources.wait_conditions import SUCCESS, WaitConditionFailure, Wa
 KEY, ENDPOINT = "key", "endpoint"
 
 
-class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle", kind="object_store.container"):
+class SwiftSignalHandle(StoreContainer[Schema], type="OS::Heat::SwiftSignalHandle"):
     """A container that receives the signals which an OS::Heat::SwiftSignal waits for.
 
     get_resource returns a temporary URL. A signal is a PUT of JSON with the optional keys status (SUCCESS or FAILURE),
@@ -31,6 +31,7 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
     """
 
     support_status = SupportStatus(version="2014.2")
+    searched = False  # creating a container is idempotent, and its name is unique
 
     @property
     def _place(self) -> tuple[str, str]:
@@ -42,10 +43,9 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
             return place_of(str(self.data[ENDPOINT]))
         return str(self.physical_id), SIGNAL
 
-    def fetch(self) -> JsonMap:
-        if self.physical_id is None:
-            raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
-        return self.map(self.service("get_container_metadata", self._place[0]))
+    @property
+    def container(self) -> str:
+        return self._place[0]
 
     def survey(self) -> bool:
         """Draw the key of the URL before the container is made with it."""
@@ -53,9 +53,6 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
             return False
         self.data[KEY] = secrets.token_urlsafe(32)
         return True
-
-    def find(self) -> str | None:
-        return None  # creating a container is idempotent, and its name is unique
 
     def handle_create(self) -> Json:
         key = str(self.data.setdefault(KEY, secrets.token_urlsafe(32)))
@@ -82,11 +79,6 @@ class SwiftSignalHandle(CloudResource[Schema], type="OS::Heat::SwiftSignalHandle
         if self.physical_id is None:
             return True
         return True if remove_signals(self.cloud, *self._place) else AGAIN
-
-    def handle_check(self) -> Json:
-        with self.absent_if_missing():
-            self.fetch()
-        return None
 
     def reference(self) -> Json:
         return self.attr_endpoint() or self.name
@@ -123,12 +115,7 @@ class SwiftSignal(CloudResource[SwiftSignalProps], type="OS::Heat::SwiftSignal",
 
     support_status = SupportStatus(version="2014.2")
     blocks = frozenset({"OS::Heat::SwiftSignalHandle"})
-
-    def find(self) -> str | None:
-        return None  # it makes nothing
-
-    def survey(self) -> bool:
-        return False
+    searched = False  # it makes nothing
 
     def fetch(self) -> JsonMap:
         return self.map(self.service("get_container_metadata", place_of(self.props.handle)[0]))

@@ -80,6 +80,8 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
     def check_create_complete(self, token: Json) -> bool | float:
         return self._ended(token, self.props.fail)
 
+    check_update_complete = check_create_complete
+
     def handle_update(self, change: Change) -> Json:
         if "live_value" in change.changed:
             self._drift()
@@ -90,9 +92,6 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
             self.data.pop("live", None)
         waits = self.props.action_wait_secs
         return self._start(waits.update_ if waits else None)
-
-    def check_update_complete(self, token: Json) -> bool | float:
-        return self._ended(token, self.props.fail)
 
     def handle_delete(self) -> Json:
         waits = self.props.action_wait_secs

@@ -429,7 +429,7 @@ class Condition(Resource[ConditionSchema]):
         """Return the time in seconds without suspensions, so that none causes a timeout."""
         return self.facts.now() - self.facts.suspended()
 
-    def _ended(self, token: Json) -> bool | float:
+    def check_create_complete(self, token: Json) -> bool | float:
         if not isinstance(token, dict):
             return True
         if self._handle.is_polled:
@@ -453,6 +453,8 @@ class Condition(Resource[ConditionSchema]):
             raise WaitConditionTimeout(f"{text} - {reasons}" if reasons else text)
         return min(left, AGAIN) if self._handle.is_polled else left
 
+    check_update_complete = check_create_complete
+
     @property
     def is_quick(self) -> bool:
         with suppress(InvalidValue):
@@ -466,15 +468,9 @@ class Condition(Resource[ConditionSchema]):
         self.physical_id = self.physical_name
         return self._wait()
 
-    def check_create_complete(self, token: Json) -> bool | float:
-        return self._ended(token)
-
     def handle_update(self, change: Change) -> Json:
         """Wait for a changed count, with a new timeout; existing signals count."""
         return self._wait() if change.changed else None
-
-    def check_update_complete(self, token: Json) -> bool | float:
-        return self._ended(token)
 
     def check_delete_complete(self, token: Json) -> bool | float:
         """Delete the signals of a handle, so that the next condition waits for new ones.

@@ -42,15 +42,14 @@ class Delay(Resource[DelayProps], type="OS::Heat::Delay"):
         jitter = props.max_jitter * props.jitter_multiplier * secrets.SystemRandom().random()
         return self.facts.now() + props.min_wait + jitter
 
-    def _ended(self, token: Json) -> bool | float:
-        return wait_until(token, self.facts.now())
-
     def handle_create(self) -> Json:
         self.physical_id = self.physical_name
         return self._start("CREATE")
 
     def check_create_complete(self, token: Json) -> bool | float:
-        return self._ended(token)
+        return wait_until(token, self.facts.now())
+
+    check_delete_complete = check_suspend_complete = check_resume_complete = check_create_complete
 
     def handle_update(self, change: Change) -> None:
         """Do nothing: the next wait reads the properties."""
@@ -58,17 +57,8 @@ class Delay(Resource[DelayProps], type="OS::Heat::Delay"):
     def handle_delete(self) -> Json:
         return self._start("DELETE")
 
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return self._ended(token)
-
     def handle_suspend(self) -> Json:
         return self._start("SUSPEND")
 
-    def check_suspend_complete(self, token: Json) -> bool | float:
-        return self._ended(token)
-
     def handle_resume(self) -> Json:
         return self._start("RESUME")
-
-    def check_resume_complete(self, token: Json) -> bool | float:
-        return self._ended(token)

@@ -29,12 +29,10 @@ class Queue(CloudResource[QueueProps], type="OS::Zaqar::Queue", kind="messaging.
     name_limit = 64
     alone = frozenset({"name"})
     lasting_reference = True
+    searched = False  # creating a queue is idempotent
 
     def key(self) -> str:
         return self.props.name or self.physical_name
-
-    def find(self) -> str | None:
-        return None  # creating a queue is idempotent
 
     def handle_create(self) -> Json:
         self.service("put_queue", self.key(), metadata=self.props.metadata or {})
@@ -139,9 +137,7 @@ class SignedQueueURL(CloudResource[SignedQueueURLProps], type="OS::Zaqar::Signed
 
     support_status = SupportStatus(version="8.0.0")
     secret_attributes = frozenset({"signature", "query_str"})
-
-    def find(self) -> str | None:
-        return None  # a signature is no object
+    searched = False  # a signature is no object
 
     def handle_create(self) -> Json:
         props = self.props

@@ -104,11 +104,6 @@ class Attachment(CloudResource[P_co]):
     def check_delete_complete(self, token: Json) -> bool | float:
         return not isinstance(token, list) or attaching.is_detached(self.cloud, str(token[0]), str(token[1]))
 
-    def handle_check(self) -> Json:
-        with self.absent_if_missing():
-            self.fetch()
-        return None
-
 
 class VolumeAttachmentProps(Schema):
     instance_uuid: str = prop(update=True, doc="The id of the server.")

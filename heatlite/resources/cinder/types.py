@@ -234,9 +234,7 @@ class QoSAssociation(
     """
 
     support_status = SupportStatus(version="8.0.0")
-
-    def find(self) -> str | None:
-        return None  # associating is idempotent
+    searched = False  # associating is idempotent
 
     def handle_create(self) -> Json:
         self.physical_id = self.props.qos_specs

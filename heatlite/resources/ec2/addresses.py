@@ -129,6 +129,7 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
     after = BEFORE
     joins = AMAZONS | JOINED
     comes_after = EIP.comes_after
+    searched = False  # associating is idempotent
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """True if the other resource associates another address with the same machine."""
@@ -136,9 +137,6 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
         both = (self.facts.properties, properties)
         whence, where = ([[one.get(name) for name in pair] for one in both] for pair in names)
         return whence[0] != whence[1] and where[0] == where[1]
-
-    def find(self) -> str | None:
-        return None  # associating is idempotent
 
     def fetch(self) -> JsonMap:
         thing = self.map(self.service("get_ip", self.data.get("ip")))

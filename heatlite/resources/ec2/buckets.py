@@ -5,8 +5,9 @@ from urllib.parse import urlsplit
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
+from heatlite.plugin import Schema, ServiceConflict, prop
 from heatlite.resources.ec2.base import Tag
+from heatlite.resources.swift import StoreContainer
 
 EVERYBODY = ".r:*"
 
@@ -29,19 +30,13 @@ class BucketProps(Schema):
     tags: list[Tag] | None = prop(alias="Tags", doc="Its tags.")
 
 
-class Bucket(CloudResource[BucketProps], type="AWS::S3::Bucket", kind="object_store.container"):
+class Bucket(StoreContainer[BucketProps], type="AWS::S3::Bucket"):
     """A container for objects.
 
     The physical id is its name. Deletion requires that it is empty.
     """
 
-    def fetch(self) -> JsonMap:
-        if self.physical_id is None:
-            raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
-        return self.map(self.service("get_container_metadata", self.physical_id))
-
-    def find(self) -> str | None:
-        return None  # creating a container is idempotent, and its name is unique
+    searched = False  # creating a container is idempotent, and its name is unique
 
     def handle_create(self) -> Json:
         self.service("create_container", self.physical_name, **self._headers())
@@ -72,11 +67,6 @@ class Bucket(CloudResource[BucketProps], type="AWS::S3::Bucket", kind="object_st
                 return None
             except CloudConflict as error:
                 raise ServiceConflict(f"{error}. The bucket {self.physical_id} has objects: empty it") from error
-        return None
-
-    def handle_check(self) -> Json:
-        with self.absent_if_missing():
-            self.fetch()
         return None
 
     def attr_DomainName(self) -> str | None:  # noqa: N802 - Amazon's

@@ -156,15 +156,13 @@ class VPCGatewayAttachment(
 
     after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
     joins = frozenset({"AWS::EC2::RouteTable"})
+    searched = False  # setting a gateway is idempotent
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
         """True for the route tables and subnets of the same VPC, as in Heat."""
         vpc = own.get("VpcId")
         return vpc is not UNKNOWN and vpc == other.get("VpcId")
-
-    def find(self) -> str | None:
-        return None  # setting a gateway is idempotent
 
     def _tables(self) -> list[JsonMap]:
         return cast(list[JsonMap], self.service("routers", description=table_of(self.props.vpc_id)))
@@ -232,9 +230,7 @@ class SubnetRouteTableAssociation(
 
     alone = frozenset({"SubnetId"})
     blocks = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
-
-    def find(self) -> str | None:
-        return None  # connecting is idempotent
+    searched = False  # connecting is idempotent
 
     def _beside(self, other: object) -> "SubnetRouteTableAssociation | None":
         """Return the predecessor or successor `other` if it is about the same subnet."""

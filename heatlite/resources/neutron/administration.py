@@ -5,8 +5,9 @@ from itertools import pairwise
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, Unnamed, overlap
+from heatlite.resources.neutron.base import NeutronResource, Tagged, Unnamed, overlap
 from heatlite.resources.neutron.networks import NETWORK_TYPES
+from heatlite.resources.quotas import ProjectQuota, QuotaProps
 
 
 class AddressScopeProps(Schema):
@@ -137,8 +138,7 @@ class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind=
         return found
 
 
-class QuotaProps(Schema):
-    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+class NetworkQuotaProps(QuotaProps):
     subnet: int | None = prop(update=True, between=(-1, None), doc="Maximum number of subnets; -1: unlimited.")
     network: int | None = prop(update=True, between=(-1, None), doc="Maximum number of networks; -1: unlimited.")
     floatingip: int | None = prop(update=True, between=(-1, None), doc="Maximum number of floating IPs; -1: unlimited.")
@@ -155,35 +155,9 @@ class QuotaProps(Schema):
         update=True, between=(-1, None), doc="Maximum number of RBAC policies; -1: unlimited."
     )
 
-    def fault(self) -> str | None:
-        limits = [name for name in type(self).fields if name != "project"]
-        if all(getattr(self, name) is None for name in limits):
-            return f"At least one of these must be given: {', '.join(sorted(limits))}"
-        return None
 
-
-class Quota(Link[QuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
+class Quota(ProjectQuota[NetworkQuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
     """Network quotas of a project. Deletion restores the default quotas."""
 
     support_status = SupportStatus(version="8.0.0")
-
-    def handle_create(self) -> Json:
-        self.service("update_quota", self.props.project, **self.sent())
-        self.physical_id = self.props.project
-        return None
-
-    def find(self) -> str | None:
-        return None  # setting the quotas is idempotent
-
-    def handle_update(self, change: Change) -> Json:
-        """Set the quotas.
-
-        If one is no longer given, all return to their defaults for a moment first.
-        """
-        if any(value is None for value in self.sent(change.changed).values()):
-            self.undo(str(self.physical_id))
-        self.service("update_quota", self.physical_id, **self.sent())
-        return None
-
-    def undo(self, physical_id: str) -> None:
-        self.service("delete_quota", physical_id)
+    kept_when_well = True

@@ -113,6 +113,7 @@ class FloatingIPAssociation(
 
     after = WAYS_OUT
     joins = JOINED
+    searched = False  # associating is idempotent
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
@@ -138,9 +139,6 @@ class FloatingIPAssociation(
     def live_properties(self) -> Mapping[str, Json] | None:
         live = super().live_properties()
         return None if live is None else {name: value for name, value in live.items() if name == "fixed_ip_address"}
-
-    def find(self) -> str | None:
-        return None  # associating is idempotent
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         if leads_by(self.seen, gone):

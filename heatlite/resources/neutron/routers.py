@@ -188,6 +188,7 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
 
     support_status = SupportStatus("HIDDEN", "5.0.0", "Give the router external_gateway_info instead.")
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::Subnet"})
+    searched = False  # setting the gateway is idempotent
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
@@ -210,9 +211,6 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
             if isinstance(gateway, dict) and gateway.get("network_id") == network:
                 return gateway
         raise CloudNotFound("network.get_router", f"Router {router} has no gateway to network {network}")
-
-    def find(self) -> str | None:
-        return None  # setting the gateway is idempotent
 
     def undo(self, physical_id: str) -> None:
         self.fetch()  # another gateway may have been set since
@@ -239,6 +237,7 @@ class ExtraRoute(Link[ExtraRouteProps], type="OS::Neutron::ExtraRoute", kind="ne
     support_status = SupportStatus("UNSUPPORTED", None, "Use OS::Neutron::ExtraRouteSet instead.")
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
     joins = frozenset({"OS::Neutron::RouterInterface"})
+    searched = False  # adding a route is idempotent
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -264,9 +263,6 @@ class ExtraRoute(Link[ExtraRouteProps], type="OS::Neutron::ExtraRoute", kind="ne
         if not isinstance(found, list) or route not in found:
             raise CloudNotFound("network.get_router", f"Router {self.props.router_id} has no route {route}")
         return route
-
-    def find(self) -> str | None:
-        return None  # adding a route is idempotent
 
     def undo(self, physical_id: str) -> None:
         self._ask("remove_extra_routes_from_router")

@@ -66,6 +66,7 @@ class FloatingIPAssociation(
     support_status = HIDDEN
     after = JOINED | WAYS_OUT
     joins = JOINED
+    searched = False  # associating is idempotent
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -77,9 +78,6 @@ class FloatingIPAssociation(
         own = self.facts.properties
         same = [own.get(name) == properties.get(name) for name in ("floating_ip", "server_id")]
         return same == [False, True]
-
-    def find(self) -> str | None:
-        return None  # associating is idempotent
 
     def fetch(self) -> JsonMap:
         return associated(self)

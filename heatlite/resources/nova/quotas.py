@@ -1,14 +1,11 @@
 """Quotas of a project for servers. For administrators."""
 
-from contextlib import suppress
-
-from heatlite.clients.cloud import CloudNotFound
-from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.core.json import Json
+from heatlite.plugin import SupportStatus, prop
+from heatlite.resources.quotas import ProjectQuota, QuotaProps
 
 
-class QuotaProps(Schema):
-    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+class ComputeQuotaProps(QuotaProps):
     instances: int | None = prop(update=True, between=(-1, None), doc="Maximum number of servers.")
     cores: int | None = prop(update=True, between=(-1, None), doc="Number of virtual processors.")
     ram: int | None = prop(update=True, between=(-1, None), doc="Maximum total memory, in MiB.")
@@ -40,44 +37,27 @@ class QuotaProps(Schema):
         update=True, between=(-1, None), doc="Maximum number of security group rules; for old services only."
     )
 
-    def fault(self) -> str | None:
-        limits = [name for name in self.fields if name != "project"]
-        if all(getattr(self, name) is None for name in limits):
-            return f"at least one of {', '.join(limits)} must be given"
-        return None
 
-
-class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quota_set"):
+class Quota(ProjectQuota[ComputeQuotaProps], type="OS::Nova::Quota", kind="compute.quota_set"):
     """Compute quotas of a project. -1 means no limit.
 
     Deletion restores the default quotas.
     """
 
     support_status = SupportStatus(version="8.0.0")
+    reverting = "revert_quota_set"
 
-    def fetch(self) -> JsonMap:
-        return self.map(self.service("get_quota_set", self.props.project))
+    @property
+    def address(self) -> tuple[Json, ...]:
+        return (self.props.project,)
 
-    def find(self) -> str | None:
-        return None  # setting the quotas is idempotent
+    @property
+    def is_passed_on(self) -> bool:
+        """True if the successor is for the same project: the limits belong to it now."""
+        latter = self.facts.latter()
+        return isinstance(latter, Quota) and bool(latter.physical_id) and latter.props.project == self.props.project
 
     def handle_create(self) -> Json:
-        self.service("update_quota_set", self.props.project, **self.sent())
+        self.set_limits()
         self.physical_id = self.physical_name
-        return None
-
-    def handle_update(self, change: Change) -> Json:
-        if any(change.after.get(name) is None for name in change.changed):
-            # A limit that is no longer given returns to the default.
-            self.service("revert_quota_set", self.props.project)
-        self.service("update_quota_set", self.props.project, **self.sent())
-        return None
-
-    def handle_delete(self) -> Json:
-        latter = self.facts.latter()
-        if isinstance(latter, Quota) and latter.physical_id and latter.props.project == self.props.project:
-            return None  # the limits belong to that resource now
-        if self.physical_id is not None:
-            with suppress(CloudNotFound):
-                self.service("revert_quota_set", self.props.project)
         return None

@@ -1,9 +1,8 @@
 """Flavors, availability zones and quotas of load balancers, for administrators."""
 
-from contextlib import suppress
 
-from heatlite.core.json import Json
-from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.resources.quotas import ProjectQuota, QuotaProps
 
 
 class FlavorProfileProps(Schema):
@@ -83,8 +82,7 @@ class AvailabilityZone(
         return "name" in change.changed
 
 
-class QuotaProps(Schema):
-    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+class BalancerQuotaProps(QuotaProps):
     healthmonitor: int | None = prop(
         update=True, between=(-1, None), doc="Maximum number of health monitors; -1: unlimited."
     )
@@ -95,38 +93,8 @@ class QuotaProps(Schema):
     pool: int | None = prop(update=True, between=(-1, None), doc="Maximum number of pools; -1: unlimited.")
     member: int | None = prop(update=True, between=(-1, None), doc="Maximum number of members; -1: unlimited.")
 
-    def fault(self) -> str | None:
-        limits = [name for name in self.fields if name != "project"]
-        if all(getattr(self, name) is None for name in limits):
-            return f"At least one of these must be given: {', '.join(sorted(limits))}"
-        return None
 
-
-class Quota(CloudResource[QuotaProps], type="OS::Octavia::Quota", kind="load_balancer.quota"):
+class Quota(ProjectQuota[BalancerQuotaProps], type="OS::Octavia::Quota", kind="load_balancer.quota"):
     """Load balancer quotas of a project. Deletion restores the default quotas."""
 
     support_status = SupportStatus(version="14.0.0")
-
-    def find(self) -> str | None:
-        return None  # setting the quotas is idempotent
-
-    def handle_create(self) -> Json:
-        self.service("update_quota", self.props.project, **self.sent())
-        self.physical_id = self.props.project
-        return None
-
-    def handle_update(self, change: Change) -> Json:
-        """Set the quotas.
-
-        If one is no longer given, all return to their defaults for a moment first.
-        """
-        if any(value is None for value in self.sent(change.changed).values()):
-            self.service("delete_quota", self.physical_id)
-        self.service("update_quota", self.physical_id, **self.sent())
-        return None
-
-    def handle_delete(self) -> Json:
-        if self.physical_id is not None and not self.is_passed_on:
-            with suppress(CloudNotFound):
-                self.service("delete_quota", self.physical_id)
-        return None

@@ -162,7 +162,7 @@ class TestQuota:
     def test_something_has_to_be_limited(self, cloudy: Cloudy) -> None:
         cls = cloudy.components.types.get("OS::Cinder::Quota")
         (fault,) = cls.check_properties({"project": "p"})
-        assert fault.text.startswith("at least one of gigabytes, volumes")
+        assert fault.text.startswith("At least one of these must be given: gigabytes, volumes")
 
 
 def test_what_is_made_anew_is_not_taken_away_with_the_old(cloudy: Cloudy) -> None:

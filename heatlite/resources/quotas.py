@@ -1,0 +1,56 @@
+"""Base of the quotas of a project. For administrators."""
+
+from contextlib import suppress
+from typing import ClassVar, TypeVar
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json
+from heatlite.plugin import Change, CloudResource, Schema, prop
+
+
+class QuotaProps(Schema):
+    """Properties of all quotas; a subclass adds the limits."""
+
+    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+
+    def fault(self) -> str | None:
+        limits = [name for name in self.fields if name != "project"]
+        if all(getattr(self, name) is None for name in limits):
+            return f"At least one of these must be given: {', '.join(limits)}"
+        return None
+
+
+P_co = TypeVar("P_co", bound=QuotaProps, covariant=True)
+
+
+class ProjectQuota(CloudResource[P_co]):
+    """Base of the types. The physical id is the project's id."""
+
+    searched = False  # setting the quotas is idempotent
+    reverting: ClassVar[str] = "delete_quota"
+    """Verb that restores the default quotas."""
+
+    def handle_create(self) -> Json:
+        self.set_limits()
+        self.physical_id = self.props.project
+        return None
+
+    def set_limits(self) -> None:
+        """Set the given limits. Raises CloudError."""
+        self.service(f"update_{self.noun}", self.props.project, **self.sent())
+
+    def handle_update(self, change: Change) -> Json:
+        """Set the quotas.
+
+        If one is no longer given, all return to their defaults for a moment first.
+        """
+        if any(change.after.get(name) is None for name in change.changed):
+            self.service(self.reverting, *self.address)
+        self.set_limits()
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None and not self.is_passed_on:
+            with suppress(CloudNotFound):
+                self.service(self.reverting, *self.address)
+        return None
