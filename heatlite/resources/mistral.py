@@ -322,7 +322,10 @@ class ExternalResource(
         return made["id"]
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """True if the execution `token` has ended. Raises ResourceInError if it has failed."""
+        """Return True if the execution `token` has ended.
+
+        Raises ResourceInError if it has failed.
+        """
         if token is None:
             return True
         said = self.map(self.service("get_execution", token))

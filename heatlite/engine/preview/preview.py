@@ -23,6 +23,7 @@ from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, 
 from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 from heatlite.template.expression import select
 
@@ -326,20 +327,7 @@ class StackPreview:
 
     def row(self, name: str) -> ResourceRecord:
         """Return the row that stays, or a new one."""
-        stays, wanted, stack = self.values.rows.get(name), self.definition.resources[name], self.resources.stack
-        return stays or ResourceRecord(
-            id="",
-            stack_id=stack.id,
-            name=wanted.name,
-            type=wanted.type,
-            mapped_type=wanted.mapped_type,
-            verb=Verb.INIT,
-            status=Status.COMPLETE,
-            status_reason="",
-            created_at=stack.created_at,
-            deletion_policy=wanted.deletion_policy,
-            description=wanted.description,
-        )
+        return self.values.rows.get(name) or stand_in(self.definition.resources[name], self.resources.stack)
 
     def redactions(self) -> tuple[Redaction | None, Redaction | None]:
         """Return the redactions of the stack as it becomes, and as it is.
@@ -369,6 +357,24 @@ class StackPreview:
         """Return the mask of the secrets that a resource's type declares, old and new."""
         levels: list[Level] = [self, *([] if self.current is None else [CurrentLevel(self.current)])]
         return Mask(lambda: [value for level in levels for value in secrets(level, name)])
+
+
+def stand_in(wanted: ResourceDefinition, stack: StackRecord, physical_id: str | None = None) -> ResourceRecord:
+    """Return a row for a resource that has none yet. It is not stored."""
+    return ResourceRecord(
+        id="",
+        stack_id=stack.id,
+        name=wanted.name,
+        type=wanted.type,
+        mapped_type=wanted.mapped_type,
+        verb=Verb.INIT,
+        status=Status.COMPLETE,
+        status_reason="",
+        created_at=stack.created_at,
+        physical_id=physical_id,
+        deletion_policy=wanted.deletion_policy,
+        description=wanted.description,
+    )
 
 
 def check_protected(definition: Definition, resources: ResourceFactory) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
 from heatlite.core.masking import Mask
-from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.collect import PlannedValues, choose_row
 from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.preview.preview import stand_in
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
@@ -47,19 +47,7 @@ def check_external(definition: Definition, resources: ResourceFactory) -> None:
     for wanted in definition.resources.values():
         if wanted.external_id is None or not resources.kind(definition, wanted.name).has("live_properties"):
             continue
-        row = ResourceRecord(
-            id="",
-            stack_id=resources.stack.id,
-            name=wanted.name,
-            type=wanted.type,
-            mapped_type=wanted.mapped_type,
-            verb=Verb.INIT,
-            status=Status.COMPLETE,
-            status_reason="",
-            created_at=resources.stack.created_at,
-            physical_id=wanted.external_id,
-        )
-        found = observe(resources.make(row))
+        found = observe(resources.make(stand_in(wanted, resources.stack, wanted.external_id)))
         if isinstance(found, HeatliteError):
             raise found
         if found is None:

@@ -28,7 +28,10 @@ class Quota(ProjectQuota[VolumeQuotaProps], type="OS::Cinder::Quota", kind="bloc
     reverting = "revert_quota_set"
 
     def set_limits(self) -> None:
-        """Set the given limits. Raises CloudError, also for a limit that the project exceeds already."""
+        """Set the given limits.
+
+        Raises CloudError, also for a limit that the project exceeds already.
+        """
         usage = as_map(self.map(self.service("get_quota_set", self.props.project, usage=True)).get("usage"))
         for name, limit in self.sent().items():
             used = usage.get(name)
