@@ -78,7 +78,7 @@ class Settings:
     cloud_timeout: float = 60.0
     """Time limit for an answer of a cloud service."""
     simulation: str | None = None
-    """File that scripts the simulated cloud (docs/clouds.md)."""
+    """File that scripts the simulated cloud (docs/trials.md)."""
     public_url: str | None = None
     """Address at which clients reach the server, for links and redirects.
     None: taken from the request."""
