@@ -141,32 +141,11 @@ class Database:
         """Return all rows of a SELECT with ``?`` marks. Raises DatabaseUnavailable."""
         sql = self._with_marks(sql)
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
-            return self._locked(sql, parameters)
+            return self.row_waits.select(self._fetched, sql, parameters, self._limits.lock or 0.0)
+        return self._fetched(sql, parameters)
+
+    def _fetched(self, sql: str, parameters: Parameters) -> Sequence[Row]:
         return self._run(sql, parameters).fetchall()
-
-    def _locked(self, sql: str, parameters: Parameters) -> Sequence[Row]:
-        """Run a request's SELECT … FOR UPDATE of the row that the first parameter names.
-
-        It fails at once if another request has just timed out on that row. Otherwise the requests for stacks with a
-        frozen worker would occupy all threads of the server.
-        """
-        row, waits = (sql, parameters[0]), self.row_waits
-        waits.check(row)
-        if waits.is_full:
-            found = self._run(f"{sql} SKIP LOCKED", parameters).fetchall()
-            if found or not self._run(sql.removesuffix(" FOR UPDATE"), parameters).fetchall():
-                return found  # the row is free, or there is none
-        with waits.turns.turn():
-            waits.begin(row)
-            begun = time.monotonic()
-            try:
-                found = self._run(sql, parameters).fetchall()
-            except DatabaseUnavailable:
-                if time.monotonic() - begun >= (self._limits.lock or 0.0) * 0.9:
-                    waits.timed_out(row)
-                raise
-        waits.got(row)
-        return found
 
     def select(self, query: Select) -> Sequence[Row]:
         """Return all rows of a peewee query."""
