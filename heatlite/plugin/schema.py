@@ -25,8 +25,8 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
-from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
+from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.types import Fault, PropertyType
 
 Path = tuple[str | int, ...]

@@ -9,6 +9,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Field
+from heatlite.template.parameters.rules import Constraint, Custom
 
 HOT_VERSION = "2016-10-14"
 CFN_VERSION = "2012-12-12"
@@ -88,9 +89,9 @@ def _parameter_type(field: Field) -> str:
     return "comma_delimited_list" if element is Kind.STRING else "json"
 
 
-def _constraints(field: Field, parameter_type: str) -> list[JsonMap]:
-    described = [constraint.describe() for constraint in field.constraints]
-    return [constraint for constraint in described if constraint.keys() <= _ALLOWED_CONSTRAINTS[parameter_type]]
+def _constraints(field: Field, parameter_type: str) -> list[Constraint]:
+    allowed = _ALLOWED_CONSTRAINTS[parameter_type]
+    return [constraint for constraint in field.constraints if constraint.describe().keys() <= allowed]
 
 
 def _hot_parameter(field: Field) -> JsonMap:
@@ -102,7 +103,7 @@ def _hot_parameter(field: Field) -> JsonMap:
         parameter["default"] = field.default
     constraints = _constraints(field, parameter_type)
     if constraints:
-        parameter["constraints"] = constraints
+        parameter["constraints"] = [constraint.describe() for constraint in constraints]
     return parameter
 
 
@@ -114,14 +115,8 @@ def _cfn_parameter(field: Field) -> JsonMap:
     if field.default is not None:
         parameter["Default"] = _cfn_default(field.default, parameter_type)
     for constraint in _constraints(field, parameter_type):
-        for name, rule in constraint.items():
-            if isinstance(rule, dict) and name in ("range", "length"):
-                suffix = "Value" if name == "range" else "Length"
-                parameter |= {f"{bound.capitalize()}{suffix}": number for bound, number in rule.items()}
-            elif name == "allowed_values":
-                parameter["AllowedValues"] = rule
-            elif name == "allowed_pattern":
-                parameter["AllowedPattern"] = rule
+        if not isinstance(constraint, Custom):
+            parameter |= constraint.describe_cfn()
     return parameter
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.plugin.coercion import Kind, convert
-from heatlite.plugin.constraints import AllowedValues
 from heatlite.template.expression import UNKNOWN
+from heatlite.template.parameters.rules import AllowedValues
 from heatlite.template.types import Fault
 
 # -- OS::Heat::RandomString --------------------------------------------------------------------------

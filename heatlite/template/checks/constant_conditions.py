@@ -10,7 +10,7 @@ from typing import Final
 
 from heatlite.core.json import Json
 from heatlite.template.expression import UNKNOWN
-from heatlite.template.parameters.parameters import AllowedValues, ParameterSchema
+from heatlite.template.parameters.parameters import ParameterSchema, TypedValues
 
 _MAX_STEPS: Final = 200_000
 """Parts of conditions that are evaluated for one template.
@@ -97,7 +97,7 @@ class ConstantConditions:
         """
         schema = self._schemas.get(parameter)
         rules = schema.constraints if schema is not None else ()
-        lists = [rule.typed for rule in rules if isinstance(rule, AllowedValues)]
+        lists = [one.typed for rule in rules if isinstance(one := rule.constraint, TypedValues)]
         booleans = (True, False) if schema is not None and schema.type == "boolean" else None
         return lists[0] if lists else booleans
 

@@ -6,9 +6,9 @@ from typing import Final
 from heatlite.core.errors import Problem
 from heatlite.template.parameters.parameters import (
     TYPES,
-    Constraint,
     ConstraintParser,
     ParameterSchema,
+    Rule,
     invalid,
     noted,
     raise_all,
@@ -68,7 +68,7 @@ def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
 
 def _constraints(
     name: str, kind: str, definition: Mapping[str, object], path: Path, problems: list[Problem]
-) -> list[Constraint]:
+) -> list[Rule]:
     """Those that are sound; what is wrong with the others goes to `problems`."""
     description = to_text(definition.get("ConstraintDescription") or "")
     parser = ConstraintParser(name, kind, "")
@@ -78,9 +78,9 @@ def _constraints(
         if given:
             rule = {"min": definition.get(low), "max": definition.get(high)}
             with noted(problems):
-                found.append(parser.build(constraint, rule, description, (*path, given[0])))
+                found.append(Rule(parser.build(constraint, rule, (*path, given[0])), description))
     for constraint, key in _SINGLE.items():
         if definition.get(key) is not None:
             with noted(problems):
-                found.append(parser.build(constraint, definition[key], description, (*path, key)))
+                found.append(Rule(parser.build(constraint, definition[key], (*path, key)), description))
     return found

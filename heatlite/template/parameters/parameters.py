@@ -2,7 +2,6 @@
 
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -12,8 +11,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN
-from heatlite.template.parameters.constraints import constraint_fault
-from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
+from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.source.loader import Path, load_json_value, verify_json_value
 from heatlite.template.source.problems import MAX_HINTS, nearest
 
@@ -104,119 +102,32 @@ def coerce(kind: str, value: Json) -> Json:
 
 
 @record(frozen=True, slots=True)
-class Constraint(ABC):
-    """One rule that a parameter's value has to keep."""
+class TypedValues(AllowedValues):
+    """The allowed values of a parameter; of a list, each element."""
 
-    description: str
-
-    @abstractmethod
-    def broken(self, value: Json) -> str:
-        """Return an error text for a typed value, or ""."""
-
-    @abstractmethod
-    def describe(self) -> JsonMap:
-        """Its keys in the answer of POST /validate."""
-
-    def fault(self, value: Json) -> str:
-        """Return the message for people: the constraint's own description, or ours."""
-        text = self.broken(value)
-        return self.description or text if text else ""
-
-
-def _limits(low: str, high: str, minimum: Json, maximum: Json) -> JsonMap:
-    given = {low: minimum, high: maximum}
-    return {key: value for key, value in given.items() if value is not None}
-
-
-@record(frozen=True, slots=True)
-class Length(Constraint):
-    minimum: int | None
-    maximum: int | None
-
-    def broken(self, value: Json) -> str:
-        length = len(value) if isinstance(value, (str, list, dict)) else len(to_text(value))
-        if (self.minimum is None or length >= self.minimum) and (self.maximum is None or length <= self.maximum):
-            return ""
-        return f"length ({length}) is out of range (min: {self.minimum}, max: {self.maximum})"
-
-    def describe(self) -> JsonMap:
-        return _limits("MinLength", "MaxLength", self.minimum, self.maximum)
-
-
-@record(frozen=True, slots=True)
-class Range(Constraint):
-    minimum: int | float | None
-    maximum: int | float | None
-
-    def broken(self, value: Json) -> str:
-        number = to_number(value)
-        if (self.minimum is None or number >= self.minimum) and (self.maximum is None or number <= self.maximum):
-            return ""
-        return f"{value} is out of range (min: {self.minimum}, max: {self.maximum})"
-
-    def describe(self) -> JsonMap:
-        return _limits("MinValue", "MaxValue", self.minimum, self.maximum)
-
-
-@record(frozen=True, slots=True)
-class Modulo(Constraint):
-    step: int
-    offset: int
-
-    def broken(self, value: Json) -> str:
-        number = to_number(value)
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if isinstance(number, int) and number % self.step == self.offset:
-            return ""
-        return f"{value} is not a multiple of {self.step} with an offset of {self.offset}"
-
-    def describe(self) -> JsonMap:
-        return {"Step": self.step, "Offset": self.offset}
-
-
-@record(frozen=True, slots=True)
-class AllowedValues(Constraint):
-    allowed: tuple[Json, ...]
     typed: tuple[Json, ...]
     """The same, as the parameter's type reads them."""
 
-    def broken(self, value: Json) -> str:
-        given = value if isinstance(value, list) else [value]
-        if all(item in self.typed for item in given):
-            return ""
+    def fault(self, value: object) -> str | None:
+        if all(item in self.typed for item in (value if isinstance(value, list) else [value])):
+            return None
         return f'"{to_text(value)}" is not an allowed value [{", ".join(map(to_text, self.allowed))}]'
 
-    def describe(self) -> JsonMap:
-        return {"AllowedValues": list(self.allowed)}
-
 
 @record(frozen=True, slots=True)
-class AllowedPattern(Constraint):
-    pattern: Pattern
+class Rule:
+    """A constraint of a parameter."""
 
-    def broken(self, value: Json) -> str:
-        try:
-            if self.pattern.matches(to_text(value)):
-                return ""
-        except TooMuchWork as error:
-            return f'"{to_text(value)}" cannot be held to the pattern "{self.pattern.text}": {error}'
-        return f'"{to_text(value)}" does not match pattern "{self.pattern.text}"'
+    constraint: Constraint
+    description: str
+    """Message for people in place of the constraint's own."""
 
-    def describe(self) -> JsonMap:
-        return {"AllowedPattern": self.pattern.text}
-
-
-@record(frozen=True, slots=True)
-class CustomConstraint(Constraint):
-    name: str
-
-    def broken(self, value: Json) -> str:
-        given = value if isinstance(value, list) else [value]
-        return next((fault for item in given if (fault := constraint_fault(self.name, to_text(item)))), "")
-
-    def describe(self) -> JsonMap:
-        return {"CustomConstraint": self.name}
+    def fault(self, value: Json) -> str:
+        """Return an error text for a typed value, or ""."""
+        if isinstance(self.constraint, Custom | Length) and not isinstance(value, list | dict):
+            value = to_text(value)
+        text = self.constraint.fault(value)
+        return self.description or text if text else ""
 
 
 _ALLOWED_FOR: Final[Mapping[str, frozenset[str]]] = {
@@ -273,7 +184,7 @@ class ParameterSchema:
     label: str = ""
     hidden: bool = False
     immutable: bool = False
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Rule, ...] = ()
     tags: tuple[str, ...] = ()
 
     @classmethod
@@ -306,7 +217,7 @@ class ParameterSchema:
             except ValueError as error:
                 problems += invalid((*path, key), f"Invalid {key} of parameter {name}: {error}").problems
         written = definition.get("constraints") or []
-        constraints: list[Constraint] = []
+        constraints: list[Rule] = []
         if not isinstance(written, list):
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
             problems += invalid((*path, "constraints"), text).problems
@@ -349,7 +260,7 @@ class ParameterSchema:
                 raise invalid(path, self.masked(text, self.default)) from error
             return  # Heat tells only when the default is used.
         problems: list[Problem] = []
-        for fault in _faults(value, [rule for rule in self.constraints if not isinstance(rule, CustomConstraint)]):
+        for fault in _faults(value, [rule for rule in self.constraints if not isinstance(rule.constraint, Custom)]):
             text = f"Parameter '{self.name}' is invalid: Invalid default {to_text(self.default)} ({fault})"
             problems += invalid(path, self.masked(text, self.default)).problems
         raise_all(problems)
@@ -395,8 +306,8 @@ class ParameterSchema:
             shown["Default"] = self.default
         if given is not None:
             shown["Value"] = MASK if self.hidden else given
-        for constraint in self.constraints:
-            shown.update(constraint.describe())
+        for rule in self.constraints:
+            shown.update(rule.constraint.describe_cfn())
         described = dict.fromkeys(rule.description for rule in self.constraints if rule.description)
         if described:
             shown["ConstraintDescription"] = " ".join(described)
@@ -405,7 +316,7 @@ class ParameterSchema:
         return shown
 
 
-def _faults(value: Json, rules: Iterable[Constraint]) -> list[str]:
+def _faults(value: Json, rules: Iterable[Rule]) -> list[str]:
     """Return the faults of a typed value, those with the same text once."""
     return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
@@ -416,7 +327,7 @@ class ConstraintParser:
     type: str
     version: str
 
-    def __call__(self, given: object, path: Path) -> Constraint:
+    def __call__(self, given: object, path: Path) -> Rule:
         if not isinstance(given, Mapping):
             raise invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
         kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= MODULO_SINCE]
@@ -433,9 +344,9 @@ class ConstraintParser:
             raise invalid(path, f"{text} ({self.parameter})")
         (kind,) = found
         description = to_text(given.get("description") or "")
-        return self.build(kind, given[kind], description, (*path, kind))
+        return Rule(self.build(kind, given[kind], (*path, kind)), description)
 
-    def build(self, kind: str, rule: object, description: str, path: Path) -> Constraint:
+    def build(self, kind: str, rule: object, path: Path) -> Constraint:
         """The constraint `kind` from what is written for it. Raises InvalidSchemaError."""
         if self.type not in _ALLOWED_FOR[kind]:
             text = f"Parameter '{self.parameter}' is invalid: {kind} constraint invalid for {self.type}"
@@ -443,10 +354,10 @@ class ConstraintParser:
         match kind:
             case "length":
                 low, high = self._integers(rule, ("min", "max"), path)
-                return Length(description, low, high)
+                return Length(low, high)
             case "range":
                 minimum, maximum = self._numbers(rule, ("min", "max"), path)
-                return Range(description, minimum, maximum)
+                return Range(minimum, maximum)
             case "modulo":
                 step, offset = self._integers(rule, ("step", "offset"), path)
                 if step is None or offset is None:
@@ -457,21 +368,21 @@ class ConstraintParser:
                     raise invalid(path, "offset must be smaller (by absolute value) than step.")
                 if step * offset < 0:
                     raise invalid(path, "step and offset must be both positive or both negative.")
-                return Modulo(description, step, offset)
+                return Modulo(step, offset)
             case "allowed_values":
-                return self._allowed_values(rule, description, path)
+                return self._allowed_values(rule, path)
             case "allowed_pattern":
                 if not isinstance(rule, str):
                     raise invalid(path, "AllowedPattern must be a string")
                 try:
-                    return AllowedPattern(description, read_pattern(rule))
+                    return AllowedPattern(rule)
                 except ValueError as error:
                     raise invalid(path, f'Invalid pattern "{rule}": {error}') from error
         if not isinstance(rule, str):
             raise invalid(path, "A custom constraint must be the name of one")
-        return CustomConstraint(description, rule)
+        return Custom(rule)
 
-    def _allowed_values(self, rule: object, description: str, path: Path) -> AllowedValues:
+    def _allowed_values(self, rule: object, path: Path) -> AllowedValues:
         if not isinstance(rule, list):
             raise invalid(path, "AllowedValues must be a list")
         kind = "string" if self.type == "comma_delimited_list" else self.type
@@ -486,7 +397,7 @@ class ConstraintParser:
                 if len(problems) == MAX_WRONG_VALUES:
                     break
         raise_all(problems)
-        return AllowedValues(description, tuple(rule), tuple(typed))
+        return TypedValues(tuple(rule), tuple(typed))
 
     def _numbers(self, rule: object, keys: tuple[str, str], path: Path) -> list[int | float | None]:
         if not isinstance(rule, Mapping):
