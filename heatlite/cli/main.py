@@ -162,7 +162,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def run(arguments: Sequence[str] | None, host: Host) -> int:
     """Run one command line. Returns the exit code.
 
-    docs/reference/exit-codes.md lists the codes.
+    docs/reference/command-line.md lists the codes.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "_ARGCOMPLETE" in os.environ:
