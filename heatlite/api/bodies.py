@@ -14,7 +14,7 @@ from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, as_map, as_text, as_texts
-from heatlite.core.shapes import Shape, explain, kind_of
+from heatlite.core.shapes import Shape, closed, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine.operations.health_marks import Mark
 from heatlite.engine.state import requests
@@ -67,20 +67,9 @@ PROTECTION = Shape(
         "additionalProperties": False,
     }
 )
-LIFECYCLE = Shape(
-    {
-        "type": "object",
-        "properties": {"lifecycle_action_token": {"type": "string"}},
-        "required": ["lifecycle_action_token"],
-        "additionalProperties": False,
-    }
-)
+LIFECYCLE = Shape(closed("lifecycle_action_token", lifecycle_action_token={"type": "string"}))
 ACTION_SIGNAL = Shape(
-    {
-        "properties": {"signal": {"enum": [str(signal) for signal in Signal]}, "force": {"type": "boolean"}},
-        "required": ["signal"],
-        "additionalProperties": False,
-    }
+    closed("signal", signal={"enum": [str(signal) for signal in Signal]}, force={"type": "boolean"})
 )
 MAX_DEPENDENCIES = 100
 MIN_INTERVAL = 10

@@ -7,7 +7,7 @@ from heatlite.api.bodies import check
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, as_map, as_texts
 from heatlite.core.repairs import RepairStep
-from heatlite.core.shapes import Shape
+from heatlite.core.shapes import Shape, closed
 from heatlite.engine.state import group_requests
 
 MOST_MEMBERS = 10_000
@@ -22,34 +22,31 @@ _MEMBERS: JsonMap = {
     "maxItems": MOST_MEMBERS,
 }
 _FLAG: JsonMap = {"type": "boolean"}
-
-
-def _options(required: tuple[str, ...] = (), **properties: Json) -> Shape:
-    """Return the validator of an object with these properties only."""
-    schema: JsonMap = {"type": "object", "properties": properties, "additionalProperties": False}
-    return Shape({**schema, "required": [*required]})
-
-
-RESIZE = _options(
-    ("adjustment_type", "number"),
-    adjustment_type={"enum": [str(one) for one in group_requests.Adjustment]},
-    number={"type": "number", "minimum": -1_000_000, "maximum": 1_000_000},
-    min_step={"type": ["integer", "null"], "minimum": 0, "maximum": MOST_MEMBERS},
-    strict=_FLAG,
+RESIZE = Shape(
+    closed(
+        "adjustment_type",
+        "number",
+        adjustment_type={"enum": [str(one) for one in group_requests.Adjustment]},
+        number={"type": "number", "minimum": -1_000_000, "maximum": 1_000_000},
+        min_step={"type": ["integer", "null"], "minimum": 0, "maximum": MOST_MEMBERS},
+        strict=_FLAG,
+    )
 )
-FOLLOW_TEMPLATE = _options(("follow_template",), follow_template=_FLAG)
-SCALE_OUT = _options(count=_COUNT, strict=_FLAG, ignore_cooldown=_FLAG)
-SCALE_IN = _options(
-    count=_COUNT,
-    criteria={"enum": [str(one) for one in group_requests.Criteria]},
-    grace_period=_GRACE,
-    strict=_FLAG,
-    ignore_cooldown=_FLAG,
+FOLLOW_TEMPLATE = Shape(closed("follow_template", follow_template=_FLAG))
+SCALE_OUT = Shape(closed(count=_COUNT, strict=_FLAG, ignore_cooldown=_FLAG))
+SCALE_IN = Shape(
+    closed(
+        count=_COUNT,
+        criteria={"enum": [str(one) for one in group_requests.Criteria]},
+        grace_period=_GRACE,
+        strict=_FLAG,
+        ignore_cooldown=_FLAG,
+    )
 )
-DELETE_MEMBERS = _options(("members",), members=_MEMBERS, reduce=_FLAG, grace_period=_GRACE)
-REPLACE_MEMBERS = _options(("members",), members=_MEMBERS)
-RECOVER = _options(("operation",), operation={"enum": [*OPERATIONS]})
-CHECK_MEMBERS = _options(believe_absent=_FLAG)
+DELETE_MEMBERS = Shape(closed("members", members=_MEMBERS, reduce=_FLAG, grace_period=_GRACE))
+REPLACE_MEMBERS = Shape(closed("members", members=_MEMBERS))
+RECOVER = Shape(closed("operation", operation={"enum": [*OPERATIONS]}))
+CHECK_MEMBERS = Shape(closed(believe_absent=_FLAG))
 
 
 def resize(value: Json) -> group_requests.SizeRequest:

@@ -138,6 +138,11 @@ def only(flag: str, metavar: str, which: str, **options: Any) -> Argument:
     return repeatable(flag, metavar=metavar, help=f"only those {which}", **options)
 
 
+def filters(arguments: argparse.Namespace, *names: str) -> dict[str, str]:
+    """Return the query of the given filters (`only`) of a list."""
+    return {name: ",".join(given) for name in names if (given := getattr(arguments, name))}
+
+
 CONFIG = argument("--config", type=Path, metavar="FILE", help="settings file (default: heatlite.toml of the user)")
 DATABASE = argument("--database", metavar="URL", help="database (default: SQLite in the user's data folder)")
 CLOUD = cloud("cloud for resources")

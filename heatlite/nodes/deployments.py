@@ -18,7 +18,7 @@ from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
 from heatlite.core.records import record
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import IN_PROGRESS
-from heatlite.nodes.transitions import Ledger
+from heatlite.nodes.transitions import Ledger, new_action
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import ResourceRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
@@ -93,23 +93,12 @@ class Deployments:
         It needs no approval: the author of the deployment could run the same with any other agent on the server.
         """
         node, now = waiting.node, self._clock.now()
-        return NodeActionRecord(
-            id=waiting.action_id,
-            project=node.project,
-            stack_id=node.stack_id,
-            root_id=node.root_id,
-            node_id=node.id,
-            node=node.name,
-            kind=SCRIPT,
-            args=waiting.args,
-            digest=self._store.node_actions.digest(SCRIPT, waiting.args, node.id),
-            state=NodeActionState.PENDING_SCHEDULE,
-            requester=Requester.DEPLOYMENT,
-            requested_by=USER,
-            created_at=now,
-            updated_at=now,
-            deployment_id=waiting.deployment.id,
+        digest = self._store.node_actions.digest(SCRIPT, waiting.args, node.id)
+        state = NodeActionState.PENDING_SCHEDULE
+        action = new_action(
+            node, waiting.action_id, SCRIPT, waiting.args, digest, state, Requester.DEPLOYMENT, USER, now
         )
+        return replace(action, deployment_id=waiting.deployment.id)
 
     def put(self, lacking: Sequence[Waiting]) -> None:
         """Create the missing node actions, in a transaction that holds the nodes' tree."""

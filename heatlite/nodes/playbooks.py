@@ -25,7 +25,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, canonical
-from heatlite.core.nodes import NodeActionState, Origin, Requester
+from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
@@ -33,9 +33,9 @@ from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.types.outputs import StackReader
-from heatlite.nodes.transitions import Ledger
+from heatlite.nodes.transitions import Ledger, decision_line, new_action
 from heatlite.store.errors import Duplicate
-from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.expression import select
@@ -173,7 +173,7 @@ class Playbooks:
                 for number, planned in enumerate(plan.stages)
                 for node in planned.nodes
             ]
-            self._ledger.put(actions, [_line(one, context, "") for one in actions])
+            self._ledger.put(actions, [decision_line(one, context, "") for one in actions])
             if request.granted:
                 self._approve(context, run, plan.digest)
         audit.info("run of a playbook stack=%s action=%s by=%s", stack.id, run.id, context.user)
@@ -210,7 +210,7 @@ class Playbooks:
                 replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
                 for one in self._store.node_actions.of_run(run.id)
             ]
-            self._ledger.record(approved, [_line(one, context, "approved with its run") for one in approved])
+            self._ledger.record(approved, [decision_line(one, context, "approved with its run") for one in approved])
         audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
 
     def reject(self, context: Context, run: ActionRecord) -> ActionRecord:
@@ -249,25 +249,12 @@ class Playbooks:
         return taken
 
     def _node_action(self, run: ActionRecord, number: int, stage: Stage, node: NodeRecord) -> NodeActionRecord:
-        return NodeActionRecord(
-            id=random_id(),
-            project=run.project,
-            stack_id=node.stack_id,
-            root_id=node.root_id,
-            node_id=node.id,
-            node=node.name,
-            kind=stage.kind,
-            args=stage.args,
-            digest=self._store.node_actions.digest(stage.kind, stage.args, node.id),
-            state=NodeActionState.PENDING_APPROVE,
-            requester=Requester.PLAYBOOK,
-            requested_by=run.requested_by,
-            created_at=run.created_at,
-            updated_at=run.created_at,
-            turn=False,
-            run_id=run.id,
-            stage=number,
+        digest = self._store.node_actions.digest(stage.kind, stage.args, node.id)
+        state, by = NodeActionState.PENDING_APPROVE, run.requested_by
+        action = new_action(
+            node, random_id(), stage.kind, stage.args, digest, state, Requester.PLAYBOOK, by, run.created_at
         )
+        return replace(action, turn=False, run_id=run.id, stage=number)
 
     # -- what it comes to ----------------------------------------------------------------------------
 
@@ -336,7 +323,3 @@ def _named(stage: Stage, name: str, nodes: Sequence[NodeRecord]) -> NodeRecord:
         raise HTTPBadRequest(f"Stage {stage.name}: the stack has no node {name}; it has: {known}.")
     ids = ", ".join(node.id for node in found)
     raise HTTPBadRequest(f"Stage {stage.name}: {name} means several nodes; name them by their ids: {ids}.")
-
-
-def _line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
-    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)

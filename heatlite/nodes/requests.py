@@ -23,12 +23,12 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, canonical, dump
-from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
+from heatlite.core.nodes import PENDING, NodeActionState, Requester
 from heatlite.core.records import record
 from heatlite.engine.admission.admission import audit
-from heatlite.nodes.transitions import Ledger
+from heatlite.nodes.transitions import Ledger, decision_line, new_action
 from heatlite.store.errors import Duplicate
-from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -100,25 +100,15 @@ class NodeRequests:
         if self._store.node_actions.count_open(node.id) >= MAX_OPEN:
             raise RequestLimitExceeded(message=f"{MAX_OPEN} actions on node {node.name} have not ended yet.")
         now = self._clock.now()
-        action = NodeActionRecord(
-            id=request.id or random_id(),
-            project=node.project,
-            stack_id=node.stack_id,
-            root_id=node.root_id,
-            node_id=node.id,
-            node=node.name,
-            kind=request.kind,
-            args=request.args,
-            digest=self._store.node_actions.digest(request.kind, request.args, node.id),
-            state=NodeActionState.PENDING_APPROVE,
-            requester=Requester.USER,
-            requested_by=context.user,
-            created_at=now,
-            updated_at=now,
+        digest = self._store.node_actions.digest(request.kind, request.args, node.id)
+        state, action_id = NodeActionState.PENDING_APPROVE, request.id or random_id()
+        action = new_action(
+            node, action_id, request.kind, request.args, digest, state, Requester.USER, context.user, now
         )
         if request.granted:
             action = _approved(action, context, now)
-        self._ledger.put([action], [_line(action, context, "approved by its request" if request.granted else "")])
+        reason = "approved by its request" if request.granted else ""
+        self._ledger.put([action], [decision_line(action, context, reason)])
         if request.granted:
             self._store.orchestrations.nudge(action.root_id, now)
         return action
@@ -168,7 +158,7 @@ class NodeRequests:
             _check_digest(found, digest)
             now = self._clock.now()
             found = _approved(found, context, now)
-            self._ledger.record([found], [_line(found, context, "approved")])
+            self._ledger.record([found], [decision_line(found, context, "approved")])
             self._store.orchestrations.nudge(found.root_id, now)
         audit.info("node action %s approved by=%s", found.id, context.user)
         return found
@@ -200,7 +190,7 @@ class NodeRequests:
             elif not found.cancel_asked:
                 now = self._clock.now()
                 found = replace(found, cancel_asked=True, updated_at=now)
-                self._ledger.record([found], [_line(found, context, "asked to cancel")])
+                self._ledger.record([found], [decision_line(found, context, "asked to cancel")])
                 self._store.orchestrations.nudge(found.root_id, now)
         audit.info("node action %s cancelled by=%s", found.id, context.user)
         return found
@@ -208,7 +198,7 @@ class NodeRequests:
     def _end(self, action: NodeActionRecord, context: Context, reason: str) -> NodeActionRecord:
         now = self._clock.now()
         ended = replace(action, state=NodeActionState.CANCELLED, finished_at=now, updated_at=now)
-        self._ledger.record([ended], [_line(ended, context, reason)])
+        self._ledger.record([ended], [decision_line(ended, context, reason)])
         return ended
 
     @contextmanager
@@ -252,7 +242,3 @@ def _approved(action: NodeActionRecord, context: Context, now: float) -> NodeAct
 def _check_digest(action: NodeActionRecord, digest: str | None) -> None:
     if digest not in (None, action.digest):
         raise NodeActionChanged(id=action.id, digest=action.digest)
-
-
-def _line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
-    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask, named_secrets
-from heatlite.core.nodes import MOVES, NodeActionState
+from heatlite.core.nodes import MOVES, NodeActionState, Origin, Requester
 from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.runs import Runs
-from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -17,6 +19,44 @@ EVENT = "NODE_ACTION"
 Such an event has the node's name, and the node action's id as physical id.
 """
 EVENT_TYPE = "OS::Heat::NodeAction"
+
+
+def new_action(
+    node: NodeRecord,
+    action_id: str,
+    kind: str,
+    args: JsonMap,
+    digest: str,
+    state: NodeActionState,
+    requester: Requester,
+    requested_by: str,
+    created_at: float,
+) -> NodeActionRecord:
+    """Return a node action that is not stored yet.
+
+    `created_at` is in seconds since the epoch.
+    """
+    return NodeActionRecord(
+        id=action_id,
+        project=node.project,
+        stack_id=node.stack_id,
+        root_id=node.root_id,
+        node_id=node.id,
+        node=node.name,
+        kind=kind,
+        args=args,
+        digest=digest,
+        state=state,
+        requester=requester,
+        requested_by=requested_by,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+
+
+def decision_line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
+    """Return the history line of a caller's decision."""
+    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)
 
 
 class Ledger:

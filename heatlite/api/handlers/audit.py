@@ -2,8 +2,8 @@
 
 from falcon import Response
 
-from heatlite.api import query, views
-from heatlite.api.handlers.common import next_page
+from heatlite.api import query
+from heatlite.api.handlers.common import page, page_size
 from heatlite.api.request import Request
 from heatlite.core.clock import to_text
 from heatlite.core.errors import NotFound
@@ -24,8 +24,7 @@ class Audit:
     def on_get(self, req: Request, resp: Response) -> None:
         """List requests that changed something, and refused ones, newest first."""
         query.check_known(req, KEYS)
-        limit = query.number(req, "limit")
-        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        limit = page_size(req, MAX_PAGE)
         marker = query.text(req, "marker")
         project = req.caller.project
         if marker is not None and not self._store.audit.has(project, marker):
@@ -38,12 +37,8 @@ class Audit:
             limit=limit + 1,
             marker=marker,
         )
-        # One more than the page shows if there is a next page.
         found = self._store.audit.page(project, wanted)
-        listed: dict[str, object] = {"audit": [view(one) for one in found[:limit]]}
-        if 0 < limit < len(found):
-            listed["links"] = [views.link("next", next_page(req, "audit", found[limit - 1].request_id))]
-        resp.media = listed
+        resp.media = page(req, "audit", found, limit, view, lambda one: one.request_id)
 
 
 def view(record: AuditRecord) -> JsonMap:

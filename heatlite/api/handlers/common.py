@@ -1,6 +1,8 @@
 """Parts that handlers share: finding stacks, redirects and links to the next page."""
 
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from falcon import Response
@@ -12,6 +14,8 @@ from heatlite.core.json import JsonMap, size
 from heatlite.core.status import Status, Verb
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
+
+Row = TypeVar("Row")
 
 
 class StackFinder:
@@ -76,6 +80,26 @@ class ListBudget:
     def reason(self) -> str:
         """The reason for which values are left out."""
         return f"The values of the list come to more than {self._most} characters of JSON (max_stack_data)."
+
+
+def page_size(req: Request, most: int) -> int:
+    """Return the query's `limit`, up to `most`. Raises HTTPBadRequest."""
+    limit = query.number(req, "limit")
+    return most if limit is None else min(limit, most)
+
+
+def page(
+    req: Request, path: str, found: Sequence[Row], limit: int, show: Callable[[Row], JsonMap], key: Callable[[Row], str]
+) -> JsonMap:
+    """Return a page of a list, with a link to the next one.
+
+    `found` has one more than `limit` if there is a next page. The last word of `path`, which is below the project, is
+    the name of the list. `key` returns the marker of an entry.
+    """
+    listed: JsonMap = {path.rpartition("/")[2]: [show(one) for one in found[:limit]]}
+    if 0 < limit < len(found):
+        listed["links"] = [views.link("next", next_page(req, path, key(found[limit - 1])))]
+    return listed
 
 
 def next_page(req: Request, path: str, marker: str) -> str:

@@ -5,24 +5,20 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.common import StackFinder, next_page
+from heatlite.api.handlers.common import StackFinder, next_page, page, page_size
 from heatlite.api.healing import views as healing_views
 from heatlite.api.request import Request
 from heatlite.core.healing import ClosedAs, IncidentState
-from heatlite.core.shapes import Shape
+from heatlite.core.shapes import Shape, closed
 from heatlite.healing.operations import HealingOperations
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.store import Store
 
-SCOPE = Shape(
-    {"properties": {"scope": {"type": "string"}}, "required": ["scope"], "additionalProperties": False}
-)
+SCOPE = Shape(closed("scope", scope={"type": "string"}))
 REASON = Shape(
     {"properties": {"reason": {"type": "string", "maxLength": 255}}, "additionalProperties": False}
 )
-DIGEST = Shape(
-    {"properties": {"plan_digest": {"type": "string"}}, "required": ["plan_digest"], "additionalProperties": False}
-)
+DIGEST = Shape(closed("plan_digest", plan_digest={"type": "string"}))
 ANY = Shape({})
 KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
 MAX_PAGE = 200
@@ -67,8 +63,7 @@ class ProjectPolicies:
     def on_get(self, req: Request, resp: Response) -> None:
         """List the policies of the project's stacks."""
         query.check_known(req, ("limit", "marker"))
-        limit = query.number(req, "limit")
-        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        limit = page_size(req, MAX_PAGE)
         found = self._policies.page(req.caller.project, limit + 1, query.text(req, "marker") or "")
         shown = [healing_views.named_policy(name, policy) for name, policy in found[:limit]]
         listed: dict[str, object] = {"healing_policies": shown}
@@ -87,21 +82,16 @@ class Incidents:
     def on_get(self, req: Request, resp: Response) -> None:
         """List incidents, newest first."""
         query.check_known(req, KEYS)
-        limit = query.number(req, "limit")
-        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        limit = page_size(req, MAX_PAGE)
         marker = query.text(req, "marker")
         if marker is not None:
             self._healing.incident(req.caller.project, marker)
         query.several_of(req, "state", {state.value: state for state in IncidentState})
         query.several_of(req, "closed_as", {reason.value: reason for reason in ClosedAs})
         given = {name: query.values(req, name) for name in KEYS[:5]}
-        # One more than the page shows if there is a next page.
         wanted = IncidentQuery(**given, limit=limit + 1, marker=marker)
         rest = self._store.incidents.page(req.caller.project, wanted)
-        listed: dict[str, object] = {"incidents": [healing_views.incident(one) for one in rest[:limit]]}
-        if 0 < limit < len(rest):
-            listed["links"] = [views.link("next", next_page(req, "incidents", rest[limit - 1].id))]
-        resp.media = listed
+        resp.media = page(req, "incidents", rest, limit, healing_views.incident, lambda one: one.id)
 
     def on_get_one(self, req: Request, resp: Response, incident_id: str) -> None:
         """Show an incident with its alerts and its history."""

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from falcon import Response
 
-from heatlite.api import bodies, query, views
-from heatlite.api.handlers.common import StackFinder, next_page
+from heatlite.api import bodies, query
+from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
@@ -99,8 +99,7 @@ class NodeActions:
         resp.media = self._shown(req, found)
 
     def _list(self, req: Request, path: str, stacks: Sequence[str] | None) -> JsonMap:
-        limit = query.number(req, "limit")
-        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
+        limit = page_size(req, MAX_PAGE)
         marker = query.text(req, "marker")
         filters = {
             "node": query.several(req, "node"),
@@ -110,7 +109,6 @@ class NodeActions:
             "run_id": query.several(req, "run"),
         }
         sort = [(SORTED_BY[key], down) for key, down in query.sort(req, SORTED_BY)]
-        # One more than the page shows if there is a next page.
         rest = self._store.node_actions.page(
             req.caller.project,
             stacks,
@@ -120,13 +118,11 @@ class NodeActions:
             None if marker is None else self._marked(req, marker),
         )
         mask = cache(self._mask)
-        shown = [
-            node_views.node_action_summary(req.base, one, NodeVeil(one, mask(one.stack_id))) for one in rest[:limit]
-        ]
-        listed: JsonMap = {"node_actions": shown}
-        if shown and len(rest) > limit:
-            listed["links"] = [views.link("next", next_page(req, path, rest[limit - 1].id))]
-        return listed
+
+        def show(one: NodeActionRecord) -> JsonMap:
+            return node_views.node_action_summary(req.base, one, NodeVeil(one, mask(one.stack_id)))
+
+        return page(req, path, rest, limit, show, lambda one: one.id)
 
     def _marked(self, req: Request, marker: str) -> NodeActionRecord:
         found = self._store.node_actions.get(marker)

@@ -3,12 +3,13 @@
 A run is an action: the routes of actions show it and send signals to it.
 """
 
+from functools import partial
 from http import HTTPStatus
 
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.common import StackFinder, next_page
+from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.nodes import views as node_views
 from heatlite.api.nodes.node_actions import DECISION, MAX_PAGE, NOTHING_ELSE
 from heatlite.api.request import Request
@@ -49,14 +50,10 @@ class Playbooks:
     def on_get(self, req: Request, resp: Response) -> None:
         """List the playbooks of the project by name."""
         query.check_known(req, ("limit", "marker"))
-        limit = query.number(req, "limit")
-        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
-        # One more than the page shows if there is a next page.
+        limit = page_size(req, MAX_PAGE)
         rest = self._store.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
-        listed: JsonMap = {"node_playbooks": [node_views.playbook_summary(req.base, one) for one in rest[:limit]]}
-        if 0 < limit < len(rest):
-            listed["links"] = [views.link("next", next_page(req, "node_playbooks", rest[limit - 1].name))]
-        resp.media = listed
+        show = partial(node_views.playbook_summary, req.base)
+        resp.media = page(req, "node_playbooks", rest, limit, show, lambda one: one.name)
 
     def on_get_one(self, req: Request, resp: Response, playbook: str) -> None:
         """Show a playbook with its text."""

@@ -6,7 +6,18 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from heatlite.cli.arguments import LIMIT, LISTING, WAIT_TIMEOUT, WATCH, YES, CommandGroup, argument, only, repeatable
+from heatlite.cli.arguments import (
+    LIMIT,
+    LISTING,
+    WAIT_TIMEOUT,
+    WATCH,
+    YES,
+    CommandGroup,
+    argument,
+    filters,
+    only,
+    repeatable,
+)
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.output import render
 from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE
@@ -54,10 +65,7 @@ def line(action: Object) -> str:
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of the project, newest first unless --sort is given."""
-    query: dict[str, str] = {}
-    for name in ("name", "action", "status", "sort"):
-        if getattr(arguments, name):
-            query[name] = ",".join(getattr(arguments, name))
+    query = filters(arguments, "name", "action", "status", "sort")
     with connect(arguments, host, reads_only=True) as session:
         stacks = [*filter(None, [arguments.stack]), *arguments.target]
         if stacks:

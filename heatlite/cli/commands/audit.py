@@ -2,7 +2,7 @@
 
 import argparse
 
-from heatlite.cli.arguments import LIMIT, LISTING, WATCH, CommandGroup, argument, only
+from heatlite.cli.arguments import LIMIT, LISTING, WATCH, CommandGroup, argument, filters, only
 from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
@@ -11,7 +11,6 @@ COLUMNS = (
     "time", "user", "operation", "stack_name", "resource_name", "outcome", "reason", "address", "times", "status",
     "request_id", "plan_digest", "action_id",
 )  # fmt: skip
-FILTERS = ("user", "operation", "outcome", "stack", "address")
 
 commands = CommandGroup()
 
@@ -32,7 +31,7 @@ commands = CommandGroup()
 )
 def audit(arguments: argparse.Namespace, host: Host) -> int:
     """List the audit log of the project."""
-    query = {name: ",".join(getattr(arguments, name)) for name in FILTERS if getattr(arguments, name)}
+    query = filters(arguments, "user", "operation", "outcome", "stack", "address")
     query |= {name: str(getattr(arguments, name)) for name in ("since", "until") if getattr(arguments, name)}
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):

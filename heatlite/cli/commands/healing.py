@@ -12,6 +12,7 @@ from heatlite.cli.arguments import (
     YES,
     CommandGroup,
     argument,
+    filters,
     only,
     repeatable,
 )
@@ -122,7 +123,7 @@ def acknowledge(arguments: argparse.Namespace, host: Host) -> int:
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the incidents of the project, newest first."""
-    query = {name: ",".join(getattr(arguments, name)) for name in ("state", "source") if getattr(arguments, name)}
+    query = filters(arguments, "state", "source")
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
             found, are_more = pages(session.client, "/incidents", "incidents", {**query}, arguments.limit)

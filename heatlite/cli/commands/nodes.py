@@ -6,7 +6,18 @@ import sys
 from pathlib import Path
 
 from heatlite.agent import package
-from heatlite.cli.arguments import LIMIT, LISTING, STACK, WAIT_TIMEOUT, WATCH, CommandGroup, argument, only, repeatable
+from heatlite.cli.arguments import (
+    LIMIT,
+    LISTING,
+    STACK,
+    WAIT_TIMEOUT,
+    WATCH,
+    CommandGroup,
+    argument,
+    filters,
+    only,
+    repeatable,
+)
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands import playbooks
 from heatlite.cli.commands.actions import TIMED_OUT, follow, pages, print_page
@@ -66,11 +77,7 @@ def nodes(arguments: argparse.Namespace, host: Host) -> int:
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List node actions of the project or of a stack."""
-    query = {
-        name: ",".join(getattr(arguments, name))
-        for name in ("node", "kind", "state", "requester", "run_id", "sort")
-        if getattr(arguments, name)
-    }
+    query = filters(arguments, "node", "kind", "state", "requester", "run_id", "sort")
     if "run_id" in query:
         query["run"] = query.pop("run_id")
     with connect(arguments, host, reads_only=True) as session:

@@ -21,67 +21,46 @@ from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.shapes import closed
 
 OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
 
-_EXPECTED: Final[JsonMap] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "status": {"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
-        "reason": {"type": "string"},
-        "refused": {"type": "string"},
-        "outputs": {"type": "object"},
-        "resources": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {
-                    "status": {"type": "string"},
-                    "reason": {"type": "string"},
-                    "type": {"type": "string"},
-                    "replaced": {"type": "boolean"},
-                    "there": {"type": "boolean"},
-                    "attributes": {"type": "object"},
-                },
-            },
-        },
-        "cloud": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
-    },
+_TEXT: Final[JsonMap] = {"type": "string"}
+_FLAG: Final[JsonMap] = {"type": "boolean"}
+_MAP: Final[JsonMap] = {"type": "object"}
+_RESOURCE: Final = closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_MAP)
+_EXPECTED: Final = closed(
+    status={"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
+    reason=_TEXT,
+    refused=_TEXT,
+    outputs=_MAP,
+    resources={"type": "object", "additionalProperties": _RESOURCE},
+    cloud={"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+)
+_STEP: Final[JsonMap] = {
+    **closed(
+        "do",
+        name=_TEXT,
+        do={"enum": list(OPERATIONS)},
+        resource=_TEXT,
+        level={"enum": ["stacks", "all"]},
+        template=_TEXT,
+        parameters=_MAP,
+        expect=_EXPECTED,
+    ),
+    "if": {"properties": {"do": {"const": "mark_unhealthy"}}},
+    "then": {"required": ["resource"]},
 }
-_SCHEMA: Final[JsonMap] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["template", "steps"],
-    "properties": {
-        "template": {"type": "string"},
-        "environments": {"type": "array", "items": {"type": "string"}},
-        "parameters": {"type": "object"},
-        "cloud": {"type": "object"},
-        "timeout": {"type": "number", "exclusiveMinimum": 0},
-        "steps": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["do"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "do": {"enum": list(OPERATIONS)},
-                    "resource": {"type": "string"},
-                    "level": {"enum": ["stacks", "all"]},
-                    "template": {"type": "string"},
-                    "parameters": {"type": "object"},
-                    "expect": _EXPECTED,
-                },
-                "if": {"properties": {"do": {"const": "mark_unhealthy"}}},
-                "then": {"required": ["resource"]},
-            },
-        },
-    },
-}
+_SCHEMA: Final = closed(
+    "template",
+    "steps",
+    template=_TEXT,
+    environments={"type": "array", "items": _TEXT},
+    parameters=_MAP,
+    cloud=_MAP,
+    timeout={"type": "number", "exclusiveMinimum": 0},
+    steps={"type": "array", "minItems": 1, "items": _STEP},
+)
 TIMEOUT: Final = 60.0
 """Seconds for a step, unless the file has `timeout`."""
 

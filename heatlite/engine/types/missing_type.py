@@ -3,7 +3,6 @@
 from typing import ClassVar, NoReturn
 
 from heatlite.core.errors import EntityNotFound, HeatliteError
-from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 
@@ -13,41 +12,12 @@ class MissingType(Resource[Schema]):
 
     reason: ClassVar[HeatliteError] = EntityNotFound(entity="Resource Type", name="")
 
-    def _fail(self) -> NoReturn:
+    def _fail(self, *_: object, **__: object) -> NoReturn:
         raise self.reason
 
-    def handle_delete(self) -> Json:
-        self._fail()
-
-    def handle_check(self) -> Json:
-        self._fail()
-
-    def handle_snapshot(self, name: str) -> Json:  # noqa: ARG002
-        self._fail()
-
-    def handle_delete_snapshot(self) -> None:
-        self._fail()
-
-    def handle_suspend(self) -> Json:
-        self._fail()
-
-    def handle_resume(self) -> Json:
-        self._fail()
-
-    def handle_lock(self) -> Json:
-        self._fail()
-
-    def handle_unlock(self) -> Json:
-        self._fail()
-
-    def reference(self) -> Json:
-        self._fail()
-
-    def attribute(self, name: str) -> Json:  # noqa: ARG002
-        self._fail()
-
-    def attributes(self) -> JsonMap:
-        self._fail()
+    handle_delete = handle_check = handle_snapshot = handle_delete_snapshot = _fail
+    handle_suspend = handle_resume = handle_lock = handle_unlock = _fail
+    reference = attribute = attributes = _fail
 
 
 def missing_type(why: HeatliteError) -> ResourceType:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from heatlite.core.healing import Word
 from heatlite.core.json import canonical
+from heatlite.core.records import shallow
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
@@ -16,6 +17,7 @@ _MUTABLE = (
     "last_seen", "reports", "word", "open_key", "incident_id", "root_id", "path", "muted_for", "summary", "ended_at",
 )  # fmt: skip
 _FIXED = ("project", "source", "key", "starts_at", "first_seen")
+_ALL = (*_MUTABLE, "id", *_FIXED)
 
 
 def open_key(*parts: str) -> str:
@@ -126,46 +128,13 @@ class Observations:
 
 
 def _row(record: ObservationRecord) -> tuple[Value, ...]:
-    return (
-        record.last_seen,
-        record.reports,
-        str(record.word),
-        open_key(record.project, record.source, record.key) if record.is_open else None,
-        record.incident_id,
-        record.root_id,
-        record.path,
-        record.muted_for,
-        record.summary,
-        record.ended_at,
-        record.id,
-        record.project,
-        record.source,
-        record.key,
-        record.starts_at,
-        record.first_seen,
-    )
+    values = shallow(record)
+    values["word"] = str(record.word)
+    values["open_key"] = open_key(record.project, record.source, record.key) if record.is_open else None
+    return tuple(values[name] for name in _ALL)
 
 
 def _record(row: Row) -> ObservationRecord:
-    (
-        last_seen, reports, word, key_digest, incident_id, root_id, path, muted_for, summary, ended_at, identifier,
-        project, source, key, starts_at, first_seen,
-    ) = row  # fmt: skip
-    return ObservationRecord(
-        identifier,
-        project,
-        source,
-        key,
-        starts_at,
-        first_seen,
-        last_seen,
-        reports,
-        Word(word),
-        key_digest is not None,
-        incident_id,
-        root_id,
-        path,
-        muted_for,
-        summary,
-        ended_at,
-    )
+    values = dict(zip(_ALL, row, strict=True))
+    values["word"], values["is_open"] = Word(values["word"]), values.pop("open_key") is not None
+    return ObservationRecord(**values)
