@@ -155,7 +155,7 @@ drivers = dummy
 [service_providers]
 service_provider = VPN:none:neutron_drivers.Agentless:default
 service_provider = L2GW:none:neutron_drivers.Deviceless:default
-service_provider = TAAS:rpc:neutron_taas.services.taas.service_drivers.taas_rpc.TaasRpcDriver:default
+service_provider = TAAS:none:neutron_drivers.Untapped:default
 """
 FAKES = "bios=no-bios boot=fake console=no-console deploy=fake firmware=no-firmware inspect=no-inspect management=fake"
 FAKES += " network=noop power=fake raid=no-raid rescue=no-rescue storage=noop vendor=no-vendor"

@@ -3,13 +3,22 @@
 import ipaddress
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
-from heatlite.clients.cloud import Cloud
+from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
 from heatlite.plugin.cloud import is_as_requested
 from heatlite.template.expression import UNKNOWN
+
+PENDING: Final = "PENDING_"
+"""Begin of the states in which a service refuses a change. Its refusal names the state."""
+PATIENCE: Final = 300.0
+"""Seconds until a refused change fails; an agent reports once a minute."""
+AGAIN: Final = 2.0
+"""Seconds until a refused change is repeated."""
+UPDATE: Final = "update"
+"""Key of `data` for a change that the service has not accepted yet."""
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -88,6 +97,51 @@ class NeutronResource(CloudResource[P_co]):
     def _set_tags(self) -> None:
         tags = self.facts.properties.get("tags") or []
         self.service("set_tags", self.noun, self.physical_id, tags)
+
+
+class AttendedResource(NeutronResource[P_co]):
+    """Base of the types whose objects are PENDING_… while an agent works on them.
+
+    Meanwhile the service refuses changes. Since that state passes, the request is repeated.
+    """
+
+    def handle_update(self, change: Change) -> Json:
+        until = self.facts.now() - self.facts.suspended() + PATIENCE
+        self.data[UPDATE] = {"args": self.update_args(change), "until": until}
+        self._update()
+        return None
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return super(NeutronResource, self).check_delete_complete(token)
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        if UPDATE in self.data:
+            self._update()
+            return AGAIN
+        return super().check_update_complete(token)
+
+    def _update(self) -> None:
+        """Send the change. It stays in `data` if the agent is at work.
+
+        Raises CloudError, ReplaceResource.
+        """
+        waits = cast(JsonMap, self.data[UPDATE])
+        args, until = cast(JsonMap, waits["args"]), cast(float, waits["until"])
+        try:
+            if args:
+                self.service(f"update_{self.noun}", *self.address, **args)
+        except CloudError as error:
+            if PENDING not in error.reason or self.facts.now() - self.facts.suspended() >= until:
+                raise
+            self.refused()
+            return
+        del self.data[UPDATE]
+
+    def refused(self) -> None:
+        """React to the refusal of a change.
+
+        Raises ReplaceResource for an object that no agent will finish.
+        """
 
 
 class Unnamed(NeutronResource[P_co]):

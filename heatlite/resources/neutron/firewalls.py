@@ -2,7 +2,7 @@
 
 from heatlite.core.json import Json
 from heatlite.plugin import Schema, prop
-from heatlite.resources.neutron.base import NeutronResource, ValueSpecs
+from heatlite.resources.neutron.base import AttendedResource, ValueSpecs
 
 SHOWN = {
     "name": (str, "Its name."),
@@ -20,7 +20,7 @@ class FirewallProps(ValueSpecs):
     shared: bool | None = prop(update=True, doc="True if all projects may use it.")
 
 
-class Firewall(NeutronResource[FirewallProps], type="OS::Neutron::Firewall", kind="network.fwaas_firewall"):
+class Firewall(AttendedResource[FirewallProps], type="OS::Neutron::Firewall", kind="network.fwaas_firewall"):
     """A firewall of all routers of a project."""
 
     ready = frozenset({"ACTIVE", "INACTIVE", "DOWN"})
@@ -32,9 +32,6 @@ class Firewall(NeutronResource[FirewallProps], type="OS::Neutron::Firewall", kin
         "status": (str, "Its status."),
     }
 
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return super(NeutronResource, self).check_delete_complete(token)
-
 
 class FirewallPolicyProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
@@ -45,7 +42,7 @@ class FirewallPolicyProps(Schema):
 
 
 class FirewallPolicy(
-    NeutronResource[FirewallPolicyProps], type="OS::Neutron::FirewallPolicy", kind="network.fwaas_policy"
+    AttendedResource[FirewallPolicyProps], type="OS::Neutron::FirewallPolicy", kind="network.fwaas_policy"
 ):
     """A list of rules for firewalls."""
 
@@ -76,7 +73,7 @@ class FirewallRuleProps(Schema):
     enabled: bool = prop(True, update=True, doc="True if it is in force.")
 
 
-class FirewallRule(NeutronResource[FirewallRuleProps], type="OS::Neutron::FirewallRule", kind="network.fwaas_rule"):
+class FirewallRule(AttendedResource[FirewallRuleProps], type="OS::Neutron::FirewallRule", kind="network.fwaas_rule"):
     """A rule for packets through a firewall."""
 
     shown = {

@@ -1,7 +1,7 @@
 """Copies and counts of traffic: taps, metering labels and rules."""
 
 from heatlite.plugin import Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import NeutronResource, Unnamed
+from heatlite.resources.neutron.base import AttendedResource, NeutronResource, Unnamed
 
 
 class TapServiceProps(Schema):
@@ -10,10 +10,11 @@ class TapServiceProps(Schema):
     port: str = prop(find="neutron.port", api="port_id", doc="The port that gets the copies, by name or id.")
 
 
-class TapService(NeutronResource[TapServiceProps], type="OS::Neutron::TaaS::TapService", kind="network.tap_service"):
+class TapService(AttendedResource[TapServiceProps], type="OS::Neutron::TaaS::TapService", kind="network.tap_service"):
     """A port that gets copies of traffic."""
 
     support_status = SupportStatus(version="12.0.0")
+    ready = frozenset({"ACTIVE"})
     alone = frozenset({"port"})
     blocks = frozenset({"OS::Neutron::Port"})
 
@@ -33,10 +34,11 @@ class TapFlowProps(Schema):
     )
 
 
-class TapFlow(NeutronResource[TapFlowProps], type="OS::Neutron::TaaS::TapFlow", kind="network.tap_flow"):
+class TapFlow(AttendedResource[TapFlowProps], type="OS::Neutron::TaaS::TapFlow", kind="network.tap_flow"):
     """Copies of a port's traffic for a tap service."""
 
     support_status = SupportStatus(version="12.0.0")
+    ready = frozenset({"ACTIVE"})
     blocks = frozenset({"OS::Neutron::Port", "OS::Neutron::TaaS::TapService"})
 
 

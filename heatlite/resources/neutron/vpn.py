@@ -1,7 +1,7 @@
 """Virtual private networks: services, policies and connections between sites."""
 
-from heatlite.plugin import Schema, prop
-from heatlite.resources.neutron.base import NeutronResource
+from heatlite.plugin import ReplaceResource, Schema, prop
+from heatlite.resources.neutron.base import AttendedResource, NeutronResource
 
 KEYS = ("aes-128", "aes-192", "aes-256")
 ENCRYPTIONS = (
@@ -30,7 +30,7 @@ class VPNServiceProps(Schema):
     )
 
 
-class VPNService(NeutronResource[VPNServiceProps], type="OS::Neutron::VPNService", kind="network.vpn_service"):
+class VPNService(AttendedResource[VPNServiceProps], type="OS::Neutron::VPNService", kind="network.vpn_service"):
     """A VPN service on a router, which connects a subnet to other sites."""
 
     alone = frozenset({"router", "subnet"})
@@ -42,6 +42,15 @@ class VPNService(NeutronResource[VPNServiceProps], type="OS::Neutron::VPNService
         "status": (str, "Its status."),
         "subnet_id": (str, "The local subnet."),
     }
+
+    def refused(self) -> None:
+        """React to the refusal of a change. Raises ReplaceResource without connections.
+
+        Agents see a service with its first connection only, which needs the service. So the creation does not wait for
+        them.
+        """
+        if not self.service("vpn_ipsec_site_connections", vpnservice_id=self.physical_id):
+            raise ReplaceResource
 
 
 class Lifetime(Schema):
@@ -135,12 +144,13 @@ class IPsecSiteConnectionProps(Schema):
 
 
 class IPsecSiteConnection(
-    NeutronResource[IPsecSiteConnectionProps],
+    AttendedResource[IPsecSiteConnectionProps],
     type="OS::Neutron::IPsecSiteConnection",
     kind="network.vpn_ipsec_site_connection",
 ):
     """A connection of a VPN service to another site."""
 
+    ready = AttendedResource.WORKING  # DOWN without a peer, which may come later
     secret_attributes = frozenset({"psk"})
     blocks = frozenset({"OS::Neutron::VPNService", "OS::Neutron::IKEPolicy", "OS::Neutron::IPsecPolicy"})
     shown = {
