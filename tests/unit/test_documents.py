@@ -102,7 +102,7 @@ def test_the_readme_links_every_page() -> None:
 def test_every_decision_is_in_the_index() -> None:
     index = (ROOT / "docs/decisions/README.md").read_text()
     files = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
-    assert re.findall(r"^\| \[\d{4}\]\(([^)]+)\)", index, re.MULTILINE) == files
+    assert re.findall(r"^- \[\d{4}\]\(([^)]+)\)", index, re.MULTILINE) == files
     numbers = {int(name[:4]) for name in files}
     assert set(range(1, max(numbers) + 1)) - numbers <= UNUSED_DECISIONS
 
