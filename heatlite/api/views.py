@@ -19,6 +19,7 @@ from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.operations.software_configs import shown
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
+from heatlite.engine.state.stack_document import protection_view
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.healing.records import IncidentRecord, StackHealth
 from heatlite.store.records import (
@@ -27,7 +28,6 @@ from heatlite.store.records import (
     DroppedRecord,
     EventRecord,
     LockRecord,
-    ProtectionRecord,
     Relations,
     ResourceRecord,
     ServiceRecord,
@@ -121,16 +121,9 @@ def show(base: str, stack: StackRecord, definition: Definition, health: StackHea
         "stack_status": state(stack.verb, stack.status),
         "stack_status_reason": stack.status_reason,
         "locked": stack.locked,
-        "protection": _protection(stack.protection),
+        "protection": protection_view(stack.protection),
         **health_views.of_stack(stack, health),
     }
-
-
-def _protection(record: ProtectionRecord | None) -> JsonMap | None:
-    """Return a protection, or null."""
-    if record is None:
-        return None
-    return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
 
 
 def _described(base: str, stack: StackRecord, definition: Definition, *links: JsonMap) -> JsonMap:
@@ -199,7 +192,7 @@ def resource(
         "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
         "required_by": list(required_by),
         "links": links,
-        "protection": _protection(row.protection),
+        "protection": protection_view(row.protection),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
         **health_views.of_resource(row, incidents, nested),
     }

@@ -139,7 +139,6 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     YES,
 )
 def signal(arguments: argparse.Namespace, host: Host) -> int:
-    """Cancel, suspend or resume an action."""
     if arguments.force:
         need_consent(arguments, "--force takes the action from its worker")
         agree(arguments, f"Cancel {arguments.action}, even if a worker holds it?")

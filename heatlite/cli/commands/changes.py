@@ -190,7 +190,6 @@ def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
     argument("--detailed-exitcode", action="store_true", help="exit code 2 if there are changes, 0 if there are none"),
 )
 def plan(arguments: argparse.Namespace, host: Host) -> int:
-    """Show the changes that `up` would make."""
     name = stack_name(arguments)
     body = _body(arguments)
     with connect(arguments, host, reads_only=True) as session:

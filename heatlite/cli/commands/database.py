@@ -25,7 +25,6 @@ commands = CommandGroup(subgroups=[database])
 
 @database.command("status", "show the migrations of the database", *LISTING, server=False)
 def status(arguments: argparse.Namespace, host: Host) -> int:
-    """Show the migrations of the database."""
     chosen = settings(arguments)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
     render.listing(steps, ("migration", "applied"), arguments)
@@ -34,7 +33,6 @@ def status(arguments: argparse.Namespace, host: Host) -> int:
 
 @database.command("upgrade", "upgrade the tables, and show the migrations", *LISTING, server=False)
 def upgrade(arguments: argparse.Namespace, host: Host) -> int:
-    """Upgrade the tables, and show the migrations."""
     host.upgrade(settings(arguments))
     return status(arguments, host)
 
@@ -54,7 +52,6 @@ def _ask_for_force(arguments: argparse.Namespace, effect: str, question: str) ->
     server=False,
 )
 def back_up(arguments: argparse.Namespace, host: Host) -> int:
-    """Copy a SQLite database to a file."""
     _ask_for_force(arguments, "overwrites the backup", "Backup with --force?")
     chosen = settings(arguments)
     key = host.back_up(chosen, arguments.file, arguments.force)
@@ -118,7 +115,6 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("fsck", "check the database for orphaned rows", *LISTING, server=False)
 def fsck(arguments: argparse.Namespace, host: Host) -> int:
-    """Check the database for orphaned rows."""
     found = host.inconsistencies(settings(arguments))
     rows = _rules(found)
     if not rows and arguments.format == "table":

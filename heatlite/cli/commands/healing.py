@@ -133,7 +133,6 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
 
 @incidents.command("show", "show an incident with its alerts and its history", *LISTING, INCIDENT)
 def show_incident(arguments: argparse.Namespace, host: Host) -> int:
-    """Show an incident."""
     with connect(arguments, host, reads_only=True) as session:
         answer = session.client.request("GET", f"/incidents/{part(arguments.incident)}")
     render.one(an_object(answer, "incident"), arguments.format, arguments.column)
@@ -147,7 +146,6 @@ def show_incident(arguments: argparse.Namespace, host: Host) -> int:
     argument("--reason", default="", help="text for its history"),
 )
 def close(arguments: argparse.Namespace, host: Host) -> int:
-    """Close an incident."""
     with connect(arguments, host) as session:
         path = f"/incidents/{part(arguments.incident)}/close"
         answer = session.client.request("POST", path, {"reason": arguments.reason})
@@ -157,7 +155,6 @@ def close(arguments: argparse.Namespace, host: Host) -> int:
 
 @incidents.command("approve", "begin the repair that an incident proposes", INCIDENT, YES)
 def approve(arguments: argparse.Namespace, host: Host) -> int:
-    """Begin the repair that an incident proposes."""
     need_consent(arguments, "approve begins a repair")
     with connect(arguments, host) as session:
         path = f"/incidents/{part(arguments.incident)}"

@@ -44,7 +44,6 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
 
 @sources.command("show", "show a source with its document and its last results", *LISTING, SOURCE)
 def show_source(arguments: argparse.Namespace, host: Host) -> int:
-    """Show a source."""
     with connect(arguments, host, reads_only=True) as session:
         found = an_object(session.client.request("GET", f"/health/{part(arguments.source)}"), "source")
     render.one(found, arguments.format, arguments.column)
@@ -53,7 +52,6 @@ def show_source(arguments: argparse.Namespace, host: Host) -> int:
 
 @sources.command("put", "replace the document of a source", SOURCE, FILE)
 def put_source(arguments: argparse.Namespace, host: Host) -> int:
-    """Replace the document of a source."""
     document = load_file(Path(arguments.file), "Source").data
     with connect(arguments, host) as session:
         session.client.request("PUT", f"/health/{part(arguments.source)}/config", document)
@@ -63,7 +61,6 @@ def put_source(arguments: argparse.Namespace, host: Host) -> int:
 
 @sources.command("acknowledge", "end the storm of a source; its incidents need a new report", SOURCE)
 def acknowledge_source(arguments: argparse.Namespace, host: Host) -> int:
-    """End the storm of a source."""
     with connect(arguments, host) as session:
         session.client.request("POST", f"/health/{part(arguments.source)}/acknowledge")
     print(f"{arguments.source}: acknowledged; its incidents need a new report")
@@ -87,7 +84,6 @@ def create_token(arguments: argparse.Namespace, host: Host) -> int:
 
 @tokens.command("list", "list the intake tokens of the project", *LISTING)
 def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
-    """List the intake tokens."""
     with connect(arguments, host, reads_only=True) as session:
         found = objects(session.client.request("GET", "/health_tokens"), "health_tokens")
     render.listing(found, TOKEN_COLUMNS, arguments)
@@ -96,7 +92,6 @@ def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
 
 @tokens.command("delete", "delete an intake token", argument("token", metavar="ID"), YES)
 def delete_token(arguments: argparse.Namespace, host: Host) -> int:
-    """Delete an intake token."""
     need_consent(arguments, "delete ends the access of a monitoring system")
     agree(arguments, f"Delete intake token {arguments.token}?")
     with connect(arguments, host) as session:

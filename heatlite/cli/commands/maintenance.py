@@ -65,7 +65,6 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
 
 @commands.command("mark-unhealthy", "mark a resource unhealthy: the next update replaces it", STACK, RESOURCE, REASON)
 def mark_unhealthy(arguments: argparse.Namespace, host: Host) -> int:
-    """Mark a resource unhealthy. The next update replaces it."""
     return _mark(arguments, host, unhealthy=True)
 
 
@@ -120,7 +119,6 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     argument("--reason", help="reason, shown in events and error messages"),
 )
 def protect(arguments: argparse.Namespace, host: Host) -> int:
-    """Protect a stack from deletion, or a resource from deletion and replacement."""
     return _protection(arguments, host, "protect")
 
 
@@ -208,7 +206,6 @@ def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack)
 
 @commands.command("unlock", "remove the maintenance lock", STACK, *FOLLOWED, aliases=["action-unlock"])
 def unlock(arguments: argparse.Namespace, host: Host) -> int:
-    """Remove the maintenance lock."""
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         again = f"heatlite events -f {stack.name}"

@@ -118,7 +118,6 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     argument("--id", metavar="UUID", help="id of the new action; repeating the request with it has no effect"),
 )
 def run(arguments: argparse.Namespace, host: Host) -> int:
-    """Create a node action."""
     body: JsonMap = {"node": arguments.node, "kind": _kind(arguments), "args": _args(arguments)}
     if arguments.granted:
         body["approval"] = "granted"
@@ -176,19 +175,16 @@ def _text_of(file: Path) -> str:
 
 @commands.command("approve", "approve node actions", NODE_ACTIONS)
 def approve(arguments: argparse.Namespace, host: Host) -> int:
-    """Approve node actions."""
     return _decide(arguments, host, "approve")
 
 
 @commands.command("reject", "reject unapproved node actions", NODE_ACTIONS)
 def reject(arguments: argparse.Namespace, host: Host) -> int:
-    """Reject unapproved node actions."""
     return _decide(arguments, host, "reject")
 
 
 @commands.command("cancel", "cancel node actions; agents end those that run as soon as they can", NODE_ACTIONS)
 def cancel(arguments: argparse.Namespace, host: Host) -> int:
-    """Cancel node actions."""
     return _decide(arguments, host, "cancel")
 
 

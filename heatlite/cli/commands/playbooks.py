@@ -27,7 +27,6 @@ commands = CommandGroup("playbook", "store playbooks, and run them on the nodes 
 
 @commands.command("list", "list the playbooks of the project", *LISTING)
 def list_(arguments: argparse.Namespace, host: Host) -> int:
-    """List the playbooks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
     render.listing(found, COLUMNS, arguments)
@@ -36,7 +35,6 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("show", "print a playbook", NAME)
 def show(arguments: argparse.Namespace, host: Host) -> int:
-    """Print a playbook."""
     with connect(arguments, host, reads_only=True) as session:
         path = f"/node_playbooks/{part(arguments.playbook)}"
         found = an_object(session.client.request("GET", path), "node_playbook")
@@ -51,7 +49,6 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     argument("-n", "--name", help="name (default: the file's)"),
 )
 def put(arguments: argparse.Namespace, host: Host) -> int:
-    """Create or replace a playbook."""
     document, name = _text(arguments.file), arguments.name or arguments.file.stem
     with connect(arguments, host) as session:
         session.client.request("PUT", f"/node_playbooks/{part(name)}", {"document": document})
@@ -61,7 +58,6 @@ def put(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("delete", "delete a playbook; its runs continue", NAME)
 def delete(arguments: argparse.Namespace, host: Host) -> int:
-    """Delete a playbook."""
     with connect(arguments, host) as session:
         session.client.request("DELETE", f"/node_playbooks/{part(arguments.playbook)}")
     return 0
@@ -123,7 +119,6 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("reject", "reject an unapproved run", ACTION)
 def reject(arguments: argparse.Namespace, host: Host) -> int:
-    """Reject an unapproved run."""
     with connect(arguments, host) as session:
         action_id = text(find(session.client, arguments.action).get("id"))
         path = f"/node_playbook_runs/{part(action_id)}/reject"

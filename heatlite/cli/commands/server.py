@@ -43,7 +43,6 @@ def worker(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("services", "list the engines and their running actions", *LISTING)
 def services(arguments: argparse.Namespace, host: Host) -> int:
-    """List the engines and their running actions."""
     with connect(arguments, host, reads_only=True) as session:
         found = objects(session.client.request("GET", "/services"), "services")
     if arguments.format != "json":

@@ -125,7 +125,6 @@ def _user(action: Object) -> str:
     WATCH,
 )
 def resources(arguments: argparse.Namespace, host: Host) -> int:
-    """List the resources of a stack."""
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):

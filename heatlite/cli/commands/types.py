@@ -80,6 +80,5 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("schema", "print a JSON Schema of templates, for editors", server=False)
 def schema(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
-    """Print a JSON Schema of templates, for editors."""
     print(json.dumps(host.json_schema(), indent=2))
     return 0

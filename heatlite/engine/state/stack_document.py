@@ -87,7 +87,7 @@ class _Tree:
             "stack_user_project_id": None,
             "tags": list(stack.tags),
             "resources": resources,
-            "stack_protection": _protection(stack.protection),
+            "stack_protection": protection_view(stack.protection),
             "cloud": None if stack.cloud is None else stack.cloud.to_json(),
         }
 
@@ -107,7 +107,7 @@ def _resource(row: ResourceRecord) -> JsonMap:
         "status": row.status.value,
         "metadata": row.metadata,
         "resource_data": row.data,
-        "protection": _protection(row.protection),
+        "protection": protection_view(row.protection),
     }
 
 
@@ -123,7 +123,8 @@ def without_data(record: Mapping[str, Json]) -> JsonMap:
     return shown
 
 
-def _protection(record: ProtectionRecord | None) -> JsonMap | None:
+def protection_view(record: ProtectionRecord | None) -> JsonMap | None:
+    """Return a protection as the API shows it, or null."""
     if record is None:
         return None
     return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}

@@ -13,7 +13,7 @@ from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.records import record
 from heatlite.ui.client import Api, ApiError, text
 from heatlite.ui.pages.stack import events
-from heatlite.ui.pages.tree import Node, tree
+from heatlite.ui.pages.tree import Node, tree_of
 from heatlite.ui.rendering import parsed
 from heatlite.ui.site import Request, Site, command, refused, stack_home
 
@@ -73,7 +73,7 @@ class ProgressPage(Part):
     part = "progress"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        nodes = tree_of(api, path)
         found = events(api, path, nodes, MOST_EVENTS)
         operation = last_operation(found, text(stack.get("id")))
         return {
@@ -180,7 +180,7 @@ class HealthPage(Part):
     part = "health"
 
     def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
-        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        nodes = tree_of(api, path)
         every = [node for root in nodes for node in root.walk()]
         unwell = [node for node in every if node.health.get("state") and not node.members]
         plan, refusal = repair(api, path, unwell)

@@ -12,7 +12,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.template.source.loader import load
 from heatlite.ui.client import Api, ApiError, href, quoted, text
-from heatlite.ui.pages.tree import Node, graph, rows, shortened, stack_path, tree
+from heatlite.ui.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
 from heatlite.ui.site import Request, Site, command, go, home, refused, stack_home
 
 NEWEST = 50
@@ -29,7 +29,7 @@ class StackPage:
         """Show the stack."""
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         stack = as_map(api.get(path)["stack"])
-        nodes = tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
+        nodes = tree_of(api, path)
         toggled = frozenset(req.get_param_as_list("toggle") or ())
         every, is_whole = [*rows(nodes, toggled)], req.get_param_as_bool("all", default=False)
         shown = every if is_whole else shortened(every)
@@ -111,7 +111,7 @@ def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
 
     Raises falcon.HTTPNotFound.
     """
-    for root in tree(as_maps(api.get(f"{stack}/resources", nested_depth=20).get("resources"))):
+    for root in tree_of(api, stack):
         for node in root.walk():
             if node.key == key:
                 return node, node.stack_path

@@ -6,9 +6,9 @@ A nested stack is inside the resource that made it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from heatlite.core.json import JsonMap, as_map, as_texts
+from heatlite.core.json import JsonMap, as_map, as_maps, as_texts
 from heatlite.core.records import record
-from heatlite.ui.client import href, text
+from heatlite.ui.client import Api, href, text
 
 FOLDED_ABOVE = 50
 """Members of a nested stack above which it is folded at first."""
@@ -56,6 +56,11 @@ class Node:
     def bad_below(self) -> int:
         """Number of failed or unhealthy resources below it."""
         return sum(node.is_bad for one in self.members for node in one.walk())
+
+
+def tree_of(api: Api, path: str) -> list[Node]:
+    """Return the resources of a stack by its path, with those of nested stacks."""
+    return tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
 
 
 def tree(resources: Iterable[JsonMap]) -> list[Node]:
