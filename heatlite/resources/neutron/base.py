@@ -99,6 +99,35 @@ class NeutronResource(CloudResource[P_co]):
         self.service("set_tags", self.noun, self.physical_id, tags)
 
 
+class HostedResource(NeutronResource[P_co]):
+    """Base of the types whose objects are served by agents that one may choose."""
+
+    agent_ids: ClassVar[str]
+    """The property with the ids of the agents."""
+    agent_calls: ClassVar[tuple[str, str, str]]
+    """Calls that list the agents of an object, and that add and remove one."""
+
+    def finish(self) -> None:
+        super().finish()
+        if self.facts.properties.get(self.agent_ids):
+            self._set_agents()
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if self.agent_ids in change.changed:
+            self._set_agents()
+        return token
+
+    def _set_agents(self) -> None:
+        hosting, add, remove = self.agent_calls
+        wanted = set(cast(list[str], self.facts.properties.get(self.agent_ids) or ()))
+        now = {str(one["id"]) for one in cast(list[JsonMap], self.service(hosting, self.physical_id))}
+        for agent in sorted(now - wanted):
+            self.service(remove, agent, self.physical_id)
+        for agent in sorted(wanted - now):
+            self.service(add, agent, self.physical_id)
+
+
 class AttendedResource(NeutronResource[P_co]):
     """Base of the types whose objects are PENDING_… while an agent works on them.
 

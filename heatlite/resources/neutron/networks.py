@@ -2,11 +2,10 @@
 
 import ipaddress
 from collections.abc import Mapping
-from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, overlap
+from heatlite.resources.neutron.base import HostedResource, NeutronResource, Tagged, ValueSpecs, overlap
 
 NETWORK_TYPES = ("local", "vlan", "vxlan", "gre", "geneve", "flat")
 
@@ -25,10 +24,12 @@ class NetProps(ValueSpecs, Tagged):
     availability_zone_hints: list[Json] | None = prop(doc="Availability zones of its DHCP service.")
 
 
-class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
+class Net(HostedResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
     """A virtual network, to which servers and routers are connected."""
 
-    ready = NeutronResource.WORKING
+    ready = HostedResource.WORKING
+    agent_ids = "dhcp_agent_ids"
+    agent_calls = ("network_hosting_dhcp_agents", "add_dhcp_agent_to_network", "remove_dhcp_agent_from_network")
     shown = {
         "status": (str, "ACTIVE if it carries traffic."),
         "name": (str, "Its name."),
@@ -41,26 +42,6 @@ class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.netw
         "l2_adjacency": (bool, "True if all its ports share one broadcast domain."),
         "segments": (list, "Its segments, if it has several."),
     }
-
-    def finish(self) -> None:
-        super().finish()
-        if self.facts.properties.get("dhcp_agent_ids"):
-            self._set_agents()
-
-    def handle_update(self, change: Change) -> Json:
-        token = super().handle_update(change)
-        if "dhcp_agent_ids" in change.changed:
-            self._set_agents()
-        return token
-
-    def _set_agents(self) -> None:
-        wanted = set(cast(list[str], self.facts.properties.get("dhcp_agent_ids") or ()))
-        serving = cast(list[JsonMap], self.service("network_hosting_dhcp_agents", self.physical_id))
-        now = {str(one["id"]) for one in serving}
-        for agent in sorted(now - wanted):
-            self.service("remove_dhcp_agent_from_network", agent, self.physical_id)
-        for agent in sorted(wanted - now):
-            self.service("add_dhcp_agent_to_network", agent, self.physical_id)
 
 
 class ProviderNetProps(Tagged):

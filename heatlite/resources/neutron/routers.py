@@ -6,7 +6,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudConflict
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, ValueSpecs, asked, same
+from heatlite.resources.neutron.base import HostedResource, Link, Tagged, ValueSpecs, asked, same
 
 
 class ExternalFixedIP(Schema):
@@ -38,10 +38,12 @@ class RouterProps(ValueSpecs, Tagged):
     tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
 
 
-class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
+class Router(HostedResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
     """A router: it forwards packets between networks."""
 
-    ready = NeutronResource.WORKING
+    ready = HostedResource.WORKING
+    agent_ids = "l3_agent_ids"
+    agent_calls = ("routers_hosting_l3_agents", "add_router_to_agent", "remove_router_from_agent")
     shown = {
         "status": (str, "ACTIVE if it carries traffic."),
         "external_gateway_info": (dict, "Its external gateway."),
@@ -56,26 +58,6 @@ class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="net
         """True for its external network's subnets, which give it an address, as in Heat."""
         gateway = own.get("external_gateway_info")
         return isinstance(gateway, Mapping) and same(gateway, "network", other, "network")
-
-    def finish(self) -> None:
-        super().finish()
-        if self.props.l3_agent_ids:
-            self._set_agents()
-
-    def handle_update(self, change: Change) -> Json:
-        token = super().handle_update(change)
-        if "l3_agent_ids" in change.changed:
-            self._set_agents()
-        return token
-
-    def _set_agents(self) -> None:
-        wanted = set(self.props.l3_agent_ids or ())
-        carried = cast(list[JsonMap], self.service("routers_hosting_l3_agents", self.physical_id))
-        now = {str(one["id"]) for one in carried}
-        for agent in sorted(now - wanted):
-            self.service("remove_router_from_agent", agent, self.physical_id)
-        for agent in sorted(wanted - now):
-            self.service("add_router_to_agent", agent, self.physical_id)
 
 
 class RouterInterfaceProps(Schema):

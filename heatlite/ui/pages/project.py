@@ -295,19 +295,13 @@ DEEDS: Mapping[str, Act] = {
 """Forms by the last part of their address."""
 
 PAGES: Mapping[str, tuple[type[ProjectPage], str]] = {
-    "decide": (ApprovalsPage, "/approvals"),
-    "approve": (ApprovalsPage, "/approvals"),
-    "reject": (ApprovalsPage, "/approvals"),
     "cancel": (NodeActionsPage, "/nodes"),
-    "approve_run": (ApprovalsPage, "/approvals"),
-    "reject_run": (ApprovalsPage, "/approvals"),
     "signal": (ActionsPage, "/actions"),
     "close": (HealingPage, "/healing"),
-    "approve_repair": (ApprovalsPage, "/approvals"),
     "playbook": (PlaybooksPage, "/playbooks"),
     "delete_playbook": (PlaybooksPage, "/playbooks"),
 }
-"""Pages that a form returns to."""
+"""Pages that a form returns to, if it is not on the page of approvals."""
 
 
 class ProjectDeed:
@@ -320,7 +314,7 @@ class ProjectDeed:
         """Act, and return to the page that has the form."""
         if deed not in DEEDS:
             raise falcon.HTTPNotFound
-        page, path = PAGES[deed]
+        page, path = PAGES.get(deed, (ApprovalsPage, "/approvals"))
         req.page = home(req, project) + path
         try:
             DEEDS[deed](self._site.api(req, project), req.fields)

@@ -121,15 +121,11 @@ def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
 # -- forms -----------------------------------------------------------------------------------------------
 
 Fields: TypeAlias = Mapping[str, str]
-Act: TypeAlias = Callable[[Api, str, Fields], None]
+Act: TypeAlias = Callable[[Api, str, Fields], object]
 
 
 def _action(name: str, value: Callable[[Fields], Json] = lambda _fields: None) -> Act:
-    return lambda api, stack, fields: _none(api.send("POST", f"{stack}/actions", {name: value(fields)}))
-
-
-def _none(_answer: Json) -> None:
-    """Ignore an answer."""
+    return lambda api, stack, fields: api.send("POST", f"{stack}/actions", {name: value(fields)})
 
 
 def _lock(fields: Fields) -> Json:
@@ -163,9 +159,7 @@ def _policy(api: Api, stack: str, fields: Fields) -> None:
 
 
 def _snapshot(method: str, end: str = "") -> Act:
-    return lambda api, stack, fields: _none(
-        api.send(method, f"{stack}/snapshots/{quoted(fields.get('snapshot', ''))}{end}")
-    )
+    return lambda api, stack, fields: api.send(method, f"{stack}/snapshots/{quoted(fields.get('snapshot', ''))}{end}")
 
 
 def _node_action(api: Api, stack: str, fields: Fields) -> None:
@@ -178,9 +172,7 @@ def _node_action(api: Api, stack: str, fields: Fields) -> None:
 
 
 def _suppressed(method: str, end: str) -> Act:
-    return lambda api, stack, fields: _none(
-        api.send(method, f"{stack}/lock/suppressed/{quoted(fields.get('id', ''))}{end}")
-    )
+    return lambda api, stack, fields: api.send(method, f"{stack}/lock/suppressed/{quoted(fields.get('id', ''))}{end}")
 
 
 def _protect(fields: Fields) -> Json:
@@ -206,23 +198,21 @@ DEEDS: Mapping[str, Act] = {
     "cancel_update": _action("cancel_update"),
     "cancel_without_rollback": _action("cancel_without_rollback"),
     "policy": _policy,
-    "policy_off": lambda api, stack, _fields: _none(api.send("DELETE", f"{stack}/healing")),
-    "snapshot": lambda api, stack, fields: _none(
-        api.send("POST", f"{stack}/snapshots", {"name": fields.get("name") or None})
-    ),
+    "policy_off": lambda api, stack, _fields: api.send("DELETE", f"{stack}/healing"),
+    "snapshot": lambda api, stack, fields: api.send("POST", f"{stack}/snapshots", {"name": fields.get("name") or None}),
     "restore": _snapshot("POST", "/restore"),
     "delete_snapshot": _snapshot("DELETE"),
     "replay": _suppressed("POST", "/replay"),
     "drop": _suppressed("DELETE", ""),
-    "orchestrate": lambda api, stack, _fields: _none(api.send("POST", f"{stack}/orchestrate")),
+    "orchestrate": lambda api, stack, _fields: api.send("POST", f"{stack}/orchestrate"),
     "node_action": _node_action,
-    "run": lambda api, stack, fields: _none(
-        api.send("POST", f"{stack}/node_playbook_runs", {"playbook": fields.get("playbook", "")})
+    "run": lambda api, stack, fields: api.send(
+        "POST", f"{stack}/node_playbook_runs", {"playbook": fields.get("playbook", "")}
     ),
-    "acknowledge": lambda api, stack, fields: _none(
-        api.send("POST", f"{stack}/healing/acknowledge", {"scope": fields.get("scope", "")})
+    "acknowledge": lambda api, stack, fields: api.send(
+        "POST", f"{stack}/healing/acknowledge", {"scope": fields.get("scope", "")}
     ),
-    "delete": lambda api, stack, _fields: _none(api.send("DELETE", stack)),
+    "delete": lambda api, stack, _fields: api.send("DELETE", stack),
 }
 """Forms by the last part of their address."""
 
