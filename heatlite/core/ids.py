@@ -1,18 +1,19 @@
 """Identifiers."""
 
-import base64
+import os
 import secrets
 import time
 import uuid
 
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
+
 
 def new_id() -> str:
     """A UUID (version 7, RFC 9562): later ones sort after earlier ones."""
-    millis = time.time_ns() // 1_000_000
-    tail = secrets.randbits(74)
-    value = (millis << 80) | (0x7 << 76) | ((tail >> 62) << 64) | (0b10 << 62) | (tail & ((1 << 62) - 1))
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    millis, random = f"{time.time_ns() // 1_000_000:012x}", os.urandom(10)
+    digits, variant = random.hex(), "89ab"[random[9] & 3]
+    return f"{millis[:8]}-{millis[8:]}-7{digits[:3]}-{variant}{digits[3:6]}-{digits[6:18]}"
 
 
 def random_id() -> str:
@@ -25,7 +26,8 @@ def random_id() -> str:
 
 def short_id(identifier: str) -> str:
     """Twelve lower-case letters and digits drawn from the random part of a UUID."""
-    return base64.b32encode(bytes.fromhex(identifier.replace("-", "")[16:]))[:12].decode().lower()
+    bits = int(identifier[19:23] + identifier[24:35], 16)  # 60, in base 32
+    return "".join([_PAIRS[bits >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0)])
 
 
 def physical_name(stack_name: str, resource_name: str, identifier: str, limit: int = 255) -> str:

@@ -1,12 +1,12 @@
 """Commits of one execution: fenced transactions that write a tick or the release."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from heatlite.core.action_payloads import ActionData, StopRecord
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
+from heatlite.core.records import changed
 from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HookWait
@@ -68,8 +68,8 @@ class Commits:
         """Write the changes of a tick, if any, and the state for the next attempt."""
         stopped = self._stopping.record(self.action.suspended)
         tally = self._transitions.operations.tally
-        data = replace(
-            self.kept_data(),
+        data = changed(
+            self.data,
             stopping=None if stopped == StopRecord() else stopped,
             checked=None if tally == CheckTally() else tally.copy(),
         )
@@ -79,7 +79,7 @@ class Commits:
 
     def kept_data(self) -> ActionData:
         """Return the action's data without that of the running phase."""
-        return replace(self.data, stopping=None, checked=None)
+        return changed(self.data, stopping=None, checked=None)
 
     def commit(
         self,
@@ -100,7 +100,7 @@ class Commits:
         begun = self._clock.now()
         writes = self._write_untouched(writes)
         self._retry(partial(self._write, writes, orders, stack, ends, also, reason))
-        self.action = replace(self.action, data=self.data)
+        self.action = changed(self.action, data=self.data)
         self.suspected = 0
         self._calls.written(begun)
         self._recorded = budget.to_record()
@@ -120,7 +120,7 @@ class Commits:
             return writes
         for at in range(0, len(untouched), MAX_UNTOUCHED):
             self._retry(partial(self._insert, untouched[at : at + MAX_UNTOUCHED]))
-        return replace(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
+        return changed(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
 
     def _insert(self, rows: Sequence[ResourceRecord]) -> None:
         with self._store.transaction():
@@ -133,7 +133,7 @@ class Commits:
             retry_while_unavailable(self._clock, write)
         except AlreadyCommitted as committed:
             self.control = committed.control
-        self.action = replace(self.action, commits=self.action.commits + 1)
+        self.action = changed(self.action, commits=self.action.commits + 1)
 
     def park(self, children: int, held: Sequence[HookWait]) -> bool:
         """Release the action until a child action ends or a hook wait is over.

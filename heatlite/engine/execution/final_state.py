@@ -1,8 +1,8 @@
 """States of a stack at the end of an operation, and at the start of its rollback."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from heatlite.core.records import changed
 from heatlite.core.status import Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.calls.stopping import Stop, Stopping
@@ -51,11 +51,11 @@ def completed_stack(
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
         case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
-            return replace(stack, previous_template_id=None, previous_environment=None)
+            return changed(stack, previous_template_id=None, previous_environment=None)
         case Verb.UNLOCK:
-            return replace(stack, lock=None)
+            return changed(stack, lock=None)
         case Verb.DELETE:
-            return replace(stack, deleted_at=now)
+            return changed(stack, deleted_at=now)
         case _:
             return stack
 
@@ -84,7 +84,7 @@ def rollback_target(stack: StackRecord) -> StackRecord:
     """
     if stack.previous_template_id is None or stack.previous_environment is None:
         return stack
-    return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
+    return changed(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
 
 def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
@@ -94,10 +94,10 @@ def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
     """
     stack = with_state(stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
     if nothing is not None:
-        return replace(stack, previous_template_id=nothing, previous_environment={})
+        return changed(stack, previous_template_id=nothing, previous_environment={})
     if stack.previous_template_id is None or stack.previous_environment is None:
         return stack
-    return replace(
+    return changed(
         stack,
         template_id=stack.previous_template_id,
         environment=stack.previous_environment,

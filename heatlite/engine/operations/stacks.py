@@ -29,6 +29,7 @@ from heatlite.core.errors import (
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
+from heatlite.core.records import changed
 from heatlite.core.status import Control, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.offered_types import check_types
@@ -48,7 +49,6 @@ from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ProtectionRecord, StackRecord
-from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
@@ -154,7 +154,7 @@ class Stacks:
         recorded = None if request.adopted is None else request.adopted.cloud
         cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
         template_id, environment = prepared.template_id, prepared.environment
-        stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
+        stack = changed(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
         return stack, prepared
 
     def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:
@@ -174,7 +174,7 @@ class Stacks:
             return
         if is_creating:
             self._store.limit_locks.take(f"stacks of {context.project}")
-        if self._store.stacks.count(context.project, StackQuery()) >= limit:
+        if self._store.stacks.count_roots(context.project) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:

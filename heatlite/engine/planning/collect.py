@@ -113,7 +113,7 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
     if saved is not None:
         with type_code():
             properties = kind.schema.coerce(kind.restored(properties, saved))
-    metadata = _section("metadata", budget.resolved(wanted.metadata))
+    metadata = _section("metadata", budget.resolved(wanted.metadata)) if wanted.metadata else {}
     policy: JsonMap = {}
     replacement = definition.environment.replacement(name)
     if wanted.update_policy:

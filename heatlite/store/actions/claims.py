@@ -1,10 +1,10 @@
 """Claims: workers take actions, keep their leases, and give actions back."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
+from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
 from heatlite.store.database.sql import chunks, marks
@@ -104,7 +104,7 @@ class Claims:
         return bool(has)
 
     def _claim(self, found: ActionRecord, owner: str, now: float, lease: float) -> ActionRecord:
-        claimed = replace(
+        claimed = changed(
             found,
             status=ActionStatus.RUNNING,
             owner=owner,
@@ -119,7 +119,7 @@ class Claims:
             (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
         )
         reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
-        self._actions.record_move(replace(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
+        self._actions.record_move(changed(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
         return claimed
 
     def _delay_takeover(self, action: ActionRecord, now: float) -> None:

@@ -102,10 +102,12 @@ class FieldEncryption:
 
     def encrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
         """Return a row with the columns at the given indexes encrypted."""
+        todo = [at for at in columns if row[at] is not None and row[at] not in EMPTY]
+        if not todo:
+            return row
         cells = [*row]
-        for at in columns:
-            if cells[at] is not None:
-                cells[at] = self.encrypt(cells[at])
+        for at in todo:
+            cells[at] = self.encrypt(cells[at])
         return tuple(cells)
 
     def decrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:

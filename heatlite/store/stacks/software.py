@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import peewee
 
 from heatlite.core.json import dump
+from heatlite.core.records import shallow
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -33,7 +33,7 @@ class SoftwareConfigs:
 
     def insert(self, record: SoftwareConfigRecord) -> None:
         """Add a configuration."""
-        kept = asdict(record)
+        kept = shallow(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         text = self._large_values.extract(dump(content), record.project, sealed=True)
         kept["content"] = self._encryption.encrypt(text)
@@ -115,7 +115,7 @@ class SoftwareDeployments:
         self._database = encryption.database
 
     def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
-        values = asdict(record)
+        values: dict[str, object] = shallow(record)
         for name in ("input_values", "output_values"):
             text = self._large_values.extract(dump(values[name]), record.project, sealed=True)
             values[name] = self._encryption.encrypt(text)

@@ -170,7 +170,7 @@ class Stacks:
 
     def name_of(self, stack_id: str) -> str | None:
         """Return the name of a stack, even of a deleted one; None: there is no such stack."""
-        names = self._database.select(Stack.select(Stack.name).where(Stack.id == stack_id))
+        names = self._database.read(f"SELECT name FROM {self._table.name} WHERE id = ?", (stack_id,))
         return names[0][0] if names else None
 
     def by_name(self, project: str, name: str) -> StackRecord | None:
@@ -278,6 +278,12 @@ class Stacks:
                 conditions.append(after(order, marked[0], descending))
         select = Stack.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
         return [_summary(row) for row in self._database.select(select)]
+
+    def count_roots(self, project: str) -> int:
+        """Return the number of live stacks of a project, without nested ones."""
+        live = "project = ? AND deleted_at IS NULL AND parent_id IS NULL"
+        ((count,),) = self._database.read(f"SELECT COUNT(*) FROM {self._table.name} WHERE {live}", (project,))
+        return int(count)
 
     def count(self, project: str | None, query: StackQuery) -> int:
         """Return the number of stacks on all pages of a list."""
