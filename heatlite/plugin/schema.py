@@ -484,7 +484,8 @@ class Schema:
 
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
-        return frozenset([name for name, field in cls.fields.items() if field.differs(before, after)])
+        fields, given = cls.fields, before.keys() | after.keys()
+        return frozenset([name for name in given if name in fields and fields[name].differs(before, after)])
 
     @classmethod
     def secret_values(cls, values: Mapping[str, object]) -> Iterator[object]:

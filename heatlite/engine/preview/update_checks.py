@@ -18,8 +18,9 @@ def may_object(definition: Definition, resources: ResourceFactory) -> list[str]:
 
     The type implements `Resource.objection`.
     """
-    types = {name: resources.type_named(one.mapped_type) for name, one in definition.resources.items()}
-    return [name for name, kind in types.items() if kind.has("objection")]
+    mapped_types = {one.mapped_type for one in definition.resources.values()}
+    objecting = {name for name in mapped_types if resources.type_named(name).has("objection")}
+    return [name for name, one in definition.resources.items() if one.mapped_type in objecting]
 
 
 def check_changes(

@@ -73,7 +73,9 @@ class ConvergeSteps:
                 self._rows.new(definition.resources[step.name])
         rows = self._rows.unit_of_work.rows.values()
         types = {one.mapped_type for one in definition.resources.values()} | {row.mapped_type for row in rows}
-        self._budget.start(rows, self._resources.stack.root_id is not None or self._resources.may_nest(types))
+        in_tree = self._resources.stack.root_id is not None or self._resources.may_nest(types)
+        if plan.steps or in_tree:  # else nothing grows, and no other walk asks for the size
+            self._budget.start(rows, in_tree)
 
     def continues(self, step: Step) -> bool:
         """Return whether to begin a step although the walk stops.
