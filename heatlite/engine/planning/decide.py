@@ -32,9 +32,10 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     name, newest first. `restricted` are outcomes that the environment forbids. `replaced_above` are the types of
     objects that were replaced in the parent stacks and are used here. Raises errors of observations and types.
     """
-    decisions = [decide(facts) for facts in candidates]
-    pairs = list(zip(candidates, decisions, strict=True))
-    facts, decision = next((pair for pair in pairs if pair[1].outcome is not Outcome.REPLACE), pairs[0])
+    facts, decision = candidates[0], decide(candidates[0])
+    if decision.outcome is Outcome.REPLACE:
+        older = ((one, decide(one)) for one in candidates[1:])
+        facts, decision = next((pair for pair in older if pair[1].outcome is not Outcome.REPLACE), (facts, decision))
     row = facts.row
     if decision.reason is Reason.OUTSIDE:
         return decision
