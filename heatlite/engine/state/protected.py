@@ -93,6 +93,9 @@ def declare(
     rollback removes, are never protected. An update also calls it in its first transaction, with `before`, the earlier
     environment: new declarations protect during this update already. `entries` are the resources of the record.
     """
+    blocks = as_map(stack.environment.get("resource_registry")).get("resources")
+    if not blocks and not _says_so(entries):
+        return  # most stacks: their environment need not be read
     environment, earlier = Environment.stored(stack.environment), Environment.stored(before or {})
     if not environment.protects_some and not _says_so(entries):
         return
