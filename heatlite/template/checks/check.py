@@ -113,8 +113,11 @@ class _Run:
         self.resources = 0
 
     def count(self, value: object) -> int:
-        """Return the characters of JSON of a value, or more than what is still counted."""
-        if self._room <= 0:
+        """Return the characters of JSON of a value, or more than what is still counted.
+
+        An empty one counts nothing.
+        """
+        if self._room <= 0 or not value:
             return 0
         size = json_size(value, self._room)
         self._room -= size
