@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks import counted, guard, moto, report
 from benchmarks.actions import fleet, latency, parked, refused, waiting
 from benchmarks.actions_list import actions_list
+from benchmarks.bare_celery import bare_celery
 from benchmarks.beside import beside, large_stack, many_stacks
 from benchmarks.cases import CASES, Bench
 from benchmarks.clouds import clouds
@@ -40,7 +41,7 @@ CASES["clouds"] = clouds
 CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
 CASES["nodes"] = nodes
-CASES["round_trips"] = round_trips
+CASES |= {"round_trips": round_trips, "bare_celery": bare_celery}
 
 
 def _machine() -> dict[str, object]:

@@ -184,6 +184,12 @@ def _actions(bench: Bench) -> list[str]:
         rows = [(case, *(f"{bench.median(f'{figure}.{case}'):.1f}" for figure in each)) for case in cases]
         head = ("", "round trips", "processor ms: API", "worker", "database")
         parts.append("Each stack of its kind, with a broker and one worker, medians\n\n" + _table(head, rows))
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("task_rate.")]
+    if cases:
+        rates = ("action_rate", "task_rate")
+        rows = [(case, *(f"{bench.median(f'{rate}.{case}'):.0f}" for rate in rates)) for case in cases]
+        head = ("", "stacks of one resource", "tasks of bare Celery")
+        parts.append("In a second, with two workers, medians\n\n" + _table(head, rows))
     pages = {tuple(name.split(".")[1:]): name for name in bench.samples if name.startswith("actions_page_ms.")}
     if pages:
         databases = list(dict.fromkeys(database for _, database in pages))

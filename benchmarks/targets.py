@@ -110,6 +110,15 @@ TARGETS = (
         "10 000 waiting actions, processor", lambda bench: bench.median("waiting_processor_percent.10000"), 5, unit="%"
     ),
     Target("10 000 waiting actions, each", lambda bench: bench.median("waiting_kb_each.10000"), 40, unit="kB"),
+    *(
+        Target(
+            f"stacks of one resource / tasks of bare Celery, {broker}",
+            _ratio(f"action_rate.{broker}", f"task_rate.{broker}"),
+            0.3,
+            least=True,
+        )
+        for broker in ("RabbitMQ", "Redis")
+    ),
     Target("no-op update of 1000 / R", _ratio("no_op.1000", "floor.1000"), 1.2),
     Target("no-op update of 1000 / its create", _ratio("no_op.1000", "create.1000"), 0.25),
     Target("no-op update: SQL writes, most − least over N", _spread, 0, digits=0),
