@@ -1,4 +1,4 @@
-"""Actions on one resource, beside tasks of a bare Celery with the same broker and settings.
+"""Actions on one resource, beside tasks of a bare Celery with the same broker.
 
 ``python -m benchmarks.bare_celery BROKER PREFIX FILE`` runs the worker of the latter. Each of its tasks adds a byte to
 the file.
@@ -31,7 +31,10 @@ DEADLINE = 300.0
 
 
 def bare_celery(bench: Bench) -> None:
-    """Measure stacks of one Value created in a second, and tasks run in a second, with two workers."""
+    """Measure stacks of one Value, and tasks of bare Celery, in a second.
+
+    Both have two workers.
+    """
     for broker, (variable, loopback) in BROKERS.items():
         bench.say(f"{STACKS} stacks of one resource, {TASKS} tasks of bare Celery: {broker}")
         try:
