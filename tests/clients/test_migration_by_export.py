@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from heatlite.cli.client import Client
 from heatlite.cli.transport import HTTPTransport
 from heatlite.migrate.ledger import load
 from heatlite.migrate.moves import Migration
+from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from tests.acceptance.processes import Server, eventually
 from tests.clients.installing import environment
 from tests.databases import SERVERS
 
+PATIENCE = 600
+"""Seconds for the Heat to start, and for its answers and stacks: its machine may be busy."""
 BROKER = os.environ.get("HEATLITE_TEST_AMQP_URL", "")
 SETTINGS = """\
 [DEFAULT]
@@ -36,6 +40,7 @@ num_engine_workers = 1
 auth_encryption_key = 0123456789abcdef0123456789abcdef
 environment_dir = {installed}/environment.d
 template_dir = {installed}/templates
+rpc_response_timeout = {patience}
 [database]
 connection = {database}
 [paste_deploy]
@@ -88,15 +93,18 @@ def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with SERVERS[Dialect.MARIADB].database(f"heat_{os.getpid()}") as url:
         parts = urlsplit(url)
         database = parts._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
-        yield from running_heat(tmp_path_factory, programs, database)
+        with closing(Database(url)) as tables:
+            yield from running_heat(tmp_path_factory, programs, database, tables)
 
 
-def running_heat(tmp_path_factory: pytest.TempPathFactory, programs: Path, database: str) -> Iterator[str]:
+def running_heat(
+    tmp_path_factory: pytest.TempPathFactory, programs: Path, database: str, tables: Database
+) -> Iterator[str]:
     folder, port = tmp_path_factory.mktemp("heat"), free_port()
     broker = BROKER.replace("amqp://", "rabbit://")
     installed = programs.parent / "etc" / "heat"
     settings_of = {"broker": broker, "database": database, "folder": folder, "installed": installed}
-    (folder / "heat.conf").write_text(SETTINGS.format_map(settings_of))
+    (folder / "heat.conf").write_text(SETTINGS.format_map({**settings_of, "patience": PATIENCE}))
     rules = subprocess.run([programs / "python", "-c", RULES], capture_output=True, text=True, check=True).stdout
     (folder / "policy.yaml").write_text(yaml.safe_dump({name: "@" for name in rules.split() if ":" in name}))
     settings = ["--config-file", str(folder / "heat.conf")]
@@ -107,7 +115,9 @@ def running_heat(tmp_path_factory: pytest.TempPathFactory, programs: Path, datab
     with (folder / "log").open("w") as log:
         try:
             running = [subprocess.Popen(words, stdout=log, stderr=log) for words in commands]
-            eventually(lambda: answers(port), "the Heat answers")
+            eventually(lambda: answers(port), "the Heat answers", PATIENCE)
+            # A request that comes before the engine listens is lost.
+            eventually(lambda: bool(tables.read("SELECT id FROM service")), "its engine listens", PATIENCE)
             yield f"http://127.0.0.1:{port}"
         finally:
             for one in running:
@@ -141,7 +151,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory, heat: str) -> Iterator[Moved
         "environment": {"parameters": {"secret": "swordfish"}},
     }  # fmt: skip
     path = f"/stacks/web/{api.request('POST', '/stacks', body)['stack']['id']}"
-    eventually(lambda: status(api.request("GET", path)) == "CREATE_COMPLETE", "the stack is made", 60)
+    eventually(lambda: status(api.request("GET", path)) == "CREATE_COMPLETE", "the stack is made", PATIENCE)
     shown = api.request("GET", path)
     server = Server(tmp_path_factory.mktemp("taker"))
     listed = api.request("GET", f"{path}/resources?nested_depth=9")
