@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from heatlite.core.errors import HeatliteError, Invalid
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merged_registry
+from heatlite.template.environment import Environment, merged_registry, names_template
 from heatlite.template.source.loader import load, load_template
 from heatlite.template.types import Installation
 
@@ -62,7 +62,7 @@ def _templates(registry: Json) -> list[str]:
     """The templates that a registry names, by path or ``file:`` address."""
     if isinstance(registry, dict):
         return [name for value in registry.values() for name in _templates(value)]
-    if isinstance(registry, str) and registry.endswith(TEMPLATE_SUFFIXES):
+    if isinstance(registry, str) and names_template(registry):
         return [registry] if urlsplit(registry).scheme in ("", "file") else []
     return []
 

@@ -19,7 +19,7 @@ class CfnStackProps(Schema):
     template_url: str = prop(
         alias="TemplateURL",
         update=True,
-        doc="The URL of its template, which ends with .yaml or .template; or the name of a file of this template.",
+        doc="The URL of its template, whose path ends with .yaml or .template; or the name of a file of this template.",
     )
     timeout: int | None = prop(alias="TimeoutInMinutes", update=True, doc="Accepted as in Heat, without effect.")
     parameters: dict[str, Json] | None = prop(alias="Parameters", update=True, doc="The parameters of its template.")

@@ -16,7 +16,7 @@ from heatlite.template.definitions.conditions import Conditions
 from heatlite.template.definitions.definitions import OutputDefinition, ResourceDefinition
 from heatlite.template.definitions.implied import with_implied
 from heatlite.template.dialects import Dialect, dialect_of
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, TypeMapping
+from heatlite.template.environment import Environment, TypeMapping, names_template
 from heatlite.template.expression import (
     UNKNOWN,
     Expression,
@@ -224,7 +224,7 @@ class Definition:
         shown = self.environment.to_dict({*self.template.hidden, *hidden})
         resources = self.resources.values()
         types = [name for one in resources for name in (one.named_types() if members else [one.type])]
-        named: JsonMap = {name: name for name in types if name.endswith(TEMPLATE_SUFFIXES)}
+        named: JsonMap = {name: name for name in types if names_template(name)}
         registry = shown["resource_registry"]
         return {**shown, "resource_registry": {**named, **as_map(registry)}}
 

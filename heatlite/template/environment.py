@@ -34,7 +34,6 @@ MAX_REASON: Final = 255
 MAX_HOOK: Final = 2**31
 """Seconds."""
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
-TEMPLATE_SUFFIXES: Final = (".yaml", ".template")
 _MAX_STEPS: Final = 100
 """Types that are looked at until a mapping ends somewhere."""
 
@@ -255,7 +254,12 @@ class Target:
 
     @property
     def is_template(self) -> bool:
-        return self.name.endswith(TEMPLATE_SUFFIXES)
+        return names_template(self.name)
+
+
+def names_template(name: str) -> bool:
+    """Test whether a type is a template: a file, or a URL that may have a query."""
+    return name.partition("?")[0].endswith((".yaml", ".template"))
 
 
 class TypeMapping:
@@ -324,13 +328,13 @@ class TypeMapping:
         seen.add(type_name)
         for table in tables:
             for name, key in table.candidates(type_name):
-                if name.endswith(TEMPLATE_SUFFIXES):
+                if names_template(name):
                     return Target(name, (*table.path, key), table.system)
                 if name not in seen and len(seen) < _MAX_STEPS:
                     found = self._find(tables, name, seen)
                     if found is not None:
                         return found
-        if type_name.endswith(TEMPLATE_SUFFIXES) or self._types is None or self._types.find(type_name) is not None:
+        if names_template(type_name) or self._types is None or self._types.find(type_name) is not None:
             return Target(type_name)
         return None
 

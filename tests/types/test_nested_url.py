@@ -17,9 +17,9 @@ outputs: {twice: {value: {get_attr: [value, value]}}}
 FILES = {"child.yaml": CHILD}
 
 
-def nested(size: Any, **more: Any) -> Any:
+def nested(size: Any, url: str = "child.yaml") -> Any:
     return template(
-        a=resource("AWS::CloudFormation::Stack", TemplateURL="child.yaml", Parameters={"size": size}, **more),
+        a=resource("AWS::CloudFormation::Stack", TemplateURL=url, Parameters={"size": size}),
         outputs={"twice": {"get_attr": ["a", "Outputs.twice"]}},
     )
 
@@ -38,6 +38,13 @@ def test_it_has_the_outputs_of_its_template(cloudy: Cloudy) -> None:
     assert cloudy.row(stack, "a").physical_id != before
     assert cloudy.outputs(stack) == {"twice": 4}
     assert cloudy.delete(stack).status == "COMPLETE"
+
+
+def test_a_temporary_url(cloudy: Cloudy) -> None:
+    url = "http://store/v1/AUTH_p/box/child.yaml?temp_url_sig=0c4b&temp_url_expires=1795723167"
+    stack = cloudy.create(nested(3, url), files={url: CHILD})
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.outputs(stack) == {"twice": 3}
 
 
 def test_parameters_are_checked_before(cloudy: Cloudy) -> None:

@@ -38,7 +38,7 @@ from heatlite.template.checks.check import examine
 from heatlite.template.checks.nested import Nested
 from heatlite.template.checks.review import in_order, review
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
+from heatlite.template.environment import Environment, merge, merged_registry, names_template
 from heatlite.template.parameters.constraints import looked_up
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.source.loader import Source, load_mapping, load_template
@@ -369,7 +369,7 @@ def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
             stack.extend((item, keys is None or key in keys) for key, item in value.items())
         elif isinstance(value, list):
             stack.extend((item, keys is None) for item in value)
-        elif counts and isinstance(value, str) and "://" in value and value.endswith(TEMPLATE_SUFFIXES):
+        elif counts and isinstance(value, str) and "://" in value and names_template(value):
             yield value
 
 
@@ -418,7 +418,7 @@ def _children(request: Request) -> dict[str, Source]:
     """Return the files that parse as templates, by name."""
     sources: dict[str, Source] = {}
     for name, text in request.files.items():
-        if name.endswith(TEMPLATE_SUFFIXES) and name not in request.environment_files:
+        if names_template(name) and name not in request.environment_files:
             with suppress(HTTPBadRequest):
                 sources[name] = load_mapping(text, name)
     return sources

@@ -39,7 +39,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
+from heatlite.template.environment import Environment, names_template
 from heatlite.template.expression import Bounded
 
 READABLE = frozenset(
@@ -167,7 +167,7 @@ class ResourceFactory:
 
         A stand-in (`MissingType`) if its plugin is missing.
         """
-        if mapped_type.endswith(TEMPLATE_SUFFIXES):
+        if names_template(mapped_type):
             return TemplateResource
         try:
             return self.types.get(mapped_type)
@@ -180,7 +180,7 @@ class ResourceFactory:
         Raises EntityNotFound, ResourceTypeUnavailable.
         """
         resource = definition.resources[name]
-        if resource.mapped_type.endswith(TEMPLATE_SUFFIXES):
+        if names_template(resource.mapped_type):
             return self._engine.template_types.kind(definition, resource)
         return self.types.get(resource.mapped_type)
 

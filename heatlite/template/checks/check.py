@@ -20,7 +20,7 @@ from heatlite.template.checks.type_hints import hint_for_type
 from heatlite.template.checks.warnings import duplicate_keys
 from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
+from heatlite.template.environment import Environment, Target, names_template
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, resolve, sift, walk
 from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource
 from heatlite.template.provider import Provider, read_provider
@@ -183,7 +183,7 @@ class _Checker:
 
     def _check_type(self, resource: ResourceDefinition) -> None:
         kind = resource.mapped_type
-        if kind.endswith(TEMPLATE_SUFFIXES):
+        if names_template(kind):
             self._check_provider(resource)
             return
         if kind not in self.views:
