@@ -111,13 +111,6 @@ def _create(database: Database) -> list[str]:
     return names
 
 
-def downgrade(database: Database) -> list[str]:
-    """Revert the last migration, with its data."""
-    with _errors(database), _alone(database):
-        reverted: list[str] = _runner(database).down()
-        return reverted
-
-
 @contextmanager
 def _errors(database: Database) -> Iterator[None]:
     try:

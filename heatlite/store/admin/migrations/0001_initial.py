@@ -176,9 +176,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
             table._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
         table.bind(db)
         table.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    for table in TABLES:
-        table.bind(db)
-        table.drop_table()

@@ -35,17 +35,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         Mail._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     Mail.bind(db)
     Mail.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    Mail.bind(db)
-    Mail.drop_table()
-    migrator.migrate(
-        migrator.drop_index("action", "action_parent_id_status"),
-        migrator.drop_column("action", "open_children"),
-        migrator.drop_column("action", "urgent"),
-        migrator.drop_column("action", "parent_id"),
-        migrator.drop_column("stack", "inherited"),
-        migrator.drop_column("stack", "depth"),
-        migrator.drop_column("stack", "parent_resource"),
-    )

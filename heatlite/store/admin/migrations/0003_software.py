@@ -46,9 +46,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
             model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
         model.bind(db)
         model.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    for model in (SoftwareConfig, SoftwareDeployment):
-        model.bind(db)
-        model.drop_table()

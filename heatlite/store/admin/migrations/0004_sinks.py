@@ -23,9 +23,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     Sink.bind(db)
     Sink.create_table()
     migrator.migrate(migrator.add_index("stack", ("deleted_at",), False))
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    migrator.migrate(migrator.drop_index("stack", "stack_deleted_at"))
-    Sink.bind(db)
-    Sink.drop_table()

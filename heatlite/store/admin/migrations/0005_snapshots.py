@@ -26,9 +26,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     migrator.migrate(migrator.add_column("resource", "external_id", LongTextField(null=True)))
     Snapshot.bind(db)
     Snapshot.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    Snapshot.bind(db)
-    Snapshot.drop_table()
-    migrator.migrate(migrator.drop_column("resource", "external_id"))

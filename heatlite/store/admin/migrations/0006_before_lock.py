@@ -6,7 +6,3 @@ from playhouse.migrate import SchemaMigrator
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:
     migrator.migrate(migrator.add_column("stack", "before_lock", CharField(max_length=32, null=True)))
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(migrator.drop_column("stack", "before_lock"))

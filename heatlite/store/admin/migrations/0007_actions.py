@@ -1,7 +1,5 @@
 """The full record of actions, dependencies, and the history of moves."""
 
-import time
-
 from peewee import (
     BigAutoField,
     CharField,
@@ -108,26 +106,4 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     migrator.migrate(
         migrator.drop_column("action", "waits_for"),
         *(migrator.add_index("action", columns, False) for columns in INDICES),
-    )
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    migrator.migrate(
-        *(migrator.drop_index("action", f"action_{'_'.join(columns)}") for columns in INDICES),
-        migrator.add_column("action", "waits_for", CharField(max_length=36, null=True)),
-    )
-    first = "(SELECT min(depended) FROM dependency WHERE dependent = action.id AND state = 'open')"
-    _run(db, f"UPDATE action SET waits_for = {first}")
-    # The older version has neither SUSPEND nor scheduled actions.
-    _run(db, "UPDATE action SET control = NULL WHERE control = 'SUSPEND'")
-    _run(db, "UPDATE action SET status = 'WAITING' WHERE status = 'SUSPENDED' AND pending > 0")
-    _run(db, "UPDATE action SET status = 'READY' WHERE status IN ('WAITING_LIFECYCLE_COMPLETION', 'SUSPENDED')")
-    ended = f"status = 'CANCELLED', exclusive_key = NULL, finished_at = {time.time()}"
-    _run(db, f"UPDATE action SET {ended} WHERE status = 'INIT'")
-    for model in (Dependency, Transition):
-        model.bind(db)
-        model.drop_table()
-    migrator.migrate(
-        migrator.alter_column_type("action", "status", CharField(max_length=16)),
-        *(migrator.drop_column("action", name) for name in COLUMNS),
     )

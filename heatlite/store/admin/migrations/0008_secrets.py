@@ -22,17 +22,6 @@ def _rows(db: Database, sql: str, values: tuple[object, ...] = ()) -> list[tuple
     return list(db.execute_sql(sql, values))  # type: ignore[no-untyped-call]
 
 
-def _secrets(db: Database, form: str) -> None:
-    """Convert the encrypted credentials of callers in actions."""
-    mark = "?" if isinstance(db, SqliteDatabase) else "%s"
-    for action_id, text in _rows(db, "SELECT id, secrets FROM action WHERE secrets IS NOT NULL"):
-        if form == "text":
-            text = "fernet1:" + json.loads(text)["d"]
-        else:
-            text = json.dumps({"v": "fernet1", "d": text.removeprefix("fernet1:")}, separators=(",", ":"))
-        db.execute_sql(f"UPDATE action SET secrets = {mark} WHERE id = {mark}", (text, action_id))  # type: ignore[no-untyped-call]
-
-
 def up(migrator: SchemaMigrator, db: Database) -> None:
     migrator.migrate(migrator.add_column("stack", "sealed", BooleanField(default=False)))
     if isinstance(db, MySQLDatabase):
@@ -48,11 +37,7 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     for root in {root_id or stack_id for stack_id, root_id in found}:
         tree = f"UPDATE stack SET sealed = {mark} WHERE id = {mark} OR root_id = {mark}"
         db.execute_sql(tree, (True, root, root))  # type: ignore[no-untyped-call]
-    _secrets(db, "text")
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    _secrets(db, "json")
-    Credential.bind(db)
-    Credential.drop_table()
-    migrator.migrate(migrator.drop_column("stack", "sealed"))
+    # The encrypted credentials of callers become text.
+    for action_id, text in _rows(db, "SELECT id, secrets FROM action WHERE secrets IS NOT NULL"):
+        parameters = ("fernet1:" + json.loads(text)["d"], action_id)
+        db.execute_sql(f"UPDATE action SET secrets = {mark} WHERE id = {mark}", parameters)  # type: ignore[no-untyped-call]

@@ -135,9 +135,3 @@ def up(_: SchemaMigrator, db: Database) -> None:
             model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
         model.bind(db)
         model.create_table()
-
-
-def down(_: SchemaMigrator, db: Database) -> None:
-    for model in reversed(MODELS):
-        model.bind(db)
-        model.drop_table()

@@ -11,11 +11,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
         migrator.add_column("template", "unused_since", DoubleField(null=True, index=True)),
         *(migrator.add_index("stack", (column,), False) for column in REFERENCES),
     )
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    migrator.migrate(
-        *(migrator.drop_index("stack", f"stack_{column}") for column in REFERENCES),
-        migrator.drop_index("template", "template_unused_since"),
-        migrator.drop_column("template", "unused_since"),
-    )

@@ -10,7 +10,3 @@ class LongTextField(TextField):
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:
     migrator.migrate(migrator.add_column("resource", "before_check", LongTextField(null=True)))
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(migrator.drop_column("resource", "before_check"))

@@ -11,8 +11,3 @@ class LongTextField(TextField):
 def up(migrator: SchemaMigrator, _db: Database) -> None:
     for table in ("stack", "resource"):
         migrator.migrate(migrator.add_column(table, "protection", LongTextField(null=True)))
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    for table in ("stack", "resource"):
-        migrator.migrate(migrator.drop_column(table, "protection"))

@@ -43,12 +43,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         SuppressedDropped._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     SuppressedDropped.bind(db)
     SuppressedDropped.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    SuppressedDropped.bind(db)
-    SuppressedDropped.drop_table()
-    migrator.migrate(
-        migrator.drop_index("suppressed", "suppressed_root_id"),
-        *(migrator.drop_column("suppressed", name) for name in COLUMNS),
-    )

@@ -6,7 +6,3 @@ from playhouse.migrate import SchemaMigrator
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:
     migrator.migrate(migrator.add_column("resource", "moved_in", CharField(max_length=64, null=True)))
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(migrator.drop_column("resource", "moved_in"))

@@ -6,7 +6,3 @@ from playhouse.migrate import SchemaMigrator
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:
     migrator.migrate(migrator.add_column("action", "takeovers", IntegerField(default=0)))
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(migrator.drop_column("action", "takeovers"))

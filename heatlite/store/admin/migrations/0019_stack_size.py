@@ -20,8 +20,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         StackSize._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     StackSize.bind(db)
     StackSize.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    StackSize.bind(db)
-    StackSize.drop_table()

@@ -182,9 +182,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
             model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
         model.bind(db)
         model.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    for model in MODELS:
-        model.bind(db)
-        model.drop_table()

@@ -9,7 +9,3 @@ def up(migrator: SchemaMigrator, _db: Database) -> None:
         migrator.add_column("mail", "changed_at", DoubleField(default=0.0)),
         migrator.add_index("mail", ("changed_at",), False),
     )
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(migrator.drop_index("mail", "mail_changed_at"), migrator.drop_column("mail", "changed_at"))

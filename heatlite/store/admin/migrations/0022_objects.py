@@ -13,7 +13,3 @@ from playhouse.migrate import SchemaMigrator
 def up(_migrator: SchemaMigrator, db: Database) -> None:
     column = "physical_id(64)" if isinstance(db, MySQLDatabase) else "substr(physical_id, 1, 64)"
     db.execute_sql(f"CREATE INDEX resource_object ON resource ({column})")  # type: ignore[no-untyped-call]
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    db.execute_sql("DROP INDEX resource_object" + (" ON resource" if isinstance(db, MySQLDatabase) else ""))  # type: ignore[no-untyped-call]

@@ -40,8 +40,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         Audit._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     Audit.bind(db)
     Audit.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    Audit.bind(db)
-    Audit.drop_table()

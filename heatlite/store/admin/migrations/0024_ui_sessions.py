@@ -23,8 +23,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
         UiSession._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     UiSession.bind(db)
     UiSession.create_table()
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    UiSession.bind(db)
-    UiSession.drop_table()

@@ -9,9 +9,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     mark = "`" if isinstance(db, MySQLDatabase) else '"'
     sql = 'CREATE INDEX "healingpolicy_due" ON "healing_policy" ("due")'
     db.execute_sql(sql.replace('"', mark))  # type: ignore[no-untyped-call]
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    on = " ON healing_policy" if isinstance(db, MySQLDatabase) else ""
-    db.execute_sql(f"DROP INDEX healingpolicy_due{on}")  # type: ignore[no-untyped-call]
-    migrator.migrate(migrator.drop_column("healing_policy", "due"))

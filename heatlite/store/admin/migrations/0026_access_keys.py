@@ -25,8 +25,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         AccessKey._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     AccessKey.bind(db)
     AccessKey.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    AccessKey.bind(db)
-    AccessKey.drop_table()

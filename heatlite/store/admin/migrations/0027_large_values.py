@@ -27,10 +27,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         LargeValue._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     LargeValue.bind(db)
     LargeValue.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    LargeValue.bind(db)
-    if LargeValue.select().exists():
-        raise RuntimeError("rows refer to the large values: delete the stacks that have them first")
-    LargeValue.drop_table()

@@ -27,10 +27,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         ProjectValue._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     ProjectValue.bind(db)
     ProjectValue.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    ProjectValue.bind(db)
-    if ProjectValue.select().exists():
-        raise RuntimeError("rows refer to the large values: delete the software and the node actions that have them")
-    ProjectValue.drop_table()

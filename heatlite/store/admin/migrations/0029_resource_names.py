@@ -9,10 +9,3 @@ def up(migrator: SchemaMigrator, _db: Database) -> None:
         migrator.add_index("resource", ("stack_id", "name"), False),
         migrator.drop_index("resource", "resource_stack_id"),
     )
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(
-        migrator.add_index("resource", ("stack_id",), False),
-        migrator.drop_index("resource", "resource_stack_id_name"),
-    )

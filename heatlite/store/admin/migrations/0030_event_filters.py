@@ -15,10 +15,3 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         where = "" if isinstance(db, MySQLDatabase) else f" WHERE {rare}"  # MariaDB has whole indexes only
         sql = f"CREATE INDEX event_rare_{column} ON event (stack_id, {column}, id){where}"
         db.execute_sql(sql)  # type: ignore[no-untyped-call]
-
-
-def down(migrator: SchemaMigrator, db: Database) -> None:
-    on = " ON event" if isinstance(db, MySQLDatabase) else ""
-    for column in RARE:
-        db.execute_sql(f"DROP INDEX event_rare_{column}{on}")  # type: ignore[no-untyped-call]
-    migrator.migrate(migrator.drop_index("event", "event_stack_id_resource_name_id"))

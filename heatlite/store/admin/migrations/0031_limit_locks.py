@@ -16,8 +16,3 @@ def up(_migrator: SchemaMigrator, db: Database) -> None:
         LimitLock._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     LimitLock.bind(db)
     LimitLock.create_table()
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    LimitLock.bind(db)
-    LimitLock.drop_table()

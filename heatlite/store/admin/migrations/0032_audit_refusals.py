@@ -9,10 +9,3 @@ def up(migrator: SchemaMigrator, _db: Database) -> None:
         migrator.drop_index("audit", "audit_user_time"),
         migrator.add_index("audit", ("user", "outcome", "time"), False),
     )
-
-
-def down(migrator: SchemaMigrator, _db: Database) -> None:
-    migrator.migrate(
-        migrator.drop_index("audit", "audit_user_outcome_time"),
-        migrator.add_index("audit", ("user", "time"), False),
-    )

@@ -12,8 +12,3 @@ UNWELL = "(verb = 'CHECK' AND status = 'FAILED') OR before_lock IS NOT NULL OR h
 def up(_migrator: SchemaMigrator, db: Database) -> None:
     if not isinstance(db, MySQLDatabase):  # MariaDB has whole indexes only
         db.execute_sql(f"CREATE INDEX resource_unwell ON resource (stack_id) WHERE {UNWELL}")  # type: ignore[no-untyped-call]
-
-
-def down(_migrator: SchemaMigrator, db: Database) -> None:
-    if not isinstance(db, MySQLDatabase):
-        db.execute_sql("DROP INDEX resource_unwell")  # type: ignore[no-untyped-call]
