@@ -8,14 +8,10 @@ from peewee import (
     DoubleField,
     IntegerField,
     Model,
-    MySQLDatabase,
-    TextField,
 )
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Template(Model):
@@ -170,9 +166,4 @@ TABLES = (Template, Stack, Resource, Event, Action, Suppressed, Service)
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    for table in TABLES:
-        if isinstance(db, MySQLDatabase):
-            # MariaDB's default takes "web" and "Web" for one name.
-            table._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        table.bind(db)
-        table.create_table()
+    create(db, *TABLES)

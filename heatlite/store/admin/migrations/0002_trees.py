@@ -1,11 +1,9 @@
 """Nested stacks: position in the tree, child actions, messages."""
 
-from peewee import BigAutoField, BooleanField, CharField, Database, IntegerField, Model, MySQLDatabase, TextField
+from peewee import BigAutoField, BooleanField, CharField, Database, IntegerField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Mail(Model):
@@ -30,8 +28,4 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         migrator.add_column("action", "open_children", IntegerField(default=0)),
         migrator.add_index("action", ("parent_id", "status"), False),
     )
-    if isinstance(db, MySQLDatabase):
-        # MariaDB's default takes "web" and "Web" for one key.
-        Mail._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    Mail.bind(db)
-    Mail.create_table()
+    create(db, Mail)

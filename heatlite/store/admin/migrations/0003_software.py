@@ -1,11 +1,9 @@
 """Software configurations and deployments."""
 
-from peewee import CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from peewee import CharField, Database, DoubleField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class SoftwareConfig(Model):
@@ -40,9 +38,4 @@ class SoftwareDeployment(Model):
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    for model in (SoftwareConfig, SoftwareDeployment):
-        if isinstance(db, MySQLDatabase):
-            # MariaDB's default takes the server "web" for "Web".
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        model.bind(db)
-        model.create_table()
+    create(db, SoftwareConfig, SoftwareDeployment)

@@ -1,11 +1,9 @@
 """Snapshots of stacks; ids of external objects."""
 
-from peewee import CharField, Database, DoubleField, Model, TextField
+from peewee import CharField, Database, DoubleField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField
 
 
 class Snapshot(Model):

@@ -9,13 +9,10 @@ from peewee import (
     IntegerField,
     Model,
     MySQLDatabase,
-    TextField,
 )
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Dependency(Model):
@@ -92,11 +89,7 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     _run(db, "UPDATE action SET cause = 'Derived Action' WHERE parent_id IS NOT NULL")
     # Older versions left the last owner in ended actions.
     _run(db, "UPDATE action SET owner = NULL, lease_until = NULL WHERE status <> 'RUNNING'")
-    for model in (Dependency, Transition):
-        if isinstance(db, MySQLDatabase):
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        model.bind(db)
-        model.create_table()
+    create(db, Dependency, Transition)
     live = "status IN ('READY', 'WAITING', 'RUNNING') AND waits_for IS NOT NULL"
     _run(db,
         "INSERT INTO dependency (dependent, depended, needs, state) "

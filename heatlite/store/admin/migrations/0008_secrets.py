@@ -2,12 +2,10 @@
 
 import json
 
-from peewee import BooleanField, CharField, Database, Model, MySQLDatabase, SqliteDatabase, TextField
+from peewee import BooleanField, CharField, Database, Model, SqliteDatabase
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Credential(Model):
@@ -24,10 +22,7 @@ def _rows(db: Database, sql: str, values: tuple[object, ...] = ()) -> list[tuple
 
 def up(migrator: SchemaMigrator, db: Database) -> None:
     migrator.migrate(migrator.add_column("stack", "sealed", BooleanField(default=False)))
-    if isinstance(db, MySQLDatabase):
-        Credential._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    Credential.bind(db)
-    Credential.create_table()
+    create(db, Credential)
     # A search for the words: a stack that merely mentions them is sealed without need, which does no harm.
     mark = "?" if isinstance(db, SqliteDatabase) else "%s"
     word = f"LIKE {mark}"

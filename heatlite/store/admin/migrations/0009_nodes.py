@@ -10,14 +10,10 @@ from peewee import (
     DoubleField,
     IntegerField,
     Model,
-    MySQLDatabase,
-    TextField,
 )
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Node(Model):
@@ -130,8 +126,4 @@ MODELS = (Node, NodeAction, NodeTransition, Orchestration, NodePlaybook)
 
 
 def up(_: SchemaMigrator, db: Database) -> None:
-    for model in MODELS:
-        if isinstance(db, MySQLDatabase):
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        model.bind(db)
-        model.create_table()
+    create(db, *MODELS)

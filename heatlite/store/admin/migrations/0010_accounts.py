@@ -1,11 +1,9 @@
 """Accounts of resources' agents in Keystone's stack domain, with projects."""
 
-from peewee import BigAutoField, CharField, Database, Model, MySQLDatabase, TextField
+from peewee import BigAutoField, CharField, Database, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Account(Model):
@@ -35,8 +33,4 @@ MODELS = (Account, AccountProject)
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    for model in MODELS:
-        if isinstance(db, MySQLDatabase):
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        model.bind(db)
-        model.create_table()
+    create(db, *MODELS)

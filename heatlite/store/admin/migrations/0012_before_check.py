@@ -1,11 +1,9 @@
 """State of a failed or uncreated resource before a check or a mark."""
 
-from peewee import Database, TextField
+from peewee import Database
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField
 
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:

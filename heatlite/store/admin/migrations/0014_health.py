@@ -1,11 +1,9 @@
 """Health of resources beside their state."""
 
-from peewee import Database, TextField
+from peewee import Database
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField
 
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:

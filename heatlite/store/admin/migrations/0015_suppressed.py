@@ -1,11 +1,9 @@
 """Suppressed requests of a tree: repeats, effect, author, dropped requests."""
 
-from peewee import BooleanField, CharField, Database, DoubleField, IntegerField, Model, MySQLDatabase, TextField
+from peewee import BooleanField, CharField, Database, DoubleField, IntegerField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class SuppressedDropped(Model):
@@ -39,7 +37,4 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     _run(db, f"UPDATE suppressed SET last_time = time, root_id = COALESCE(({root}), stack_id)")
     _run(db, "UPDATE suppressed SET size = LENGTH(path) + LENGTH(detail) + COALESCE(LENGTH(body), 0)")
     migrator.migrate(migrator.add_index("suppressed", ("root_id",), False))
-    if isinstance(db, MySQLDatabase):
-        SuppressedDropped._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    SuppressedDropped.bind(db)
-    SuppressedDropped.create_table()
+    create(db, SuppressedDropped)

@@ -1,11 +1,9 @@
 """Cloud of a stack's objects."""
 
-from peewee import Database, TextField
+from peewee import Database
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField
 
 
 def up(migrator: SchemaMigrator, _db: Database) -> None:

@@ -1,7 +1,9 @@
 """Sizes of the stacks of trees."""
 
-from peewee import BigIntegerField, CharField, Database, Model, MySQLDatabase
+from peewee import BigIntegerField, CharField, Database, Model
 from playhouse.migrate import SchemaMigrator
+
+from heatlite.store.admin.scripting import create
 
 
 class StackSize(Model):
@@ -16,7 +18,4 @@ class StackSize(Model):
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    if isinstance(db, MySQLDatabase):
-        StackSize._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    StackSize.bind(db)
-    StackSize.create_table()
+    create(db, StackSize)

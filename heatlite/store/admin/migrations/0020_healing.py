@@ -8,14 +8,10 @@ from peewee import (
     DoubleField,
     IntegerField,
     Model,
-    MySQLDatabase,
-    TextField,
 )  # fmt: skip
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class HealthSource(Model):
@@ -177,8 +173,4 @@ MODELS = (HealthSource, HealthToken, Observation, Incident, HealingPolicy, Heali
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    for model in MODELS:
-        if isinstance(db, MySQLDatabase):
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-        model.bind(db)
-        model.create_table()
+    create(db, *MODELS)

@@ -1,11 +1,9 @@
 """The audit log."""
 
-from peewee import CharField, Database, DoubleField, IntegerField, Model, MySQLDatabase, TextField
+from peewee import CharField, Database, DoubleField, IntegerField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class Audit(Model):
@@ -36,7 +34,4 @@ class Audit(Model):
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    if isinstance(db, MySQLDatabase):
-        Audit._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    Audit.bind(db)
-    Audit.create_table()
+    create(db, Audit)

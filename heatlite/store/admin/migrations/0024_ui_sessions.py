@@ -1,11 +1,9 @@
 """Sessions of the dashboard."""
 
-from peewee import CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from peewee import CharField, Database, DoubleField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class UiSession(Model):
@@ -19,7 +17,4 @@ class UiSession(Model):
 
 
 def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
-    if isinstance(db, MySQLDatabase):
-        UiSession._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    UiSession.bind(db)
-    UiSession.create_table()
+    create(db, UiSession)

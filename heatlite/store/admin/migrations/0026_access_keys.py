@@ -1,11 +1,9 @@
 """Access keys of users, for the query API."""
 
-from peewee import CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from peewee import CharField, Database, DoubleField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class AccessKey(Model):
@@ -21,7 +19,4 @@ class AccessKey(Model):
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    if isinstance(db, MySQLDatabase):
-        AccessKey._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    AccessKey.bind(db)
-    AccessKey.create_table()
+    create(db, AccessKey)

@@ -3,12 +3,10 @@
 Rows from before keep theirs until they are written again.
 """
 
-from peewee import BooleanField, CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from peewee import BooleanField, CharField, Database, DoubleField, Model
 from playhouse.migrate import SchemaMigrator
 
-
-class LongTextField(TextField):
-    field_type = "LONGTEXT"
+from heatlite.store.admin.scripting import LongTextField, create
 
 
 class LargeValue(Model):
@@ -23,7 +21,4 @@ class LargeValue(Model):
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    if isinstance(db, MySQLDatabase):
-        LargeValue._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    LargeValue.bind(db)
-    LargeValue.create_table()
+    create(db, LargeValue)

@@ -1,7 +1,9 @@
 """Limits: a transaction locks a row while it counts and inserts."""
 
-from peewee import CharField, Database, Model, MySQLDatabase
+from peewee import CharField, Database, Model
 from playhouse.migrate import SchemaMigrator
+
+from heatlite.store.admin.scripting import create
 
 
 class LimitLock(Model):
@@ -12,7 +14,4 @@ class LimitLock(Model):
 
 
 def up(_migrator: SchemaMigrator, db: Database) -> None:
-    if isinstance(db, MySQLDatabase):
-        LimitLock._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-    LimitLock.bind(db)
-    LimitLock.create_table()
+    create(db, LimitLock)

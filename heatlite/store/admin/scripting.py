@@ -1,0 +1,24 @@
+"""Steps that migrations share.
+
+Released migrations rely on them, so they must not change.
+"""
+
+from peewee import Database, Model, MySQLDatabase, TextField
+
+
+class LongTextField(TextField):
+    """Text of more than 64 KB, also on MariaDB."""
+
+    field_type = "LONGTEXT"
+
+
+def create(db: Database, *models: type[Model]) -> None:
+    """Create tables.
+
+    On MariaDB, text distinguishes "web" from "Web", unlike its default.
+    """
+    for model in models:
+        if isinstance(db, MySQLDatabase):
+            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+        model.bind(db)
+        model.create_table()
