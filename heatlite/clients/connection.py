@@ -415,15 +415,17 @@ def _jsonable(value: object) -> Json:
 
 
 def _description(response: "Response | None") -> str:
-    """Return the `description` of an answer, empty without one.
+    """Return an answer's own text for its reason, empty without one.
 
-    Barbican and Zaqar give their reason there, and the SDK does not read it.
+    Barbican and Zaqar give it as `description`, Blazar as `error_message`. The SDK reads neither.
     """
     try:
         answer = None if response is None else response.json()
     except ValueError:
         return ""
-    return str(answer.get("description") or "") if isinstance(answer, Mapping) else ""
+    if not isinstance(answer, Mapping):
+        return ""
+    return str(answer.get("description") or answer.get("error_message") or "")
 
 
 def _details(error: object) -> str:

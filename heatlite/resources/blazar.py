@@ -1,7 +1,10 @@
 """Types of the reservation service."""
 
+from collections.abc import Mapping
+
 from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import is_as_requested
 
 MOST = 2147483647
 MOMENT = r"\d{4}-\d{2}-\d{2}\s\d{2}:\d{2}"
@@ -78,6 +81,9 @@ HOSTS = frozenset({"min", "max", "hypervisor_properties", "before_end"})
 SERVERS = frozenset({"amount", "vcpus", "memory_mb", "disk_gb", "affinity"})
 """Keys of reservations of servers only."""
 
+ANY: JsonMap = {"hypervisor_properties": "", "resource_properties": ""}
+"""Conditions that everything meets. The service needs the keys."""
+
 
 class Lease(CloudResource[LeaseProps], type="OS::Blazar::Lease", kind="reservation.lease"):
     """A lease: hosts or servers that are reserved for a time."""
@@ -103,10 +109,27 @@ class Lease(CloudResource[LeaseProps], type="OS::Blazar::Lease", kind="reservati
     }
 
     def create_args(self) -> JsonMap:
-        sent, reservations = self.sent(), []
-        given = sent["reservations"]
-        for one in given if isinstance(given, list) else []:
-            if isinstance(one, dict):
-                others = SERVERS if one["resource_type"] == "physical:host" else HOSTS
-                reservations.append({key: value for key, value in one.items() if key not in others})
-        return {**sent, "reservations": [*reservations]}
+        return {**self.sent(), "reservations": [*self._reservations()]}
+
+    def _reservations(self) -> list[JsonMap]:
+        """Return the reservations in the service's form."""
+        found: list[JsonMap] = []
+        for one in as_maps(self.sent()["reservations"]):
+            others = SERVERS if one["resource_type"] == "physical:host" else HOSTS
+            found.append({key: value for key, value in {**ANY, **one}.items() if key not in others})
+        return found
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """Return the live properties in the template's form.
+
+        The service adds events of its own, and seconds.
+        """
+        live = super().live_properties()
+        if live is None:
+            return None
+        found = {name: value for name, value in live.items() if name != "events"}
+        for name in found.keys() & {"start_date", "end_date"}:
+            found[name] = str(found[name]).replace("T", " ")[:16]
+        if is_as_requested(found.get("reservations"), [*self._reservations()]):
+            found["reservations"] = self.facts.properties["reservations"]
+        return found

@@ -1,7 +1,14 @@
 """Types of the service for clusters of containers."""
 
-from heatlite.core.json import Json
-from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
+from contextlib import suppress
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import is_as_requested
+
+BEFORE = "before"
+"""Data key with the state of a cluster before the last request to change it."""
 
 
 class ClusterTemplateProps(Schema):
@@ -66,7 +73,10 @@ class ClusterProps(Schema):
 
 
 class Cluster(CloudResource[ClusterProps], type="OS::Magnum::Cluster", kind="container_infra.cluster"):
-    """A cluster of nodes that run containers."""
+    """A cluster of nodes that run containers.
+
+    The service accepts a change before its conductor takes it. Until then it shows the cluster as it was.
+    """
 
     support_status = SupportStatus(version="9.0.0")
     blocks = frozenset({"OS::Magnum::ClusterTemplate"})
@@ -89,3 +99,28 @@ class Cluster(CloudResource[ClusterProps], type="OS::Magnum::Cluster", kind="con
         "status": (str, "Its status."),
         "status_reason": (str, "The reason of its status."),
     }
+
+    def handle_update(self, change: Change) -> Json:
+        before, args = self.fetch(), self.update_args(change)
+        super().handle_update(change)
+        # The conductor leaves a cluster alone that is as requested already.
+        self.data[BEFORE] = None if is_as_requested(before, args) else _state(before)
+        return None
+
+    def handle_delete(self) -> Json:
+        before = None
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                before = _state(self.fetch())
+        super().handle_delete()
+        self.data[BEFORE] = before
+        return None
+
+    def status_of(self, thing: JsonMap) -> str:
+        """Return the cluster's status; "" until the conductor has taken the last change."""
+        return "" if _state(thing) == self.data.get(BEFORE) else super().status_of(thing)
+
+
+def _state(thing: JsonMap) -> list[Json]:
+    """Return the attributes that each step of the conductor changes."""
+    return [thing.get("status"), thing.get("updated_at")]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 REDIS = os.environ.get("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
 BROKER = os.environ.get("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
+VERSIONED = {"image": "/v2"}
+"""Paths of the API's version, for services of the cloud where the SDK does not find it behind the recorder."""
 SECONDS = 600
 """Time limit for the preparation and the start of a service."""
 NOT_SENT = ("host", "content-length", "connection", "accept-encoding")
@@ -163,6 +165,34 @@ IRONIC = "".join(
     f"enabled_{kind}_interfaces = {name}\ndefault_{kind}_interface = {name}\n"
     for kind, _, name in (one.partition("=") for one in FAKES.split())
 )
+DRIVERS = """\
+mkdir -p {folder}/drivers-1.dist-info
+printf '[magnum.drivers]\nnone = magnum_drivers:Machineless\n' > {folder}/drivers-1.dist-info/entry_points.txt
+printf '[designate.backend]\nnone = designate_drivers:Serverless\n' >> {folder}/drivers-1.dist-info/entry_points.txt
+printf 'Name: drivers\nVersion: 1\n' > {folder}/drivers-1.dist-info/METADATA
+"""
+"""Commands that make tests' drivers known as those of a package."""
+DESIGNATE_POOL = """\
+cat > {folder}/pools.yaml <<.
+- name: default
+  id: 794ccc2c-d751-44fe-b57f-8894c9f5c842
+  description: ''
+  attributes: {{}}
+  ns_records: [{{hostname: ns.example.net., priority: 1}}]
+  nameservers: [{{host: 127.0.0.3, port: {port}}}]
+  targets:
+  - type: none
+    masters: [{{host: 127.0.0.2, port: {port}}}]
+    options: {{host: 127.0.0.3, port: {port}}}
+.
+cp {programs}/../etc/designate/api-paste.ini {folder}
+{programs}/designate-manage --config-file {file} database sync
+"""
+DESIGNATE_API = """\
+until {programs}/designate-manage --config-file {file} pool update --file {folder}/pools.yaml; do sleep 1; done
+export OS_DESIGNATE_CONFIG_DIR={folder}
+exec {programs}/python """
+WITH_DRIVERS = ("env", f"PYTHONPATH={{folder}}:{HERE}")
 ALL: Mapping[str, RealService] = {
     "metric": RealService(
         ("gnocchi[mysql,file,keystone]==4.7.1",),
@@ -276,6 +306,53 @@ ALL: Mapping[str, RealService] = {
         ),
         (("octavia-api", "--config-file", "{file}"), ("octavia-worker", "--config-file", "{file}")),
         "/v2.0",
+    ),
+    "container_infra": RealService(
+        ("magnum==23.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[api]\nhost = 127.0.0.1\nport = {port}\nworkers = 1\n"
+        "api_paste_config = {programs}/../etc/magnum/api-paste.ini\n[conductor]\nworkers = 1\n"
+        "[certificates]\ncert_manager_type = x509keypair\n[oslo_concurrency]\nlock_path = {folder}\n"
+        "[glance_client]\nregion_name = RegionOne\n[nova_client]\nregion_name = RegionOne\n"
+        "[neutron_client]\nregion_name = RegionOne\n"
+        f"[database]\nconnection = {{database}}\n[keystone_auth]\n{CREDENTIALS}{AUTH}",
+        ("sh", "-ec", DRIVERS + "{programs}/magnum-db-manage --config-file {file} upgrade head"),
+        tuple((*WITH_DRIVERS, f"{{programs}}/magnum-{one}", "--config-file", "{file}") for one in ("conductor", "api")),
+        "/v1",
+    ),
+    "dns": RealService(
+        ("designate==23.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\nrpc_response_timeout = 9\nstate_path = {folder}\n"
+        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[service:api]\nenable_api_v2 = true\napi_base_uri = {url}/dns\n"
+        "[service:central]\nworkers = 1\n[service:mdns]\nworkers = 1\nlisten = 127.0.0.2:{port}\n"
+        "[service:worker]\nworkers = 1\npoll_delay = 1\npoll_retry_interval = 1\n"
+        "[service:producer]\nworkers = 1\n[producer_task:increment_serial]\ninterval = 1\n[oslo_concurrency]\n"
+        f"lock_path = {{folder}}\n[storage:sqlalchemy]\nconnection = {{database}}\n{AUTH}",
+        ("sh", "-ec", DRIVERS + DESIGNATE_POOL),
+        (
+            *((f"designate-{one}", "--config-file", "{file}") for one in ("central", "mdns", "producer")),
+            (*WITH_DRIVERS, "{programs}/designate-worker", "--config-file", "{file}"),
+            (*WITH_DRIVERS, "sh", "-c", DESIGNATE_API + " ".join(wsgi("designate.wsgi.api")[1:])),
+        ),
+        "/v2",
+        project="designate",
+    ),
+    "reservation": RealService(
+        ("blazar==18.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\nos_admin_username = {username}\nos_admin_password = {password}\n"
+        "os_admin_project_name = {project_name}\nos_region_name = RegionOne\n"
+        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[manager]\nplugins = physical.host.plugin,virtual.instance.plugin\n"
+        "[nova]\naggregate_freepool_name = {region}\n"
+        f"[oslo_concurrency]\nlock_path = {{folder}}\n[database]\nconnection = {{database}}\n{AUTH}",
+        ("blazar-db-manage", "--config-file", "{file}", "upgrade", "head"),
+        (
+            ("blazar-manager", "--config-file", "{file}"),
+            ("env", "OS_BLAZAR_CONFIG_DIR={folder}", "{programs}/python", *wsgi("blazar.wsgi.api")[1:]),
+        ),
+        "/v1",
+        project="blazar",
     ),
 }  # fmt: skip
 
@@ -418,16 +495,25 @@ def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool =
         for name in names:
             place = undo.enter_context(running(name, folder, {**fields, "url": url}))
             recorder.places[name] = place
+            if name == "reservation":  # its hosts that are free
+                _aggregate(root, undo, region)
             if name == "metric":
                 root.identity.create_region(id=region)
                 undo.callback(root.identity.delete_region, region)
                 announce(root, undo, region, name, place)
-        paths = {**dict.fromkeys(own, ""), **{name: ALL[name].version for name in names}}
+        paths = {**{name: VERSIONED.get(name, "") for name in own}, **{name: ALL[name].version for name in names}}
         overrides = {f"{name}_endpoint_override": f"{url}/{name}{path}" for name, path in paths.items()}
         yield RealCloud(
-            {**described[own_cloud], **overrides}, url, recorder, ours.auth_token, ours.current_project_id,
-            ours.current_user_id,
+            {**described[own_cloud], **overrides, "dns_api_version": "2", "image_api_version": "2"}, url, recorder,
+            ours.auth_token, ours.current_project_id, ours.current_user_id,
         )  # fmt: skip
+
+
+def _aggregate(admin: "Connection", undo: ExitStack, name: str) -> None:
+    compute = admin.compute
+    made = compute.create_aggregate(name=name)
+    undo.callback(compute.delete_aggregate, made)
+    undo.callback(lambda: [compute.remove_host_from_aggregate(made, one) for one in compute.get_aggregate(made).hosts])
 
 
 def announce(admin: "Connection", undo: ExitStack, region: str, kind: str, url: str) -> None:

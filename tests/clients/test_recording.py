@@ -27,18 +27,25 @@ FILES = {
     "alarming": ("metric", "alarming", "messaging"),
     "messaging": ("messaging", "workflow"),
     "baremetal": ("baremetal",),
+    "container_infra": ("container_infra",),
+    "dns": ("dns",),
     "key_manager": ("key_manager",),
     "load_balancer": ("load_balancer",),
     "network": ("network",),
+    "reservation": ("reservation",),
     "shares": ("shared_file_system",),
     "workflow": ("workflow",),
 }
 """File of cases → the services that its types ask."""
-OWN = {"load_balancer": ("network",), "shares": ("network",)}
+OWN = {"container_infra": ("image", "network"), "load_balancer": ("network",), "shares": ("network",)}
 """File of cases → the services of the cloud that its types ask."""
+NONE = (b'{"pools": []', b'{"service_statuses": []')
+"""Begins of answers of services that have not heard from their workers yet."""
 ID = {"id", "uuid"}
 OURS = ("PROJECT", "USER")
-BY_ADMINISTRATORS = {"baremetal", "key_manager", "load_balancer", "network", "shares"}
+BY_ADMINISTRATORS = {
+    "baremetal", "container_infra", "dns", "key_manager", "load_balancer", "network", "reservation", "shares",
+}  # fmt: skip
 """Files of cases whose types need an administrator."""
 CASES = [(file, name) for file in FILES for name, case in RECORDED[file]["cases"].items() if "hand_written" not in case]
 
@@ -82,7 +89,7 @@ def send(cloud: RealCloud, request: str, body: object) -> Any:
     service, _, rest = path.lstrip("/").partition("/")
     text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
     headers = {
-        "X-Auth-Token": cloud.token, "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c",
+        "X-Auth-Token": cloud.token, "Accept": "application/json", "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c",
         "Content-Type": "text/plain" if isinstance(body, str) else "application/json",
         **(SERVICES[service].headers if service in SERVICES else {}),
     }  # fmt: skip
@@ -91,7 +98,7 @@ def send(cloud: RealCloud, request: str, body: object) -> Any:
     def answered() -> bool:
         answers[:] = [ask(method, f"{cloud.recorder.places[service]}/{rest}", text.encode() or None, headers)]
         said = answers[0][1]
-        under_way = method == "GET" and (b'status": "PENDING_' in said or said == b'{"pools": []}')
+        under_way = method == "GET" and (b'status": "PENDING' in said or any(said.startswith(one) for one in NONE))
         return answers[0][0] not in (400, 409) and not under_way
 
     with suppress(AssertionError):
@@ -128,9 +135,10 @@ def prepared(cloud: RealCloud, case: dict[str, Any]) -> Iterator[dict[str, str]]
                     undo.callback(send, cloud, f"DELETE {request[5:]}/{answer.rpartition('/')[2]}", None)
                 elif request.startswith("POST ") and isinstance(answer, dict) and ID & answer.keys():
                     found = answer.get("uuid") or answer["id"]
-                    names[found] = name
+                    if not found.isdecimal():  # a number stands for many things
+                        names[found] = name
                     undo.callback(send, cloud, f"DELETE {request[5:]}/{found}", None)
-                    if "provisioning_status" in answer:
+                    if {"provisioning_status", "serial"} & answer.keys():
                         send(cloud, f"GET {request[5:]}/{found}", None)
         yield names
 

@@ -127,6 +127,11 @@ def test_a_list_is_a_list_and_nothing_is_null(opened: Opened) -> None:
             errors.CloudError,
             "Invalid payload content type",
         ),
+        (  # as Blazar says it
+            Answer(400, {"error_code": 400, "error_message": "Missing parameter min", "error_name": 400}),
+            errors.CloudError,
+            "Missing parameter min",
+        ),
         (Answer(400, ["a list"]), errors.CloudError, "a list"),
     ],
 )  # fmt: skip

@@ -74,6 +74,8 @@ class Living:
         made = str(engine.row(stack, "a").physical_id)
         if UUID.fullmatch(made):
             self.names[made] = "id-1"
+        elif made.isdecimal():  # elsewhere the number stands for other things
+            self.names[f'/{made}"'] = '/id-1"'
         told["create"] = self.asked()
         assert engine.outputs(stack) == case.get("attributes", {}), engine.outputs(stack)
         if "change" in case:

@@ -14,7 +14,7 @@ from tests.types.exchanges import Replay
 PLACE = re.compile(r"(?<![A-Z_])URL")
 """Stands for the URL of the services, in an answer."""
 VERSIONS = {
-    "identity": "v3", "image": "v2", "key_manager": "v1", "load_balancer": "v2.0", "network": "v2.0",
+    "dns": "v2", "identity": "v3", "image": "v2", "key_manager": "v1", "load_balancer": "v2.0", "network": "v2.0",
 }  # fmt: skip
 """Versions of the services that the SDK asks for theirs."""
 

@@ -42,7 +42,7 @@ class Recording(Living):
         content, ends = RECORDED[file], ExitStack()
         services = RestServices(content.get("objects", {}), content.get("answers", {}))
         url = ends.enter_context(rest_services(services))
-        names = (*SERVICES, "image", "key_manager")
+        names = (*SERVICES, "dns", "image", "key_manager")
         places = {f"{service}_endpoint_override": f"{url}/{service}" for service in names}
         self.url = url
         super().__init__(folder, services, url, {"auth_type": "none", "auth": {"endpoint": url}, **places})
