@@ -20,7 +20,7 @@ from dataclasses import field
 from typing import cast
 
 from heatlite.core.errors import NotFound
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
 from heatlite.plugin.handlers import VERBS, NoActionNeeded
 from heatlite.plugin.ports import Member, Nested
@@ -80,6 +80,13 @@ class StackResource(Resource[P_co]):
         NoActionNeeded.
         """
         raise NoActionNeeded
+
+    def recorded(self, entry: JsonMap) -> JsonMap:
+        """Return this resource's entry in a record, with its members as they are here.
+
+        In an adoption the record may come from a Heat.
+        """
+        return entry
 
     @property
     def nested(self) -> Nested | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Schema, StackResource, prop
 from heatlite.plugin.nested import member_value, steps_of
 from heatlite.resources.members import template_of
@@ -42,6 +42,18 @@ class CfnStack(StackResource[CfnStackProps], type="AWS::CloudFormation::Stack"):
 
     def goal(self) -> ChildStack:
         return ChildStack(_template(self.facts.properties))
+
+    def recorded(self, entry: JsonMap) -> JsonMap:
+        """Return the entry with the stack of the template inside.
+
+        A Heat has no stack around that of the template.
+        """
+        members = entry.get("resources")
+        if isinstance(members, dict) and [*members] == [INNER]:
+            inner = members[INNER]
+            if isinstance(inner, dict) and "resources" in inner:
+                return entry
+        return {"resource_id": entry.get("resource_id"), "resources": {INNER: entry}}
 
     def attribute(self, name: str) -> Json:
         return self.attribute_at(name, [])

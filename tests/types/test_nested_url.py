@@ -3,8 +3,14 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from heatlite.core.errors import StackValidationFailed
+from heatlite.core.json import JsonMap
+from heatlite.core.status import state
+from heatlite.engine.state.requests import Request
+from heatlite.engine.state.stack_document import read_record
+from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 
@@ -45,6 +51,29 @@ def test_a_temporary_url(cloudy: Cloudy) -> None:
     stack = cloudy.create(nested(3, url), files={url: CHILD})
     assert stack.status == "COMPLETE", cloudy.why(stack)
     assert cloudy.outputs(stack) == {"twice": 3}
+
+
+def adopted(cloudy: Cloudy, entry: JsonMap) -> StackRecord:
+    record = read_record({"template": nested(3), "files": FILES, "resources": {"a": entry}})
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record, files=FILES)))
+    assert state(stack.verb, stack.status) == "ADOPT_COMPLETE", cloudy.why(stack)
+    assert cloudy.outputs(stack) == {"twice": 3}
+    return stack
+
+
+def test_the_record_of_a_heat_has_no_stack_around_that_of_the_template(cloudy: Cloudy) -> None:
+    """It has the nested template in its entry, or has not."""
+    entry: JsonMap = {"resource_id": "there", "resources": {"value": {"resource_id": "theirs"}}}
+    stack = adopted(cloudy, entry)
+    assert cloudy.delete(stack).status == "COMPLETE"
+    adopted(cloudy, {**entry, "template": yaml.safe_load(CHILD.replace("2021-04-16", "wallaby"))})
+
+
+def test_its_own_record_is_adopted(cloudy: Cloudy) -> None:
+    stack = cloudy.create(nested(3), files=FILES)
+    entry = cloudy.components.exports.export(cloudy.get(stack))["resources"]["a"]  # type: ignore[index]
+    assert cloudy.delete(stack).status == "COMPLETE"
+    adopted(cloudy, entry)
 
 
 def test_parameters_are_checked_before(cloudy: Cloudy) -> None:

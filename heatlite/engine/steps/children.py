@@ -157,7 +157,8 @@ class Children:
 
     def _entry(self, operation: NestedOperation) -> JsonMap:
         """Return the recorded entry of the resource, in an adoption or a restore."""
-        return as_map((self._action.inputs.resources or {}).get(operation.row.name))
+        entry, resource = as_map((self._action.inputs.resources or {}).get(operation.row.name)), operation.resource
+        return resource.recorded(entry) if isinstance(resource, StackResource) else entry
 
     def _adopted(self, operation: NestedOperation, resource: StackResource[Schema]) -> ChildStack | None:
         """Return the child in one round, with its recorded members.
