@@ -1,12 +1,22 @@
 """Connections of clients: bytes of a request and its answer, and deadlines."""
 
+import logging
 import socket
 import time
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeAlias
 
+from gunicorn.config import Config
+from gunicorn.http import wsgi
 from gunicorn.http.body import ChunkedReader
+from gunicorn.http.errors import ParseException
 from gunicorn.http.unreader import Unreader
+
+log = logging.getLogger(__name__)
+
+Application: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+"""A WSGI application."""
 
 HEAD_SECONDS = 10.0
 """Time limit for the head of a request."""
@@ -137,6 +147,8 @@ class Connection:
         self.unsent = bytearray()
         self.sent = 0
         """Sent bytes of the answer."""
+        self.events = 0
+        """Events of the socket that the loop handles."""
 
     def enter(self, state: State) -> None:
         """Change the state."""
@@ -199,3 +211,38 @@ class Connection:
     def gettimeout(self) -> float:
         """Return 0: the connection never blocks."""
         return 0.0
+
+
+def answer(application: Application, connection: Connection, cfg: Config, may_stay: bool) -> bool:
+    """Write the answer of an application. Returns True if the connection may be reused.
+
+    Without `may_stay` it closes. Raises what the application raises, and OSError.
+    """
+    request = connection.request
+    address = connection.sock.getsockname() if connection.sock is not None else ("", 0)
+    response, environ = wsgi.create(request, connection, connection.peer, address, cfg)
+    environ["wsgi.multithread"] = True
+    if not may_stay:
+        response.force_close()
+    parts = application(environ, response.start_response)
+    try:
+        for part in parts:
+            response.write(part)
+        response.close()
+    except Exception:
+        if not response.headers_sent:
+            raise
+        log.exception("an answer was aborted")
+        return False
+    finally:
+        close: Callable[[], None] | None = getattr(parts, "close", None)
+        if close is not None:
+            close()
+    if response.should_close():
+        return False
+    try:
+        while request.body.read(READ_SIZE):  # skip the unread rest
+            pass
+    except (OSError, ParseException):
+        return False  # invalid body: the start of the next request is unknown
+    return True

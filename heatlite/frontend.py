@@ -25,13 +25,12 @@ from functools import partial
 from typing import Any
 
 from gunicorn import util
-from gunicorn.http import wsgi
-from gunicorn.http.errors import NoMoreData, ParseException
+from gunicorn.http.errors import NoMoreData
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.base import Worker
 
 from heatlite.channels import Channel
-from heatlite.connections import READ_SIZE, Connection, Extent, Received, State
+from heatlite.connections import READ_SIZE, Connection, Extent, Received, State, answer
 from heatlite.core.reading import NeedsEngine
 
 log = logging.getLogger(__name__)
@@ -48,6 +47,39 @@ READING = ("GET", "HEAD")
 """Methods of requests that a reader tries to answer, if they have no body."""
 CHECK_INTERVAL = 0.5
 """Seconds between checks of deadlines."""
+QUICK_SECONDS = 0.01
+"""Processor time of a quick answer, at most: two turns of a thread with Python's lock (`sys.getswitchinterval`)."""
+MAX_QUICK = 1000
+"""URLs that are remembered as quick."""
+MAX_QUICK_URL = 400
+"""Bytes of such a URL."""
+
+
+class QuickRequests:
+    """Requests that are answered without a thread, because their last answer took little time.
+
+    Passing a request to a thread and back takes as long as a quick answer.
+    """
+
+    def __init__(self, is_used: bool) -> None:
+        """Without `is_used` no request is quick."""
+        self._is_used = is_used
+        self._known: set[tuple[str, str]] = set()
+
+    def has(self, request: Any) -> bool:
+        """Return True if the request is quick."""
+        return (request.method, request.uri) in self._known
+
+    def note(self, request: Any, seconds: float) -> None:
+        """Note the processor time of an answer."""
+        if not self._is_used or len(request.uri) > MAX_QUICK_URL:
+            return
+        if seconds > QUICK_SECONDS:
+            self._known.discard((request.method, request.uri))
+            return
+        if len(self._known) >= MAX_QUICK:
+            self._known.clear()
+        self._known.add((request.method, request.uri))
 
 
 class Frontend(Worker):  # type: ignore[misc]
@@ -74,6 +106,9 @@ class Frontend(Worker):  # type: ignore[misc]
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
         self._pool = ThreadPoolExecutor(self.cfg.threads, "request", initializer=self.app.begin_thread)
+        self._quick = QuickRequests(self.app.has_quick_requests)
+        if self.app.has_quick_requests:
+            self.app.begin_thread()
         self._selector.register(self.PIPE[0], selectors.EVENT_READ, self._woken)
         for listener in self.sockets:
             listener.setblocking(False)
@@ -142,7 +177,7 @@ class Frontend(Worker):  # type: ignore[misc]
         sock.setblocking(False)
         connection = Connection(sock, peer)
         self._connections.add(connection)
-        self._selector.register(sock, selectors.EVENT_READ, connection)
+        self._watch(connection, selectors.EVENT_READ)
         return connection
 
     def _make_room(self) -> None:
@@ -154,10 +189,22 @@ class Frontend(Worker):  # type: ignore[misc]
     def _drop(self, connection: Connection) -> None:
         self._connections.discard(connection)
         if connection.sock is not None:
-            with suppress(KeyError, ValueError):  # it was with a thread
-                self._selector.unregister(connection.sock)
+            self._watch(connection, 0)
             connection.sock.close()
             connection.sock = None
+
+    def _watch(self, connection: Connection, events: int) -> None:
+        """Select the events of a socket that the loop handles; 0: none."""
+        if events == connection.events:
+            return
+        assert connection.sock is not None
+        if not connection.events:
+            self._selector.register(connection.sock, events, connection)
+        elif events:
+            self._selector.modify(connection.sock, events, connection)
+        else:
+            self._selector.unregister(connection.sock)
+        connection.events = events
 
     def _check_deadlines(self) -> None:
         """Close late connections. Time that this process stood still does not count."""
@@ -193,8 +240,7 @@ class Frontend(Worker):  # type: ignore[misc]
     def _pass(self, connection: Connection) -> None:
         """Pass a connection to the other kind of process, with its request."""
         assert connection.sock is not None
-        with suppress(KeyError):  # it was with a thread
-            self._selector.unregister(connection.sock)
+        self._watch(connection, 0)
         connection.extent = None
         connection.enter(State.BUSY)
         self._unpassed.append(connection)
@@ -213,7 +259,6 @@ class Frontend(Worker):  # type: ignore[misc]
             except OSError as error:  # too many connections are on their way
                 log.warning("cannot pass a connection to another process: %s", error)
                 self._unpassed.popleft()
-                self._selector.register(connection.sock, selectors.EVENT_READ, connection)
                 text = "The server has too many requests in progress. Try again later."
                 self._reject(connection, 503, "Service Unavailable", text, "Retry-After: 5\r\n")
             else:
@@ -330,20 +375,30 @@ class Frontend(Worker):  # type: ignore[misc]
     # -- answering -----------------------------------------------------------------------------------
 
     def _submit(self, connection: Connection) -> None:
-        """Pass a request to the application."""
-        assert connection.sock is not None
-        self._selector.unregister(connection.sock)
+        """Pass a request to the application, in a thread unless the answer takes little time."""
         connection.enter(State.BUSY)
-        if connection.request.path in self.app.instant:
+        if connection.request.path in self.app.instant or self._quick.has(connection.request):
             self._answer(connection)
-        else:
-            self._pool.submit(self._answer, connection)
+            self._done.append(connection)
+            return
+        self._watch(connection, 0)
+        self._pool.submit(self._answer_in_thread, connection)
+
+    def _answer_in_thread(self, connection: Connection) -> None:
+        try:
+            self._answer(connection)
+        finally:
+            self._done.append(connection)
+            with suppress(BlockingIOError):  # a wake-up is pending
+                os.write(self.PIPE[1], b".")
 
     def _answer(self, connection: Connection) -> None:
-        """Call the application: in a thread, or directly for instant paths."""
+        """Call the application."""
+        begun = time.thread_time()
         try:
             # A context of its own: a request that is passed on leaves its ids for the log there.
-            connection.keeps_alive = copy_context().run(self._call, connection)
+            may_stay = connection.is_whole and self.alive
+            connection.keeps_alive = copy_context().run(answer, self.wsgi, connection, self.cfg, may_stay)
             connection.flush()
         except NeedsEngine:
             connection.unsent.clear()
@@ -355,41 +410,7 @@ class Frontend(Worker):  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - gunicorn logs it
             connection.keeps_alive = False
             self.handle_error(connection.request, connection, connection.peer, error)
-        finally:
-            self._done.append(connection)
-            with suppress(BlockingIOError):  # a wake-up is pending
-                os.write(self.PIPE[1], b".")
-
-    def _call(self, connection: Connection) -> bool:
-        """Write the answer. Returns True if the connection may be reused."""
-        request = connection.request
-        address = connection.sock.getsockname() if connection.sock is not None else ("", 0)
-        response, environ = wsgi.create(request, connection, connection.peer, address, self.cfg)
-        environ["wsgi.multithread"] = True
-        if not connection.is_whole or not self.alive:
-            response.force_close()
-        parts = self.wsgi(environ, response.start_response)
-        try:
-            for part in parts:
-                response.write(part)
-            response.close()
-        except Exception:
-            if not response.headers_sent:
-                raise
-            log.exception("an answer was aborted")
-            return False
-        finally:
-            close: Callable[[], None] | None = getattr(parts, "close", None)
-            if close is not None:
-                close()
-        if response.should_close():
-            return False
-        try:
-            while request.body.read(READ_SIZE):  # skip the unread rest
-                pass
-        except (OSError, ParseException):
-            return False  # invalid body: the start of the next request is unknown
-        return True
+        self._quick.note(connection.request, time.thread_time() - begun)
 
     def _resume(self, connection: Connection) -> None:
         """Continue with a connection after its answer."""
@@ -401,7 +422,6 @@ class Frontend(Worker):  # type: ignore[misc]
             self._pass(connection)
             return
         connection.needs_engine = False
-        self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         self._finish(connection)
 
     def _reject(self, connection: Connection, code: int, reason: str, text: str, head: str = "") -> None:
@@ -444,7 +464,7 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.enter(State.LINGER)
             with suppress(OSError):  # the client is gone
                 connection.sock.shutdown(socket.SHUT_WR)
-        self._selector.modify(connection.sock, events, connection)
+        self._watch(connection, events)
         if connection.state is State.IDLE:
             rest = connection.received.rest()
             connection.received, connection.request = Received(b""), None

@@ -33,6 +33,7 @@ from heatlite.core.bulkhead import answer_requests
 from heatlite.core.config import Auth, Settings
 from heatlite.core.garbage import freeze_loaded
 from heatlite.frontend import Frontend
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.row_waits import RowWaits
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,14 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def max_body(self) -> int:
         """Maximum size of a request's body in bytes."""
         return self._settings.max_json_body_size
+
+    @property
+    def has_quick_requests(self) -> bool:
+        """True in a reader that waits neither for a database server nor for Keystone."""
+        embedded = self._embedded
+        if not self._is_reader or embedded is None or self._settings.auth is Auth.KEYSTONE:
+            return False
+        return embedded.store.database.dialect is Dialect.SQLITE
 
     def begin_thread(self) -> None:
         """Prepare a thread that answers requests."""

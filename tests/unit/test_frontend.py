@@ -104,7 +104,7 @@ def test_time_in_which_the_process_stands_still_does_not_count(stood_still: floa
     connection.since -= 60.0
     server._checked = connection.since + 60.0 - stood_still
     server._connections.add(connection)
-    server._selector.register(ours, selectors.EVENT_READ, connection)
+    server._watch(connection, selectors.EVENT_READ)
     server._check_deadlines()
     assert (connection in server._connections) is stays
     ours.close()
@@ -121,7 +121,7 @@ def test_answers_that_nobody_takes_share_the_memory(monkeypatch: MonkeyPatch) ->
         ours, theirs = socket.socketpair()
         connection = Connection(ours, "")
         server._connections.add(connection)
-        server._selector.register(ours, selectors.EVENT_READ, connection)
+        server._watch(connection, selectors.EVENT_READ)
         connection.sendall(b"x" * 1000)
         server._finish(connection)
         clients.append((connection, theirs))
