@@ -1,4 +1,4 @@
-"""Channels: queues of client connections between the processes of a server.
+"""Channels: queues of client connections and of counts between the processes of a server.
 
 The kernel keeps the queue, with the connections in it. So they outlive the process that should take them.
 """
@@ -16,8 +16,8 @@ BUFFER = 1024 * 1024
 """Bytes of the queue, as far as the system allows. A connection needs one or two thousand."""
 MAX_DATA = 128 * 1024
 """Maximum bytes that are passed with a connection: a head, and what was read together with its end."""
-MARK = b"+"
-"""Begin of each message. An empty message would look like the end of the channel."""
+CONNECTION, REFUSED, COUNT = b"+", b"-", b"#"
+"""First byte of a message: a connection, one whose last request was refused, a count of refusals."""
 
 
 class Passed(NamedTuple):
@@ -27,6 +27,8 @@ class Passed(NamedTuple):
     peer: Any
     """Address of the client."""
     data: bytes
+    is_refused: bool
+    """True if its last request met a conflict."""
 
 
 class Channel:
@@ -38,7 +40,7 @@ class Channel:
         for end in (self._sender, self.receiver):
             end.setblocking(False)
 
-    def put(self, sock: socket.socket, data: bytes) -> None:
+    def put(self, sock: socket.socket, data: bytes, is_refused: bool = False) -> None:
         """Append a connection. The caller closes its own copy afterwards.
 
         Raises BlockingIOError if the queue is full, and OSError.
@@ -46,21 +48,32 @@ class Channel:
         if len(data) > MAX_DATA:
             raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
         rights = array("i", [sock.fileno()])
-        self._sender.sendmsg([MARK, data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        mark = REFUSED if is_refused else CONNECTION
+        self._sender.sendmsg([mark, data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
-    def take(self) -> Passed:
-        """Take the first connection whose client is still there.
+    def put_count(self, message: bytes) -> None:
+        """Append a count of refusals.
+
+        Raises BlockingIOError if the queue is full, and OSError.
+        """
+        self._sender.sendmsg([COUNT, message])
+
+    def take(self) -> Passed | bytes:
+        """Take the first connection whose client is still there, or count of refusals.
 
         Raises BlockingIOError if there is none.
         """
         while True:
-            data, found, _, _ = socket.recv_fds(self.receiver, len(MARK) + MAX_DATA, 1)
+            data, found, _, _ = socket.recv_fds(self.receiver, len(CONNECTION) + MAX_DATA, 1)
+            mark, data = data[:1], data[1:]
+            if mark == COUNT:
+                return data
             if not found:
                 log.warning("a connection is lost: this process has too many open files")
                 continue
             os.set_inheritable(found[0], False)
             sock = socket.socket(fileno=found[0])
             try:
-                return Passed(sock, sock.getpeername(), data[len(MARK) :])
+                return Passed(sock, sock.getpeername(), data, mark == REFUSED)
             except OSError:
                 sock.close()

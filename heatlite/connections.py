@@ -4,9 +4,12 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
+from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.http import wsgi
 from gunicorn.http.body import ChunkedReader
@@ -137,6 +140,8 @@ class Connection:
         """The head of the request with all that came with it."""
         self.needs_engine = False
         """True if the engine's process has to answer the request, as a reader has found out."""
+        self.is_refused = False
+        """True if the last request met a conflict (409)."""
         self.received = Received(b"")
         self.request: Any = None
         self.extent: Extent | None = None
@@ -174,6 +179,32 @@ class Connection:
                 return self.since + LINGER_SECONDS
             case State.BUSY:
                 return float("inf")
+
+    def has_head(self, data: bytes) -> bool:
+        """Add data to the head. Returns True if it is complete or invalid."""
+        head = self.head
+        head += data
+        if head[:2] == b"\r\n":  # one empty line is allowed (RFC 9112, 2.2)
+            del head[:2]
+        # A bare LF has to reach the parser, which rejects it: the head would never end.
+        return b"\r\n\r\n" in head or head.count(b"\n") != head.count(b"\r\n")
+
+    def ask_for_body(self) -> None:
+        """Send the interim answer for which the client waits with the body, if it does."""
+        headers = self.request.headers
+        expects = any(name == "EXPECT" and value.lower() == "100-continue" for name, value in headers)
+        if expects and self.sock is not None:
+            with suppress(OSError):  # noticed at the next read
+                self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def reject(self, code: int, reason: str, text: str, head: str) -> None:
+        """Append an error as the answer, with further lines of its head."""
+        if head:
+            body = f"{text}\n"
+            lines = f"HTTP/1.1 {code} {reason}\r\nConnection: close\r\n{head}Content-Type: text/plain\r\n"
+            self.sendall(f"{lines}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        else:
+            util.write_error(self, code, reason, text)
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
         """Give up the connection for an endless answer.
@@ -229,6 +260,7 @@ def answer(application: Application, connection: Connection, cfg: Config, may_st
         for part in parts:
             response.write(part)
         response.close()
+        connection.is_refused = response.status_code == HTTPStatus.CONFLICT
     except Exception:
         if not response.headers_sent:
             raise

@@ -24,14 +24,13 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from gunicorn import util
 from gunicorn.http.errors import NoMoreData
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.base import Worker
 
 from heatlite.channels import Channel
 from heatlite.connections import READ_SIZE, Connection, Extent, Received, State, answer
-from heatlite.core.reading import NeedsEngine
+from heatlite.core.reading import NeedsEngine, end_request
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +50,8 @@ QUICK_SECONDS = 0.01
 """Processor time of a quick answer, at most: two turns of a thread with Python's lock (`sys.getswitchinterval`)."""
 MAX_QUICK = 1000
 """URLs that are remembered as quick."""
-MAX_QUICK_URL = 400
-"""Bytes of such a URL."""
+MAX_QUICK_BYTES = 2048
+"""Bytes of such a request. A larger one may take longer than the last."""
 
 
 class QuickRequests:
@@ -66,20 +65,28 @@ class QuickRequests:
         self._is_used = is_used
         self._known: set[tuple[str, str]] = set()
 
-    def has(self, request: Any) -> bool:
+    def has(self, connection: Connection) -> bool:
         """Return True if the request is quick."""
-        return (request.method, request.uri) in self._known
+        request = connection.request
+        return len(connection.raw) <= MAX_QUICK_BYTES and (request.method, request.uri) in self._known
 
-    def note(self, request: Any, seconds: float) -> None:
+    def note(self, connection: Connection, seconds: float) -> None:
         """Note the processor time of an answer."""
-        if not self._is_used or len(request.uri) > MAX_QUICK_URL:
+        if not self._is_used or len(connection.raw) > MAX_QUICK_BYTES:
             return
+        same = (connection.request.method, connection.request.uri)
         if seconds > QUICK_SECONDS:
-            self._known.discard((request.method, request.uri))
+            self._known.discard(same)
             return
         if len(self._known) >= MAX_QUICK:
             self._known.clear()
-        self._known.add((request.method, request.uri))
+        self._known.add(same)
+
+
+def most_connections() -> int:
+    """Return the maximum number of connections of this process."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
 
 
 class Frontend(Worker):  # type: ignore[misc]
@@ -103,8 +110,7 @@ class Frontend(Worker):  # type: ignore[misc]
         self._memory = 0
         """Bytes in memory of all connections, or more."""
         self._checked = time.monotonic()
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
+        self._most = most_connections()
         self._pool = ThreadPoolExecutor(self.cfg.threads, "request", initializer=self.app.begin_thread)
         self._quick = QuickRequests(self.app.has_quick_requests)
         if self.app.has_quick_requests:
@@ -130,6 +136,7 @@ class Frontend(Worker):  # type: ignore[misc]
                 if connection.state in (State.IDLE, State.HEAD, State.BODY):
                     self._drop(connection)
             self._run_round()
+        self._pass_counts()
         self._pool.shutdown(wait=False)
 
     def _run_round(self) -> None:
@@ -220,6 +227,7 @@ class Frontend(Worker):  # type: ignore[misc]
             elif connection.state is State.IDLE and now - connection.since >= CHECK_INTERVAL:
                 self._pass_back(connection)  # a reader survives the end of this process
             self._memory += connection.memory
+        self._pass_counts()
 
     # -- passing between processes --------------------------------------------------------------------
 
@@ -229,10 +237,15 @@ class Frontend(Worker):  # type: ignore[misc]
         with suppress(BlockingIOError):
             while True:
                 passed = self.inbox.take()
+                if isinstance(passed, bytes):
+                    self.app.add_count(passed)
+                    self._pool.submit(self.app.write_counts)
+                    continue
                 if len(self._connections) >= self._most:
                     self._make_room()
                 connection = self._welcome(passed.sock, passed.peer)
                 connection.enter(State.IDLE)
+                connection.is_refused = passed.is_refused
                 if passed.data:
                     connection.needs_engine = not self.is_reader
                     self._guarded(partial(self._receive, data=passed.data), connection)
@@ -244,7 +257,17 @@ class Frontend(Worker):  # type: ignore[misc]
         connection.extent = None
         connection.enter(State.BUSY)
         self._unpassed.append(connection)
+        self._pass_counts()  # before the request, which may read them
         self._pass_on()
+
+    def _pass_counts(self) -> None:
+        """Pass the counts of a reader's refusals to the engine's process."""
+        if self.is_reader and self.outbox is not None:
+            for message in self.app.take_counts():
+                try:
+                    self.outbox.put_count(message)
+                except OSError:  # the channel is full
+                    self.app.add_count(message)
 
     def _pass_on(self) -> None:
         """Pass connections on, as many as the channel holds. The next round does the rest."""
@@ -268,7 +291,7 @@ class Frontend(Worker):  # type: ignore[misc]
         """Pass an idle connection from the engine's process to a reader, if possible."""
         if not self.is_reader and self.outbox is not None and connection.sock is not None:
             with suppress(OSError):
-                self.outbox.put(connection.sock, b"")
+                self.outbox.put(connection.sock, b"", connection.is_refused)
                 self._drop(connection)
 
     # -- reading -------------------------------------------------------------------------------------
@@ -280,7 +303,8 @@ class Frontend(Worker):  # type: ignore[misc]
             if connection.state is State.ANSWER:
                 self._write(connection)
                 return
-            data = connection.sock.recv(READ_SIZE if connection.state is State.BODY else MAX_HEAD)
+            is_body = connection.state is State.BODY and not self.is_reader
+            data = connection.sock.recv(READ_SIZE if is_body else MAX_HEAD)
         except BlockingIOError:
             return
         except OSError:
@@ -301,18 +325,14 @@ class Frontend(Worker):  # type: ignore[misc]
         if connection.state is State.BODY:
             assert connection.extent is not None
             connection.received.put(data)
+            connection.raw += data if self.is_reader else b""
             self._receive_body(connection, data)
             return
         if connection.state is State.IDLE:
             connection.enter(State.HEAD)
-        head = connection.head
-        head += data
-        if head[:2] == b"\r\n":  # one empty line is allowed (RFC 9112, 2.2)
-            del head[:2]
-        # A bare LF has to reach the parser, which rejects it: the head would never end.
-        if b"\r\n\r\n" in head or head.count(b"\n") != head.count(b"\r\n"):
+        if connection.has_head(data):
             self._parse(connection)
-        elif len(head) > MAX_HEAD:
+        elif len(connection.head) > MAX_HEAD:
             self._reject(connection, 431, "Request Header Fields Too Large", "The head of the request is too large.")
 
     def _parse(self, connection: Connection) -> None:
@@ -329,8 +349,10 @@ class Frontend(Worker):  # type: ignore[misc]
             self.handle_error(None, connection, connection.peer, error)
             self._send_and_close(connection)
             return
-        connection.extent = Extent(request.body.reader)
-        is_reading = request.method in READING and connection.extent.is_whole(b"")
+        extent = connection.extent = Extent(request.body.reader)
+        is_reading = request.method in READING and extent.is_whole(b"")
+        if self.is_reader and connection.is_refused and (extent.payload or extent.is_whole(b"")):
+            is_reading = len(connection.raw) + extent.payload <= MAX_HEAD  # the next one often is refused, too
         # At the end readers stop first.
         stays = connection.needs_engine or self.outbox is None or not (self.is_reader or self.alive)
         if is_reading != self.is_reader and not stays:
@@ -338,11 +360,9 @@ class Frontend(Worker):  # type: ignore[misc]
             return
         connection.sent = 0
         connection.enter(State.BODY)
-        expects = any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
         self._receive_body(connection, connection.received.rest())
-        if expects and connection.state is State.BODY and connection.sock is not None:
-            with suppress(OSError):  # noticed at the next read
-                connection.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if connection.state is State.BODY:
+            connection.ask_for_body()
 
     def _receive_body(self, connection: Connection, data: bytes) -> None:
         """Call the application if the request is complete or too large."""
@@ -377,7 +397,7 @@ class Frontend(Worker):  # type: ignore[misc]
     def _submit(self, connection: Connection) -> None:
         """Pass a request to the application, in a thread unless the answer takes little time."""
         connection.enter(State.BUSY)
-        if connection.request.path in self.app.instant or self._quick.has(connection.request):
+        if connection.request.path in self.app.instant or self._quick.has(connection):
             self._answer(connection)
             self._done.append(connection)
             return
@@ -394,11 +414,12 @@ class Frontend(Worker):  # type: ignore[misc]
 
     def _answer(self, connection: Connection) -> None:
         """Call the application."""
-        begun = time.thread_time()
+        begun, is_answered = time.thread_time(), False
         try:
             # A context of its own: a request that is passed on leaves its ids for the log there.
             may_stay = connection.is_whole and self.alive
             connection.keeps_alive = copy_context().run(answer, self.wsgi, connection, self.cfg, may_stay)
+            is_answered = True
             connection.flush()
         except NeedsEngine:
             connection.unsent.clear()
@@ -410,7 +431,8 @@ class Frontend(Worker):  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - gunicorn logs it
             connection.keeps_alive = False
             self.handle_error(connection.request, connection, connection.peer, error)
-        self._quick.note(connection.request, time.thread_time() - begun)
+        end_request(is_answered)
+        self._quick.note(connection, time.thread_time() - begun)
 
     def _resume(self, connection: Connection) -> None:
         """Continue with a connection after its answer."""
@@ -423,15 +445,12 @@ class Frontend(Worker):  # type: ignore[misc]
             return
         connection.needs_engine = False
         self._finish(connection)
+        if connection.is_refused and connection.state is State.IDLE and self.alive:
+            self._pass_back(connection)
 
     def _reject(self, connection: Connection, code: int, reason: str, text: str, head: str = "") -> None:
         """Answer without the application, and close the connection."""
-        if head:
-            body = f"{text}\n"
-            lines = f"HTTP/1.1 {code} {reason}\r\nConnection: close\r\n{head}Content-Type: text/plain\r\n"
-            connection.sendall(f"{lines}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        else:
-            util.write_error(connection, code, reason, text)
+        connection.reject(code, reason, text, head)
         self._send_and_close(connection)
 
     def _send_and_close(self, connection: Connection) -> None:

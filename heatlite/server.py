@@ -26,6 +26,7 @@ from gunicorn.http.errors import ParseException
 from heatlite import __version__, preflight, wiring
 from heatlite.api.app import INSTANT
 from heatlite.api.faults import on_malformed
+from heatlite.api.refusal_counts import RefusalCounts
 from heatlite.api.routes import App
 from heatlite.channels import Channel
 from heatlite.core import logs, reading
@@ -108,6 +109,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """Connections on the way to the engine's process, and those on the way back."""
         self._is_reader = False
         self._embedded: wiring.Embedded | None = None
+        self._refusals: RefusalCounts | None = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -143,8 +145,23 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._embedded = self._build(self._settings)
         self._embedded.app.add_error_handler(ParseException, on_malformed)
         self._embedded.store.database.row_waits = RowWaits(self._settings.threads)
+        self._refusals = RefusalCounts(self._embedded.store.audit, self._embedded.components.admission.suppressed)
         freeze_loaded()
         return self._embedded.app
+
+    def take_counts(self) -> list[bytes]:
+        """Return the counts of this reader's refusals, for the engine's process."""
+        return [] if self._refusals is None else self._refusals.take()
+
+    def add_count(self, message: bytes) -> None:
+        """Add a count that `take_counts` has returned."""
+        assert self._refusals is not None
+        self._refusals.add(message)
+
+    def write_counts(self) -> None:
+        """Write the added counts to the database."""
+        if self._refusals is not None:
+            self._refusals.write()
 
     @property
     def max_body(self) -> int:
@@ -206,6 +223,8 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def _stop_engine(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:
+            if not self._is_reader:
+                self.write_counts()
             self._embedded.close()
             self._embedded = None
 

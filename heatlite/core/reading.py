@@ -5,6 +5,9 @@ asks clouds, counts failed logins and feeds event streams.
 """
 
 import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 
 
 class NeedsEngine(BaseException):
@@ -16,6 +19,8 @@ class NeedsEngine(BaseException):
 
 class _Thread(threading.local):
     only_reads = False
+    when_answered: tuple[Callable[[], None], ...] = ()
+    """Calls to make once the request is answered here."""
 
 
 _THREAD = _Thread()
@@ -35,3 +40,19 @@ def require_engine() -> None:
     """Raise NeedsEngine in a thread that only reads."""
     if _THREAD.only_reads:
         raise NeedsEngine
+
+
+def when_answered(call: Callable[[], None]) -> None:
+    """Make a call unless the engine's process answers the request, which makes it then."""
+    if _THREAD.only_reads:
+        _THREAD.when_answered += (partial(copy_context().run, call),)  # its log lines have the ids of the request
+    else:
+        call()
+
+
+def end_request(is_answered: bool) -> None:
+    """End the request of this thread."""
+    calls, _THREAD.when_answered = _THREAD.when_answered, ()
+    if is_answered:
+        for call in calls:
+            call()

@@ -12,7 +12,7 @@ import peewee
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical
-from heatlite.core.reading import require_engine
+from heatlite.core.reading import only_reads, require_engine
 from heatlite.core.records import record
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
@@ -179,6 +179,8 @@ class AuditLog:
         refused = " AND ".join(f"{name} = ?" for name in map(database.quote, ("user", "user_id", "outcome")))
         self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
         self._cached: dict[_Same, _Repeats] = {}
+        self._taken_next: dict[_Same, _Repeats] = {}
+        """Those of a reader with repeats for the engine's process."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while repeats are written, so that a reader and the end of the process wait for that."""
@@ -210,24 +212,49 @@ class AuditLog:
         """Count a repeat of a refusal in memory, and return True.
 
         Return False for the first one, which the caller writes. Repeats are written after `WRITE_SECONDS`, so a client
-        that retries neither waits for the database's writer nor delays it.
+        that retries neither waits for the database's writer nor delays it. In a reader the first one raises
+        NeedsEngine, and `take_repeats` returns the others.
         """
-        require_engine()
         key = _same(record)
         with self._lock:
             found = self._cached.get(key)
-            if found is None:
-                if len(self._cached) >= MAX_CACHED:
-                    self._cached = {same: one for same, one in self._cached.items() if one.pending}
-                if len(self._cached) < MAX_CACHED:
-                    self._cached[key] = _Repeats(record)
-                return False
-            found.last, found.pending = record, found.pending + 1
-            if self._timer is None:
-                self._timer = threading.Timer(WRITE_SECONDS, self._write_repeats)
-                self._timer.daemon = True
-                self._timer.start()
-        return True
+            if found is not None:
+                found.last, found.pending = record, found.pending + 1
+                if only_reads():
+                    self._taken_next[key] = found
+                else:
+                    self._start_timer()
+                return True
+            if len(self._cached) >= MAX_CACHED:
+                self._cached = {same: one for same, one in self._cached.items() if one.pending}
+            if len(self._cached) < MAX_CACHED:
+                self._cached[key] = _Repeats(record)
+        require_engine()
+        return False
+
+    def take_repeats(self) -> list[AuditRecord]:
+        """Return the repeats that a reader has counted, and forget them."""
+        with self._lock:
+            counted = [*self._taken_next.values()]
+            self._taken_next.clear()
+            found = [replace(one.last, times=one.pending) for one in counted]
+            for one in counted:
+                one.pending = 0
+        return found
+
+    def add_repeats(self, record: AuditRecord) -> None:
+        """Count the repeats that a reader has counted."""
+        with self._lock:
+            found = self._cached.setdefault(_same(record), _Repeats(record))
+            found.last, found.pending = record, found.pending + record.times
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        """Let the repeats be written. Call with the lock."""
+        if self._timer is None:
+            self._timer = threading.Timer(WRITE_SECONDS, self._write_repeats)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _write_repeats(self) -> None:
         with self._lock:

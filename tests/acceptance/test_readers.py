@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +158,38 @@ def test_an_idle_connection_outlives_the_engine(server: Server) -> None:
             answer = client.getresponse()
             answer.read()
             assert (answer.status, client.sock is None) == (expected, False)
+
+
+def test_a_reader_refuses_what_was_refused_before(server: Server) -> None:
+    """It counts each refusal once, and leaves to the engine what is permitted again."""
+    path = server.create("s", TEMPLATE)
+    server.settled(path)
+    headers = {"Content-Type": "application/json"}
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)) as client:
+
+        def ask(method: str, target: str, body: object = None) -> tuple[int, Any]:
+            client.request(method, f"/v1/demo{target}", None if body is None else json.dumps(body), headers)
+            answer = client.getresponse()
+            return answer.status, json.loads(answer.read() or "null")
+
+        assert ask("POST", f"{path}/actions", {"lock": {"level": "stacks"}})[0] == 200
+        server.settled(path)
+        assert [ask("POST", f"{path}/actions", {"check": None})[0] for _ in range(50)] == [409] * 50
+        by_process = re.findall(r"\[(\d+)\] \[INFO\] .*POST '\S+/actions' 409", server.log.read_text())
+        assert len(by_process) == 50
+        assert len([one for one in by_process if int(one) in server.readers()]) >= 40
+
+        def counted() -> bool:
+            (listed,) = ask("GET", f"{path}/lock")[1]["suppressed"]
+            rows = [row for row in ask("GET", "/audit")[1]["audit"] if row["status"] == 409]
+            return bool(listed["count"] == sum(row["times"] for row in rows) == 50)
+
+        eventually(counted, "both readers have passed on their counts")
+        assert ask("POST", f"{path}/actions", {"unlock": None})[0] == 200
+        server.settled(path)
+        assert ask("POST", f"{path}/actions", {"check": None})[0] == 200
+    server.stop()
+    assert server.complaints() == ""
 
 
 def test_a_stream_does_not_end_with_a_reader(server: Server) -> None:

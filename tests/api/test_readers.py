@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from heatlite import wiring
+from heatlite.api.refusal_counts import RefusalCounts
 from heatlite.core import reading
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
@@ -71,6 +72,58 @@ class Reader:
         self._embedded.close()
 
 
+class Tried:
+    """A reader that is asked first, also for writes, as after a refusal: a WSGI application.
+
+    The engine answers what the reader passes on.
+    """
+
+    def __init__(self, settings: Settings, engine: wiring.Embedded, clock: Clock | None = None) -> None:
+        self._engine = engine
+        self._embedded = wiring.beside(settings, clock)
+        self._app: Any = self._embedded.app
+        self._thread = ThreadPoolExecutor(1, initializer=reading.only_read)
+        self._from, self._to = (
+            RefusalCounts(one.store.audit, one.components.admission.suppressed) for one in (self._embedded, engine)
+        )
+        self.answered: list[tuple[str, int]] = []
+        """Methods and codes of the answers of the reader."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        said: list[Any] = []
+        found = self._thread.submit(self._ask, {**environ, "wsgi.input": BytesIO(body)}, said).result()
+        if found is not None:
+            self.answered.append((environ["REQUEST_METHOD"], int(said[0].split()[0])))
+            start_response(*said)
+            return found
+        self.pass_counts()
+        return self._engine.app({**environ, "wsgi.input": BytesIO(body)}, start_response)
+
+    def _ask(self, environ: dict[str, Any], said: list[Any]) -> list[bytes] | None:
+        """The body of the reader's answer; None if it passes the request on."""
+        try:
+            found = [*self._app(environ, lambda line, headers, *_: said.extend((line, headers)))]
+        except NeedsEngine:
+            reading.end_request(is_answered=False)
+            return None
+        else:
+            reading.end_request(is_answered=True)
+            return found
+        finally:
+            self._embedded.store.close()
+
+    def pass_counts(self) -> None:
+        """Pass the counts of refusals to the engine."""
+        for message in self._from.take():
+            self._to.add(message)
+        self._to.write()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._embedded.close()
+
+
 @pytest.fixture
 def read(server: wiring.Embedded, tmp_path: Path) -> Iterator[Reader]:
     """A reader beside the engine of `server`."""
@@ -89,11 +142,51 @@ def test_every_route_that_reads_is_answered_by_a_reader(tmp_path: Path) -> None:
         play_every_route(Heat(read), server)
         assert read.differences == []
         assert len({re.sub(r"[0-9a-f-]{36}|[0-9]+", "", path) for path in read.answered}) > 40
-        # Streams, query API, and the audit log, of which the engine's process has counts in memory.
-        assert {*read.passed} <= {"/v1/demo/events", "/v1", "/v1/", "/v1/demo/audit"}, read.passed
+        # Streams, query API, and what the engine's process has counts of in memory.
+        passed = {path for path in read.passed if not path.endswith("/lock")}
+        assert passed <= {"/v1/demo/events", "/v1", "/v1/", "/v1/demo/audit"}, passed
     finally:
         read.close()
         server.close()
+
+
+@pytest.mark.full
+def test_every_route_may_be_tried_in_a_reader(tmp_path: Path) -> None:
+    """It refuses as the engine does, and passes on what it cannot answer."""
+    settings, clock = Settings(database=sqlite(tmp_path)), SampleTime()
+    server = wiring.embedded(settings, clock=clock)
+    tried = Tried(settings, server, clock)
+    try:
+        play_every_route(Heat(tried), server)
+        assert {"GET", "POST"} <= {method for method, _ in tried.answered}
+    finally:
+        tried.close()
+        server.close()
+
+
+def test_refusals_of_a_reader_are_counted(server: wiring.Embedded, tmp_path: Path) -> None:
+    """Once each, in the list of the lock and in the audit log."""
+    tried = Tried(Settings(database=sqlite(tmp_path)), server)
+    heat = Heat(tried)
+    path = heat.create(template(a=value("1")), "s")
+    heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
+    heat.settle(path)
+    tried.answered.clear()
+    for _ in range(10):
+        heat.fault("POST", f"{path}/actions", {"check": None}, 409)
+    assert tried.answered == [("POST", 409)] * 8  # the engine has written two rows
+    (listed,) = heat.get(f"{path}/lock")["suppressed"]
+    assert (listed["request"], listed["count"]) == ("check", 10)
+    rows = [row for row in heat.get("/audit")["audit"] if row["status"] == 409]
+    assert sum(row["times"] for row in rows) == 10
+    entry = listed["id"]
+    heat.call("DELETE", f"{path}/lock/suppressed/{entry}", code=204)
+    heat.fault("POST", f"{path}/actions", {"check": None}, 409)
+    assert [one["count"] for one in heat.get(f"{path}/lock")["suppressed"]] == [1]
+    heat.call("POST", f"{path}/actions", {"unlock": None}, 200)
+    heat.settle(path)
+    heat.call("POST", f"{path}/actions", {"check": None}, 200)
+    tried.close()
 
 
 def test_a_reader_sees_what_the_engine_has_just_written(read: Reader) -> None:

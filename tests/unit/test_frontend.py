@@ -5,6 +5,7 @@ import socket
 from io import BytesIO
 from itertools import pairwise
 from math import inf
+from types import SimpleNamespace
 
 from gunicorn.config import Config
 from gunicorn.http.body import ChunkedReader, LengthReader
@@ -109,6 +110,25 @@ def test_time_in_which_the_process_stands_still_does_not_count(stood_still: floa
     assert (connection in server._connections) is stays
     ours.close()
     theirs.close()
+
+
+def test_a_request_is_quick_as_its_last_answer_was() -> None:
+    quick, connection = frontend.QuickRequests(is_used=True), Connection(None, None)  # type: ignore[arg-type]
+    connection.request = SimpleNamespace(method="GET", uri="/a")
+    for seconds, is_quick in ((0.001, True), (1.0, False), (0.001, True)):
+        quick.note(connection, seconds)
+        assert quick.has(connection) is is_quick
+    connection.raw = bytes(frontend.MAX_QUICK_BYTES + 1)
+    assert not quick.has(connection)
+    connection.raw, connection.request = b"", SimpleNamespace(method="GET", uri="/b")
+    assert not quick.has(connection)
+    for number in range(frontend.MAX_QUICK + 1):
+        connection.request = SimpleNamespace(method="GET", uri=f"/{number}")
+        quick.note(connection, 0.001)
+    assert len(quick._known) <= frontend.MAX_QUICK
+    unused = frontend.QuickRequests(is_used=False)
+    unused.note(connection, 0.001)
+    assert not unused.has(connection)
 
 
 def test_answers_that_nobody_takes_share_the_memory(monkeypatch: MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
@@ -25,6 +26,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.reading import when_answered
 from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
@@ -224,9 +226,14 @@ class Admission:
         """
         stack, context = request.stack, request.context
         operation, target = request.operation, request.target
-        audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, operation, target, context.user)
-        if context.replay is not None or operation in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
-            return
+        text = "refused stack=%s request=%s target=%s by=%s"
+        when_answered(partial(audit.info, text, stack.id, operation, target, context.user))
+        if context.replay is None and operation not in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
+            self._suppress(request, error)
+
+    def _suppress(self, request: OperationRequest, error: StackLocked) -> None:
+        """Add a refused request to the suppressed ones. Raises as `_record_refusal`."""
+        stack, context, operation = request.stack, request.context, request.operation
         if operation is Operation.SIGNAL:
             detail = f"The signal was answered with 200 and ignored. {error.lock}"
         else:
@@ -235,7 +242,7 @@ class Admission:
             stack_id=stack.id,
             time=self._clock.now(),
             request=operation.value,
-            target=target,
+            target=request.target,
             requested_by=context.user,
             detail=detail,
             method=request.method,

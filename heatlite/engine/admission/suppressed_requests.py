@@ -4,9 +4,12 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.reading import only_reads, require_engine, when_answered
+from heatlite.core.records import record
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
@@ -31,6 +34,17 @@ class _Refusal:
     """Repeats not yet written."""
 
 
+@record(frozen=True, slots=True)
+class Repeats:
+    """Repeats of a recorded request, as counted by a reader."""
+
+    stack_id: str
+    digest: str
+    roles: str
+    last_time: float
+    times: int
+
+
 class SuppressedRequests:
     """Records refused requests, each once per lock, and counts repeats."""
 
@@ -39,15 +53,21 @@ class SuppressedRequests:
         self._clock = clock
         self._cached: dict[tuple[str, str, str], _Refusal] = {}
         """Keyed by stack, digest and roles; full requests would take gigabytes."""
+        self._taken_next: dict[tuple[str, str, str], _Refusal] = {}
+        """Those of a reader with repeats for the engine's process."""
         self._lock = threading.Lock()
 
     def add(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
         """Record a request, or count its repeat.
 
-        Calls `effect` for a new request only, and raises what it raises.
+        Calls `effect` for a new request only, and raises what it raises. A reader counts repeats of a request that is
+        listed, for `take_repeats`. It raises NeedsEngine for any other.
         """
         digest = self._store.suppressed.digest(entry, locked_at)
         key, now = (entry.stack_id, digest, canonical(entry.author.get("roles"))), entry.time
+        if only_reads():
+            self._count(key, now, effect)
+            return
         with self._lock:
             refusal = self._cached.get(key)
             if refusal is not None:
@@ -59,10 +79,41 @@ class SuppressedRequests:
             entry = replace(entry, effect=effect())
             with self._store.transaction():
                 self._store.suppressed.add(entry, locked_at)
+        self._remember(key, now)
+
+    def _remember(self, key: tuple[str, str, str], now: float) -> None:
         with self._lock:
             if len(self._cached) >= MAX_CACHED_REFUSALS:
                 self._cached.clear()
             self._cached[key] = _Refusal(now, now)
+
+    def _count(self, key: tuple[str, str, str], now: float, effect: Callable[[], JsonMap]) -> None:
+        """Count a repeat in a reader."""
+        if key not in self._cached:
+            effect()  # it may be refused for another reason, even if others may send it
+            self._remember(key, now)
+            require_engine()
+        if not self._store.suppressed.is_listed(*key[:2]):
+            require_engine()
+        when_answered(partial(self._count_answered, key, now))
+
+    def _count_answered(self, key: tuple[str, str, str], now: float) -> None:
+        with self._lock:
+            counted = self._taken_next.setdefault(key, _Refusal(now, now))
+            counted.pending, counted.last_time = counted.pending + 1, now
+
+    def take_repeats(self) -> list[Repeats]:
+        """Return the repeats that a reader has counted, and forget them."""
+        with self._lock:
+            taken, self._taken_next = self._taken_next, {}
+        return [Repeats(*key, one.last_time, one.pending) for key, one in taken.items()]
+
+    def add_repeats(self, repeats: Repeats) -> None:
+        """Count the repeats that a reader has counted. `flush` writes them."""
+        key = (repeats.stack_id, repeats.digest, repeats.roles)
+        with self._lock:
+            refusal = self._cached.setdefault(key, _Refusal(repeats.last_time, repeats.last_time))
+            refusal.pending, refusal.last_time = refusal.pending + repeats.times, repeats.last_time
 
     def _write(self, stack_id: str, digest: str, refusal: _Refusal) -> bool:
         """Write the repeats counted in memory.
@@ -75,7 +126,8 @@ class SuppressedRequests:
             return self._store.suppressed.count_repeat(stack_id, digest, refusal.last_time, times)
 
     def flush(self) -> None:
-        """Write all repeats that this process has counted."""
+        """Write all repeats that the engine's process has counted."""
+        require_engine()
         with self._lock:
             pending = [(key, refusal) for key, refusal in self._cached.items() if refusal.pending]
         for (stack_id, digest, _), refusal in pending:

@@ -17,6 +17,7 @@ from email.message import Message
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from heatlite.core.reading import require_engine
 from heatlite.core.records import record
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
@@ -107,6 +108,7 @@ def connection(
 
     `tls` holds the trusted certificates; None: those of this machine. `reach` limits the connect, in seconds.
     """
+    require_engine()  # a reader has few threads
     host = parts.hostname or ""
     sock = socket.create_connection(address, timeout=min(reach, remaining(end)))
     try:

@@ -49,6 +49,8 @@ class SuppressedRequests:
         self._encryption = encryption
         self._database = encryption.database
         self._limit_locks = LimitLocks(encryption.database)
+        # Plain SQL: each refusal of a reader runs it, and peewee would take longer to write it.
+        self._listed = "SELECT 1 FROM suppressed WHERE stack_id = ? AND digest = ?"
 
     def digest(self, record: SuppressedRecord, locked_at: float) -> str:
         """Return the digest of a request and its lock; repeats have the same one."""
@@ -100,6 +102,10 @@ class SuppressedRequests:
             (Suppressed.stack_id == stack_id) & (Suppressed.digest == digest)
         )
         return self._database.change(query) == 1
+
+    def is_listed(self, stack_id: str, digest: str) -> bool:
+        """Return whether a request is in the list."""
+        return bool(self._database.read(self._listed, (stack_id, digest)))
 
     def _make_room(self, root_id: str, now: float) -> None:
         """Drop and count the least recent requests of a tree that is over a limit."""
