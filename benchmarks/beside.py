@@ -20,12 +20,16 @@ CREATES = 2
 def beside(bench: Bench) -> None:
     """Measure requests of 50 clients, alone and while stacks of 10 000 are created.
 
-    For readers beside the engine and for one process, beside bare Falcon.
+    For readers beside the engine and for one process, beside bare Falcon and the floor of a mark.
     """
     for turn in range(bench.repeat):
         with bench.bare() as hello:
             bench.say(f"{CLIENTS} clients: bare Falcon, {turn + 1} of {bench.repeat}")
             _note(bench, "hello_alone", load_requests(bench, hello.port, [encode("GET", "/")], 200))
+            write = [encode("PATCH", "/floor")]
+            _note(bench, "floor_alone", load_requests(bench, hello.port, write, 200))
+            Client(hello.port).send("POST", "/floor")
+            _note(bench, "floor_beside", load_requests(bench, hello.port, write, 200))
         for kind, options in (("", ()), ("single_", ("--processes", "0"))):
             with bench.heatlite(*options) as server:
                 _beside(bench, server.port, kind)

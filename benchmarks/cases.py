@@ -76,8 +76,8 @@ class Bench:
 
     def bare(self) -> Server:
         """Falcon alone, not started yet."""
-        port = free_port()
-        return Server([sys.executable, "-m", "benchmarks.bare", str(port)], port, self.new_folder(), "/")
+        port, folder = free_port(), self.new_folder()
+        return Server([sys.executable, "-m", "benchmarks.bare", str(port), str(folder)], port, folder, "/")
 
     def say(self, text: str) -> None:
         """Tell how far it is."""

@@ -68,6 +68,8 @@ RATES = (
     ("GET show", "show"),
     ("GET show, beside 50 streams", "show_beside_streams"),
     ("hello, bare Falcon, in the run with creates", "hello_alone"),
+    ("floor of a mark, bare Falcon and SQLite", "floor_alone"),
+    ("floor of a mark, beside a thread that computes and commits", "floor_beside"),
     ("GET show, alone", "show_alone"),
     ("GET show, beside a create of 10 000", "show_beside_create"),
     ("PATCH mark, alone", "mark_alone"),
