@@ -1,4 +1,6 @@
-"""Falcon alone under heatlite's gunicorn configuration: the peer of GET show, and the floor of a mark.
+"""Falcon alone under heatlite's gunicorn configuration, and the floor of a mark.
+
+Falcon is the peer of GET show.
 
 ``python -m benchmarks.bare PORT FOLDER``
 """

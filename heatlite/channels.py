@@ -1,4 +1,4 @@
-"""Channels: queues of client connections and of counts between the processes of a server.
+"""Channels: queues of connections and counts between a server's processes.
 
 The kernel keeps the queue, with the connections in it. So they outlive the process that should take them.
 """

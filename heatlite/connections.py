@@ -245,9 +245,10 @@ class Connection:
 
 
 def answer(application: Application, connection: Connection, cfg: Config, may_stay: bool) -> bool:
-    """Write the answer of an application. Returns True if the connection may be reused.
+    """Write the answer of an application.
 
-    Without `may_stay` it closes. Raises what the application raises, and OSError.
+    Returns True if the connection may be reused. Without `may_stay` it closes. Raises what the application raises, and
+    OSError.
     """
     request = connection.request
     address = connection.sock.getsockname() if connection.sock is not None else ("", 0)

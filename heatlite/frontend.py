@@ -55,7 +55,7 @@ MAX_QUICK_BYTES = 2048
 
 
 class QuickRequests:
-    """Requests that are answered without a thread, because their last answer took little time.
+    """Requests that are answered without a thread, as their last answer was quick.
 
     Passing a request to a thread and back takes as long as a quick answer.
     """
@@ -395,7 +395,7 @@ class Frontend(Worker):  # type: ignore[misc]
     # -- answering -----------------------------------------------------------------------------------
 
     def _submit(self, connection: Connection) -> None:
-        """Pass a request to the application, in a thread unless the answer takes little time."""
+        """Pass a request to the application, in a thread unless it is quick."""
         connection.enter(State.BUSY)
         if connection.request.path in self.app.instant or self._quick.has(connection):
             self._answer(connection)

@@ -1,4 +1,4 @@
-"""Passes the counts of repeated refusals from readers to the engine's process, which writes them."""
+"""Passes counts of repeated refusals from readers to the engine's process."""
 
 import json
 import logging
@@ -33,7 +33,10 @@ class RefusalCounts:
                 self._suppressed.add_repeats(Repeats(**fields))
 
     def write(self) -> None:
-        """Write the added counts of suppressed requests. The audit log writes its own within a second."""
+        """Write the added counts of suppressed requests.
+
+        The audit log writes its own within a second.
+        """
         try:
             self._suppressed.flush()
         except DatabaseUnavailable as error:

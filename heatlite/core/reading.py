@@ -43,7 +43,10 @@ def require_engine() -> None:
 
 
 def when_answered(call: Callable[[], None]) -> None:
-    """Make a call unless the engine's process answers the request, which makes it then."""
+    """Make a call once the request is answered in this process.
+
+    If a reader passes the request on, the engine's process makes it.
+    """
     if _THREAD.only_reads:
         _THREAD.when_answered += (partial(copy_context().run, call),)  # its log lines have the ids of the request
     else:

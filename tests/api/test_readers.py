@@ -73,9 +73,9 @@ class Reader:
 
 
 class Tried:
-    """A reader that is asked first, also for writes, as after a refusal: a WSGI application.
+    """A reader that is asked first, also for writes, as after a refusal.
 
-    The engine answers what the reader passes on.
+    A WSGI application. The engine answers what the reader passes on.
     """
 
     def __init__(self, settings: Settings, engine: wiring.Embedded, clock: Clock | None = None) -> None:
