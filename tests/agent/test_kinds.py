@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (("service", SERVICE), ("drain", DRAIN)):
         (folder / name).write_text(text.format(folder=folder))
         (folder / name).chmod(0o755)
+    (folder / "left").touch()
     return folder
 
 
