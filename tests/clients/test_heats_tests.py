@@ -74,11 +74,11 @@ def test_each_expected_failure_has_its_line() -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_only_the_expected_ones_fail(suite: str, region: Region, tmp_path: Path) -> None:
+def test_only_the_expected_ones_fail(suite: str, place: Region, tmp_path: Path) -> None:
     (package, version), tests = SUITES[suite]
     root, plugin = source(package, version), "heat-tempest-plugin==3.0.0"
     python = environment("heat-tests", plugin, "python-swiftclient") / "python"
-    names = {"folder": tmp_path, "region": region, "larger": LARGER_FLAVOR, "flavor": FLAVOR, "image": IMAGE}
+    names = {"folder": tmp_path, "region": place, "larger": LARGER_FLAVOR, "flavor": FLAVOR, "image": IMAGE}
     (tmp_path / "tempest.conf").write_text(SETTINGS.format_map(names))
     variables = {**os.environ, "TEMPEST_CONFIG_DIR": str(tmp_path), "TEMPEST_CONFIG": "tempest.conf"}
     program = [str(python), "-W", "ignore", str(HERE / "heat_tests_program.py"), str(root / tests), str(root)]

@@ -1,7 +1,8 @@
 """Stacks of a real Heat, taken over with `heatlite migrate` and used afterwards.
 
 HEATLITE_TEST_HEAT names a cloud of clouds.yaml (OS_CLIENT_CONFIG_FILE) with a Heat, Neutron, Nova and Cinder, an image
-`cirros`, a flavor `m1.nano` and an external network `public`.
+`cirros`, a flavor `m1.nano` and an external network `public`. The Heat has `enable_stack_adopt`, and its API answers
+requests of its engine while it waits for others.
 """
 
 import json

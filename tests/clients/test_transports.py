@@ -4,54 +4,29 @@ The tests do what os-collect-config, heat-config-notify and a curl in a script d
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from tests.acceptance.processes import Server, eventually
 from tests.acceptance.repairs import follow
-from tests.clients import installing
-from tests.clients.real_services import REDIS, announce, ask, running
-from tests.clients.region import FLAVOR, IMAGE, Region, connection, region
-from tests.clouds import real
+from tests.clients.real_services import REDIS, ask
+from tests.clients.region import FLAVOR, IMAGE, Region, connection
 
 SECONDS = 300
 """Time limit for what an agent waits for."""
 MADE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
-PLACES = {"object_store": ("object-store", "/v1/AUTH_%(project_id)s"), "messaging": ("messaging", "")}
-"""Service → its type in the catalog and the path of its endpoint."""
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
-    """A region with Swift and Zaqar, and a heatlite."""
-    installing.folder()
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
-    pytest.importorskip("keystonemiddleware", reason="keystonemiddleware is not installed (extra `keystone`)")
-    pytest.importorskip("redis", reason="redis is not installed (extra `distributed`)")
-    folder = tmp_path_factory.mktemp("transports")
-    try:
-        os.setxattr(folder, "user.heatlite", b"x")
-    except OSError as error:
-        pytest.skip(f"Swift needs extended attributes, which the file system of {folder} does not have: {error}")
-    with ExitStack() as undo:
-        made = undo.enter_context(region(folder))
-        admin = connection(real.HOME / "clouds.yaml", "fakecloud")
-        undo.callback(admin.close)
-        fields = {"auth_url": made.auth_url, "password": made.admin_password, "username": "heat"}
-        fields |= {"project_name": "service", "region": made.name}
-        for name, (kind, path) in PLACES.items():
-            url = undo.enter_context(running(name, folder, fields))
-            announce(admin, undo, made.name, kind, f"{url}{path}")
-        ours = connection(made.clouds, "ours")
-        undo.callback(ours.close)
-        made.server.project, made.server.token = ours.current_project_id, ours.auth_token
-        yield made
-        made.server.stop()
-        assert made.server.complaints() == ""
+@pytest.fixture(scope="module", name="place")
+def place_of_the_member(place: Region) -> Iterator[Region]:
+    """The region, whose server is asked by the member."""
+    ours = connection(place.clouds, "ours")
+    place.server.project, place.server.token = ours.current_project_id, ours.auth_token
+    yield place
+    ours.close()
+    place.server.token = ""
 
 
 def containers(place: Region) -> list[str]:
