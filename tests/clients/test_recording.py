@@ -130,7 +130,7 @@ def prepared(cloud: RealCloud, case: dict[str, Any]) -> Iterator[dict[str, str]]
                 while isinstance(answer, dict) and answer and not ID & answer.keys():
                     inner = next(iter(answer.values()))
                     answer = inner[0] if isinstance(inner, list) else inner
-                if isinstance(answer, str):  # an address
+                if isinstance(answer, str) and request.startswith("POST "):  # an address
                     names[answer] = name
                     undo.callback(send, cloud, f"DELETE {request[5:]}/{answer.rpartition('/')[2]}", None)
                 elif request.startswith("POST ") and isinstance(answer, dict) and ID & answer.keys():
