@@ -52,10 +52,10 @@ EXPLANATIONS: dict[int, str] = {
 }
 """Heat's texts for the codes. The specific text is in `error.message`."""
 
-UNDER_STACKS = {
-    "stacks", "resource_types", "template_versions", "validate", "build_info", "services", "software_configs",
-    "software_deployments",
-    "node_actions", "node_playbooks", "node_playbook_runs",
+UNDER_PROJECT = {
+    "access_keys", "actions", "audit", "build_info", "counts", "events", "healing", "health", "health_tokens",
+    "incidents", "node_actions", "node_playbook_runs", "node_playbooks", "resource_types", "resources", "services",
+    "software_configs", "software_deployments", "stacks", "template_versions", "validate",
 }  # fmt: skip
 """First segments of paths below a project. Below the root, they mean that the project is missing."""
 
@@ -135,6 +135,6 @@ def _unknown_url(req: Request) -> str:
     parts = req.path.strip("/").split("/")
     if parts[0] == "v1":
         del parts[0]
-    if parts and parts[0] in UNDER_STACKS:
+    if parts and parts[0] in UNDER_PROJECT:
         return f"The URL {req.path} has no project. Configure the client with the endpoint {req.base}/v1/{{project}}."
     return f"There is nothing at {req.path}."

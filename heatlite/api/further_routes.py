@@ -15,7 +15,6 @@ from heatlite.api.components import Components
 from heatlite.api.handlers.access_keys import AccessKeys
 from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.handlers.locks import Lock
 from heatlite.api.handlers.member_actions import DEEP, MemberActions
 from heatlite.api.handlers.server import Versions
 from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
@@ -24,6 +23,7 @@ from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.handlers.stack_actions import StackActions
 from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.stacks import StackDetails
+from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.healing.intake import IntakeTokens, Objects, Sources
 from heatlite.api.healing.policies import HealingPolicies, Incidents, ProjectPolicies

@@ -1,8 +1,8 @@
 """Errors by kind.
 
-The API maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error is a leaf of its kind here and
-never edits the API. A text that several places raise is the leaf's; other texts stand at their `raise`. Leaves keep
-Heat's names, because clients match on them.
+`api/faults.py` maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error is a leaf of its kind
+here and never edits the API. A text that several places raise is the leaf's; other texts stand at their `raise`. Leaves
+keep Heat's names, because clients match on them.
 """
 
 from typing import ClassVar

@@ -1,11 +1,13 @@
-"""The route table: methods, redirects, version documents, unknown URLs."""
+"""A part of the route table: methods, redirects, version documents, unknown URLs."""
 
 import re
 from pathlib import Path
 
+import falcon.inspect
 import pytest
 
 from heatlite import wiring
+from heatlite.api.faults import UNDER_PROJECT
 from heatlite.core.config import Settings
 from tests.databases import sqlite
 
@@ -58,6 +60,7 @@ ROUTES: dict[str, str] = {
     P + "/build_info": "GET",
     P + "/services": "GET",
 }
+P_TEMPLATE = "/v1/{project}/"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 
 
@@ -282,3 +285,15 @@ def test_another_project_sees_nothing(heat: Heat) -> None:
     other.create(template(a=value()))
     assert len(heat.get("/stacks?global_tenant=True")["stacks"]) == 2
     assert {stack["project"] for stack in heat.get("/stacks?global_tenant=True")["stacks"]} == {"demo", "other"}
+
+
+def test_a_path_without_its_project_is_explained(refusing: Heat) -> None:
+    below = {
+        found.path.removeprefix(P_TEMPLATE).split("/")[0]
+        for found in falcon.inspect.inspect_routes(refusing.wsgi)
+        if found.path.startswith(P_TEMPLATE)
+    }
+    assert below == UNDER_PROJECT
+    for word in below:
+        response = refusing.app.get(f"/v1/{word}/a/b/c/d/e/f/g", status=404)
+        assert "has no project" in response.json["error"]["message"]

@@ -1,4 +1,4 @@
-"""Requests of types to services that the simulated cloud lacks.
+"""Requests of types over HTTP, also to services that the simulated cloud has.
 
 Each file of `recorded` has for each type what its resource's life asks of the services. `recorded/http` has what real
 services have answered. Where it lacks a case, the answers are of the kinds of objects in the file, as the APIs say.

@@ -1,4 +1,7 @@
-"""Periodic work of an engine: heartbeat, leases, jobs."""
+"""Call the jobs of an engine once a second, and send its heartbeat.
+
+`Worker` gives the jobs.
+"""
 
 import logging
 import socket

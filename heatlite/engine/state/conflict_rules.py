@@ -2,8 +2,8 @@
 
 Specified in docs/reference/lock.md.
 
-Admission calls `refusal` inside the transaction that would write the operation. The order of the rules is fixed:
-maintenance lock, running action, queued action, state of the stack.
+Admission asks twice: `precheck` before the template is read, `admitted` inside the transaction that writes. The order
+of the rules is fixed: maintenance lock, running action, queued action, state of the stack.
 """
 
 from collections.abc import Sequence

@@ -61,6 +61,7 @@ _MUTABLE = (
     "sealed",
     "protection",
 )
+"""Columns that a save writes, in the order of `_row` and `_record`."""
 
 _ENVIRONMENTS = (_MUTABLE.index("environment"), _MUTABLE.index("previous_environment"))
 
@@ -334,37 +335,73 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
 
 
 def _record(row: Row) -> StackRecord:
-    level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
+    (
+        name,
+        project,
+        _live_name,
+        username,
+        template_id,
+        environment,
+        verb,
+        status,
+        status_reason,
+        created_at,
+        updated_at,
+        deleted_at,
+        parent_id,
+        root_id,
+        previous_template_id,
+        previous_environment,
+        timeout_mins,
+        disable_rollback,
+        tags,
+        lock_level,
+        locked_by,
+        locked_by_admin,
+        locked_at,
+        lock_reason,
+        lock_expires_at,
+        parent_resource,
+        depth,
+        inherited,
+        before_lock,
+        sealed,
+        protection,
+        identifier,
+        cloud,
+    ) = row
+    lock = None
+    if lock_level is not None:
+        level = LockLevel(lock_level)
+        lock = LockRecord(level, locked_by, bool(locked_by_admin), locked_at, lock_reason, lock_expires_at)
     return StackRecord(
-        id=row[31],
-        name=row[0],
-        project=row[1],
-        username=row[3],
-        template_id=row[4],
-        environment=json.loads(row[5]),
-        verb=Verb(row[6]),
-        status=Status(row[7]),
-        status_reason=row[8],
-        created_at=row[9],
-        updated_at=row[10],
-        deleted_at=row[11],
-        parent_id=row[12],
-        root_id=row[13],
-        previous_template_id=row[14],
-        previous_environment=None if row[15] is None else json.loads(row[15]),
-        timeout_mins=row[16],
-        disable_rollback=bool(row[17]),
-        tags=_tags(row[18]),
-        lock=None
-        if level is None
-        else LockRecord(LockLevel(level), locked_by, bool(by_admin), locked_at, lock_reason, expires_at),
-        parent_resource=row[25],
-        depth=row[26],
-        inherited=None if row[27] is None else json.loads(row[27]),
-        before_lock=row[28],
-        sealed=bool(row[29]),
-        protection=protection_read(row[30]),
-        cloud=None if row[32] is None else CloudIdentity.from_json(json.loads(row[32])),
+        id=identifier,
+        name=name,
+        project=project,
+        username=username,
+        template_id=template_id,
+        environment=json.loads(environment),
+        verb=Verb(verb),
+        status=Status(status),
+        status_reason=status_reason,
+        created_at=created_at,
+        updated_at=updated_at,
+        deleted_at=deleted_at,
+        parent_id=parent_id,
+        root_id=root_id,
+        previous_template_id=previous_template_id,
+        previous_environment=None if previous_environment is None else json.loads(previous_environment),
+        timeout_mins=timeout_mins,
+        disable_rollback=bool(disable_rollback),
+        tags=_tags(tags),
+        lock=lock,
+        parent_resource=parent_resource,
+        depth=depth,
+        inherited=None if inherited is None else json.loads(inherited),
+        before_lock=before_lock,
+        sealed=bool(sealed),
+        protection=protection_read(protection),
+        cloud=None if cloud is None else CloudIdentity.from_json(json.loads(cloud)),
     )
 
 

@@ -1,4 +1,7 @@
-"""The maintenance lock of a stack, and the requests that it suppressed."""
+"""Show a lock; drop or replay the requests that it suppressed.
+
+`stack_actions.py` sets and lifts the lock.
+"""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,7 +22,7 @@ from heatlite.store.store import Store
 
 
 class Lock:
-    """S/lock and below."""
+    """The lock of a stack, and the requests that it suppressed."""
 
     def __init__(self, finder: StackFinder, store: Store, maintenance: MaintenanceLock, app: WSGIApplication) -> None:
         """`app` is the application itself: a replay is a request to it."""
