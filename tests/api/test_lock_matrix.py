@@ -245,6 +245,7 @@ class Bench:
         self, verb: Verb, status: Status, queued: ActionStatus = ActionStatus.RUNNING, **more: Any
     ) -> StackRecord:
         """The only stack, in a state with its action, and one suppressed mark."""
+        self.store.audit.flush()  # repeats that other tests have left in memory would come to the rows of this one
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             for table in ("stack", "resource", "event", "action", "suppressed", "snapshot", "audit"):
                 connection.execute(f"DELETE FROM {table}")
