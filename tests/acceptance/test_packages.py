@@ -51,7 +51,7 @@ def test_the_wheel_has_what_runs(checkout: Path, tmp_path: Path) -> None:
     assert {f"heatlite-0.1.0.data/data/share/{name}" for name in shared} <= names
     assert "Provides-Extra: test" not in metadata
     assert re.findall(r"\]\((?!https?:)[^)]*\)", metadata) == []  # an index has no page of the repository
-    assert "\n# heatlite\n" in metadata and "| Reader | Start |" in metadata
+    assert "\n# heatlite\n" in metadata and "\n## Documents\n" in metadata
     command = [sys.executable, "-P", "-m", "heatlite", "init"]
     subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site")}, check=True, capture_output=True)
     assert (tmp_path / "hello.yaml").read_text() == (ROOT / "templates" / "hello.yaml").read_text()
