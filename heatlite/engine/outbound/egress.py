@@ -108,7 +108,6 @@ def connection(
 
     `tls` holds the trusted certificates; None: those of this machine. `reach` limits the connect, in seconds.
     """
-    require_engine()  # a reader has few threads
     host = parts.hostname or ""
     sock = socket.create_connection(address, timeout=min(reach, remaining(end)))
     try:
@@ -192,10 +191,11 @@ def remaining(end: float) -> float:
 def resolve(host: str, port: int, seconds: float) -> str:
     """Resolve the first address of a host.
 
-    Raises TimeoutError and the resolver's errors.
+    Raises TimeoutError, the resolver's errors, and NeedsEngine in a reader.
 
     A resolver cannot be interrupted: a slow one continues in its own thread, and its result is dropped.
     """
+    require_engine()  # a reader has few threads
     with contextlib.suppress(ValueError):  # a name
         return str(ipaddress.ip_address(host))
     answer: Future[str] = Future()
