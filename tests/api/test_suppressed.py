@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.json import canonical
+from heatlite.engine.admission.suppressed_requests import Repeats
+from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
@@ -142,6 +146,20 @@ class TestReplay:
         heat.call("POST", replay_url(path, entry), code=404)
 
 
+def lock_of(server: Embedded, entry: SuppressedRecord) -> float:
+    """Return the time of the lock that refused a request."""
+    stack = server.store.stacks.get(entry.stack_id)
+    assert stack is not None
+    assert stack.lock is not None
+    return stack.lock.locked_at
+
+
+def repeats(server: Embedded, entry: SuppressedRecord, times: int) -> Repeats:
+    """Return repeats of a request, as a reader counts them."""
+    digest = server.store.suppressed.digest(entry, lock_of(server, entry))
+    return Repeats(entry.stack_id, digest, canonical(entry.author.get("roles")), time.time(), times)
+
+
 def failing(*_arguments: object) -> None:
     raise DatabaseUnavailable(reason="the power has failed")
 
@@ -204,6 +222,50 @@ class TestList:
             (entry,) = listed(heat, path)
             assert entry["count"] == number + 1
         assert entry["last_time"] >= entry["time"]
+
+    def test_no_repeat_is_lost_if_a_write_fails(
+        self, server: Embedded, heat: Heat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+        (entry,) = server.store.suppressed.list(path.rpartition("/")[2])
+        suppressed = server.components.admission.suppressed
+        suppressed.add_repeats(repeats(server, entry, 3))
+        with monkeypatch.context() as broken:
+            broken.setattr(type(server.store.suppressed), "count_repeat", failing)
+            with pytest.raises(DatabaseUnavailable):
+                suppressed.flush()
+        assert [one["count"] for one in listed(heat, path)] == [4]
+
+    def test_no_repeat_is_lost_if_another_request_is_dropped(self, server: Embedded, heat: Heat) -> None:
+        path = heat.create(template(a=value(), b=value()))
+        locked(heat, path)
+        for name in ("a", "b"):
+            heat.call("PATCH", f"{path}/resources/{name}", MARK, code=409)
+        first, other = server.store.suppressed.list(path.rpartition("/")[2])
+        for one in (first, other):
+            server.components.admission.suppressed.add_repeats(repeats(server, one, 3))
+        heat.call("DELETE", f"{path}/lock/suppressed/{first.id}", code=204)
+        assert [one["count"] for one in listed(heat, path)] == [4]
+        heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+        assert [one["count"] for one in listed(heat, path)] == [4, 1]
+
+    def test_no_repeat_is_lost_that_comes_during_a_write(self, server: Embedded, heat: Heat) -> None:
+        """As when an engine has just started, and readers still know the request."""
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+        (entry,) = server.store.suppressed.list(path.rpartition("/")[2])
+        suppressed = server.components.admission.suppressed
+        suppressed.clear_cache()
+
+        def effect() -> dict[str, Any]:
+            suppressed.add_repeats(repeats(server, entry, 3))
+            return {}
+
+        suppressed.add(replace(entry, count=1), lock_of(server, entry), effect)
+        assert [one["count"] for one in listed(heat, path)] == [5]
 
     def test_a_full_list_says_so_and_keeps_the_newest(
         self, heat: Heat, monkeypatch: pytest.MonkeyPatch

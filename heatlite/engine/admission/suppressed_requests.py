@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap, canonical, dump
@@ -56,6 +57,8 @@ class SuppressedRequests:
         self._taken_next: dict[tuple[str, str, str], _Refusal] = {}
         """Those of a reader with repeats for the engine's process."""
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while all repeats are written, so that a list and the end of the process wait for that."""
 
     def add(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
         """Record a request, or count its repeat.
@@ -82,19 +85,23 @@ class SuppressedRequests:
         self._remember(key, now)
 
     def _remember(self, key: tuple[str, str, str], now: float) -> None:
+        """Note that a request has been written.
+
+        Repeats that were counted meanwhile stay.
+        """
         with self._lock:
-            if len(self._cached) >= MAX_CACHED_REFUSALS:
-                self._cached.clear()
-            self._cached[key] = _Refusal(now, now)
+            if key not in self._cached and len(self._cached) >= MAX_CACHED_REFUSALS:
+                self._cached = {one: refusal for one, refusal in self._cached.items() if refusal.pending}
+            if key in self._cached or len(self._cached) < MAX_CACHED_REFUSALS:
+                self._cached.setdefault(key, _Refusal(now, now)).written_at = now
 
     def _count(self, key: tuple[str, str, str], now: float, effect: Callable[[], JsonMap]) -> None:
         """Count a repeat in a reader."""
-        if key not in self._cached:
-            effect()  # it may be refused for another reason, even if others may send it
-            self._remember(key, now)
-            require_engine()
         if not self._store.suppressed.is_listed(*key[:2]):
             require_engine()
+        if key not in self._cached:
+            effect()  # with other roles the caller may be refused for another reason
+            self._remember(key, now)
         when_answered(partial(self._count_answered, key, now))
 
     def _count_answered(self, key: tuple[str, str, str], now: float) -> None:
@@ -113,7 +120,8 @@ class SuppressedRequests:
         key = (repeats.stack_id, repeats.digest, repeats.roles)
         with self._lock:
             refusal = self._cached.setdefault(key, _Refusal(repeats.last_time, repeats.last_time))
-            refusal.pending, refusal.last_time = refusal.pending + repeats.times, repeats.last_time
+            refusal.pending += repeats.times
+            refusal.last_time = max(refusal.last_time, repeats.last_time)
 
     def _write(self, stack_id: str, digest: str, refusal: _Refusal) -> bool:
         """Write the repeats counted in memory.
@@ -122,16 +130,22 @@ class SuppressedRequests:
         """
         with self._lock:
             times, refusal.pending = refusal.pending, 0
-        with self._store.transaction():
-            return self._store.suppressed.count_repeat(stack_id, digest, refusal.last_time, times)
+        try:
+            with self._store.transaction():
+                return self._store.suppressed.count_repeat(stack_id, digest, refusal.last_time, times)
+        except BaseException:
+            with self._lock:
+                refusal.pending += times
+            raise
 
     def flush(self) -> None:
         """Write all repeats that the engine's process has counted."""
         require_engine()
-        with self._lock:
-            pending = [(key, refusal) for key, refusal in self._cached.items() if refusal.pending]
-        for (stack_id, digest, _), refusal in pending:
-            self._write(stack_id, digest, refusal)
+        with self._writing:
+            with self._lock:
+                pending = [(key, refusal) for key, refusal in self._cached.items() if refusal.pending]
+            for (stack_id, digest, _), refusal in pending:
+                self._write(stack_id, digest, refusal)
 
     def remove(self, stack_id: str, number: int) -> bool:
         """Remove a request.
@@ -144,9 +158,14 @@ class SuppressedRequests:
         return is_there
 
     def clear_cache(self) -> None:
-        """Forget the cached refusals, so that the next request is looked up in the store."""
+        """Look the next request of each kind up in the store.
+
+        Counted repeats stay.
+        """
         with self._lock:
-            self._cached.clear()
+            self._cached = {key: refusal for key, refusal in self._cached.items() if refusal.pending}
+            for refusal in self._cached.values():
+                refusal.written_at = -inf
 
 
 def effect(operation: Operation, body: JsonMap | None) -> JsonMap:
