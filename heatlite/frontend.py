@@ -49,38 +49,45 @@ CHECK_INTERVAL = 0.5
 QUICK_SECONDS = 0.01
 """Processor time of a quick answer, at most: two turns of a thread with Python's lock (`sys.getswitchinterval`)."""
 MAX_QUICK = 1000
-"""URLs that are remembered as quick."""
+"""Requests that are remembered as quick."""
 MAX_QUICK_BYTES = 2048
-"""Bytes of such a request. A larger one may take longer than the last."""
+"""Bytes of such a request, with its head."""
 
 
 class QuickRequests:
     """Requests that are answered without a thread, as their last answer was quick.
 
-    Passing a request to a thread and back takes as long as a quick answer.
+    Passing a request to a thread and back takes as long as a quick answer. A request with another body may take longer,
+    so it is another one.
     """
 
     def __init__(self, is_used: bool) -> None:
         """Without `is_used` no request is quick."""
         self._is_used = is_used
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str, bytes]] = set()
 
     def has(self, connection: Connection) -> bool:
         """Return True if the request is quick."""
-        request = connection.request
-        return len(connection.raw) <= MAX_QUICK_BYTES and (request.method, request.uri) in self._known
+        return self._is_used and len(connection.raw) <= MAX_QUICK_BYTES and _same(connection) in self._known
 
     def note(self, connection: Connection, seconds: float) -> None:
         """Note the processor time of an answer."""
         if not self._is_used or len(connection.raw) > MAX_QUICK_BYTES:
             return
-        same = (connection.request.method, connection.request.uri)
+        same = _same(connection)
         if seconds > QUICK_SECONDS:
             self._known.discard(same)
             return
         if len(self._known) >= MAX_QUICK:
             self._known.clear()
         self._known.add(same)
+
+
+def _same(connection: Connection) -> tuple[str, str, bytes]:
+    """Return what equal requests have in common."""
+    assert connection.extent is not None
+    body = connection.raw.partition(b"\r\n\r\n")[2][: connection.extent.payload]
+    return connection.request.method, connection.request.uri, body
 
 
 def most_connections() -> int:
@@ -141,18 +148,19 @@ class Frontend(Worker):  # type: ignore[misc]
 
     def _run_round(self) -> None:
         self.notify()
-        for key, _ in self._selector.select(CHECK_INTERVAL):
+        for key, _ in self._selector.select(0 if self._done else CHECK_INTERVAL):
             if isinstance(key.data, Connection):
                 if key.data.sock is not None:  # an earlier event of this round may have closed it
                     self._guarded(self._handle, key.data)
             else:
                 key.data(key.fileobj)
-        while self._done:
+        for _ in range(len(self._done)):  # those that follow on a connection wait for the next round
             self._guarded(self._resume, self._done.popleft())
         if self._unpassed:
             self._pass_on()
         if time.monotonic() - self._checked >= CHECK_INTERVAL:
             self._check_deadlines()
+            self._pass_counts()
 
     def _guarded(self, what: Callable[[Connection], None], connection: Connection) -> None:
         """Call a method for a connection, and drop the connection after an error."""
@@ -227,7 +235,6 @@ class Frontend(Worker):  # type: ignore[misc]
             elif connection.state is State.IDLE and now - connection.since >= CHECK_INTERVAL:
                 self._pass_back(connection)  # a reader survives the end of this process
             self._memory += connection.memory
-        self._pass_counts()
 
     # -- passing between processes --------------------------------------------------------------------
 
@@ -239,7 +246,6 @@ class Frontend(Worker):  # type: ignore[misc]
                 passed = self.inbox.take()
                 if isinstance(passed, bytes):
                     self.app.add_count(passed)
-                    self._pool.submit(self.app.write_counts)
                     continue
                 if len(self._connections) >= self._most:
                     self._make_room()
@@ -261,13 +267,11 @@ class Frontend(Worker):  # type: ignore[misc]
         self._pass_on()
 
     def _pass_counts(self) -> None:
-        """Pass the counts of a reader's refusals to the engine's process."""
+        """Pass a reader's counts to the engine's process, which writes them."""
         if self.is_reader and self.outbox is not None:
-            for message in self.app.take_counts():
-                try:
-                    self.outbox.put_count(message)
-                except OSError:  # the channel is full
-                    self.app.add_count(message)
+            self.app.pass_counts(self.outbox.put_count)
+        elif self.app.has_counts:
+            self._pool.submit(self.app.write_counts)
 
     def _pass_on(self) -> None:
         """Pass connections on, as many as the channel holds. The next round does the rest."""
@@ -299,6 +303,8 @@ class Frontend(Worker):  # type: ignore[misc]
     def _handle(self, connection: Connection) -> None:
         """Handle an event of the socket: readable, writable, or a disconnect."""
         assert connection.sock is not None
+        if connection.state is State.BUSY:
+            return  # another request after one that the loop has answered
         try:
             if connection.state is State.ANSWER:
                 self._write(connection)
@@ -486,6 +492,6 @@ class Frontend(Worker):  # type: ignore[misc]
         self._watch(connection, events)
         if connection.state is State.IDLE:
             rest = connection.received.rest()
-            connection.received, connection.request = Received(b""), None
+            connection.received, connection.request, connection.raw = Received(b""), None, b""
             if rest:
                 self._receive(connection, rest)

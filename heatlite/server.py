@@ -149,14 +149,20 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         freeze_loaded()
         return self._embedded.app
 
-    def take_counts(self) -> list[bytes]:
-        """Return the counts of this reader's refusals, for the engine's process."""
-        return [] if self._refusals is None else self._refusals.take()
+    def pass_counts(self, put: Callable[[bytes], None]) -> None:
+        """Pass this reader's counts of refusals on; see `RefusalCounts.pass_on`."""
+        if self._refusals is not None:
+            self._refusals.pass_on(put)
 
     def add_count(self, message: bytes) -> None:
-        """Add a count that `take_counts` has returned."""
+        """Add a count that a reader has passed on."""
         assert self._refusals is not None
         self._refusals.add(message)
+
+    @property
+    def has_counts(self) -> bool:
+        """True if counts are added and not written."""
+        return self._refusals is not None and self._refusals.is_unwritten
 
     def write_counts(self) -> None:
         """Write the added counts to the database."""

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections import deque
+from collections.abc import Callable
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.records import shallow
@@ -17,26 +19,44 @@ class RefusalCounts:
     def __init__(self, audit: AuditLog, suppressed: SuppressedRequests) -> None:
         self._audit = audit
         self._suppressed = suppressed
+        self._unpassed: deque[bytes] = deque()
+        """Counts of a reader that the queue does not hold yet."""
+        self.is_unwritten = False
+        """True if counts are added and not written."""
 
-    def take(self) -> list[bytes]:
-        """Return the counts of a reader, and forget them."""
-        found = [{"audit": shallow(one)} for one in self._audit.take_repeats()]
-        found += [{"suppressed": shallow(one)} for one in self._suppressed.take_repeats()]
-        return [json.dumps(one).encode() for one in found]
+    def pass_on(self, put: Callable[[bytes], None]) -> None:
+        """Pass the counts of a reader on.
+
+        `put` appends to a queue. If that is full it raises BlockingIOError, and the next call continues.
+        """
+        if not self._unpassed:
+            found = [{"audit": shallow(one)} for one in self._audit.take_repeats()]
+            found += [{"suppressed": shallow(one)} for one in self._suppressed.take_repeats()]
+            self._unpassed.extend(json.dumps(one).encode() for one in found)
+        while self._unpassed:
+            try:
+                put(self._unpassed[0])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                log.warning("a count of refusals is lost: %s", error)
+            self._unpassed.popleft()
 
     def add(self, message: bytes) -> None:
-        """Add a count."""
+        """Add a count that a reader has passed on."""
         for kind, fields in json.loads(message).items():
             if kind == "audit":
                 self._audit.add_repeats(AuditRecord(**{**fields, "outcome": Outcome.REFUSED}))
             else:
                 self._suppressed.add_repeats(Repeats(**fields))
+        self.is_unwritten = True
 
     def write(self) -> None:
         """Write the added counts of suppressed requests.
 
         The audit log writes its own within a second.
         """
+        self.is_unwritten = False
         try:
             self._suppressed.flush()
         except DatabaseUnavailable as error:

@@ -115,9 +115,16 @@ class Tried:
 
     def pass_counts(self) -> None:
         """Pass the counts of refusals to the engine."""
-        for message in self._from.take():
-            self._to.add(message)
+        self._from.pass_on(self._to.add)
         self._to.write()
+
+    def find_queue_full(self) -> None:
+        """Pass no counts on, as if the queue were full."""
+
+        def put(_message: bytes) -> None:
+            raise BlockingIOError
+
+        self._from.pass_on(put)
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -186,6 +193,24 @@ def test_refusals_of_a_reader_are_counted(server: wiring.Embedded, tmp_path: Pat
     heat.call("POST", f"{path}/actions", {"unlock": None}, 200)
     heat.settle(path)
     heat.call("POST", f"{path}/actions", {"check": None}, 200)
+    tried.close()
+
+
+def test_counts_wait_for_room_in_the_queue(server: wiring.Embedded, tmp_path: Path) -> None:
+    tried = Tried(Settings(database=sqlite(tmp_path)), server)
+    heat = Heat(tried)
+    path = heat.create(template(a=value("1")), "s")
+    heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
+    heat.settle(path)
+    for _ in range(3):
+        for _ in range(4):
+            heat.fault("POST", f"{path}/actions", {"check": None}, 409)
+        tried.find_queue_full()
+    tried.pass_counts()
+    tried.pass_counts()
+    assert [one["count"] for one in heat.get(f"{path}/lock")["suppressed"]] == [12]
+    rows = [row for row in heat.get("/audit")["audit"] if row["status"] == 409]
+    assert sum(row["times"] for row in rows) == 12
     tried.close()
 
 

@@ -2,10 +2,13 @@
 
 import selectors
 import socket
+from collections import deque
+from collections.abc import Callable
 from io import BytesIO
 from itertools import pairwise
 from math import inf
 from types import SimpleNamespace
+from typing import Any
 
 from gunicorn.config import Config
 from gunicorn.http.body import ChunkedReader, LengthReader
@@ -114,10 +117,17 @@ def test_time_in_which_the_process_stands_still_does_not_count(stood_still: floa
 
 def test_a_request_is_quick_as_its_last_answer_was() -> None:
     quick, connection = frontend.QuickRequests(is_used=True), Connection(None, None)  # type: ignore[arg-type]
+    connection.extent = extent(4)
     connection.request = SimpleNamespace(method="GET", uri="/a")
     for seconds, is_quick in ((0.001, True), (1.0, False), (0.001, True)):
         quick.note(connection, seconds)
         assert quick.has(connection) is is_quick
+    for following in (b"body", b"bodyGET /next HTTP/1.1\r\n\r\n"):
+        connection.raw = b"head\r\n\r\n" + following
+        assert quick.has(connection) is (following != b"body")  # what follows is another request
+        quick.note(connection, 0.001)
+    connection.raw = b"head\r\n\r\nBODY"
+    assert not quick.has(connection)
     connection.raw = bytes(frontend.MAX_QUICK_BYTES + 1)
     assert not quick.has(connection)
     connection.raw, connection.request = b"", SimpleNamespace(method="GET", uri="/b")
@@ -129,6 +139,42 @@ def test_a_request_is_quick_as_its_last_answer_was() -> None:
     unused = frontend.QuickRequests(is_used=False)
     unused.note(connection, 0.001)
     assert not unused.has(connection)
+
+
+def test_connections_with_many_requests_take_turns() -> None:
+    """A round of the loop answers what has come, and the request that follows."""
+    asked: list[str] = []
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        asked.append(environ["QUERY_STRING"])
+        start_response("200 OK", [("Content-Length", "0")])
+        return []
+
+    server = Frontend.__new__(Frontend)
+    server._selector, server._connections, server._memory = selectors.DefaultSelector(), set(), 0
+    server._done, server._unpassed, server._checked = deque(), deque(), inf
+    server._quick = frontend.QuickRequests(is_used=False)
+    server.cfg, server.alive, server.tmp = Config(), True, SimpleNamespace(notify=lambda: None)
+    server.app, server.wsgi = SimpleNamespace(instant={"/a"}, max_body=0), application
+    clients = []
+    for name in "xy":
+        ours, theirs = socket.socketpair()
+        server._welcome(ours, "")
+        theirs.sendall(b"".join(b"GET /a?%b%d HTTP/1.1\r\nHost: a\r\n\r\n" % (name.encode(), at) for at in range(3)))
+        clients.append(theirs)
+    for number in (2, 3):
+        server._run_round()
+        assert sorted(asked) == [f"{name}{at}" for name in "xy" for at in range(number)]
+        for theirs in clients:
+            theirs.sendall(b"GET /a HTTP/1.1\r\n")  # waits for its turn
+    server._run_round()
+    assert [(one.state, one.raw) for one in server._connections] == [(State.IDLE, b"")] * 2
+    server._run_round()
+    assert [one.head.count(b"GET") for one in server._connections] == [2, 2]
+    for connection, theirs in zip([*server._connections], clients, strict=True):
+        theirs.close()
+        server._drop(connection)
+    server._selector.close()
 
 
 def test_answers_that_nobody_takes_share_the_memory(monkeypatch: MonkeyPatch) -> None:
