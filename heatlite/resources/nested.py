@@ -8,6 +8,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Schema, StackResource, prop
 from heatlite.plugin.nested import member_value, steps_of
 from heatlite.resources.members import template_of
+from heatlite.template.environment import template_at
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import NestedTemplate
 
@@ -19,7 +20,7 @@ class CfnStackProps(Schema):
     template_url: str = prop(
         alias="TemplateURL",
         update=True,
-        doc="The URL of its template, whose path ends with .yaml or .template; or the name of a file of this template.",
+        doc="The URL of its template, or the name of a file of this template that ends with .yaml or .template.",
     )
     timeout: int | None = prop(alias="TimeoutInMinutes", update=True, doc="Accepted as in Heat, without effect.")
     parameters: dict[str, Json] | None = prop(alias="Parameters", update=True, doc="The parameters of its template.")
@@ -72,7 +73,7 @@ class CfnStack(StackResource[CfnStackProps], type="AWS::CloudFormation::Stack"):
 
 
 def _template(properties: Mapping[str, object]) -> Mapping[str, Json]:
-    member: dict[str, Json] = {"type": cast(str, properties["TemplateURL"])}
+    member: dict[str, Json] = {"type": template_at(cast(str, properties["TemplateURL"]))}
     if properties.get("Parameters") is not None:
         member["properties"] = cast(Json, properties["Parameters"])
     return template_of({INNER: member})

@@ -257,9 +257,20 @@ class Target:
         return names_template(self.name)
 
 
+_ENDINGS = (".yaml", ".template")
+
+
 def names_template(name: str) -> bool:
     """Test whether a type is a template: a file, or a URL that may have a query."""
-    return name.partition("?")[0].endswith((".yaml", ".template"))
+    return name.endswith(_ENDINGS) or name.partition("?")[0].endswith(_ENDINGS)
+
+
+def template_at(url: str) -> str:
+    """Return the type for the template at a URL.
+
+    A fragment, which is never sent, gives other URLs the ending of a template.
+    """
+    return url if names_template(url) or "://" not in url else f"{url}#.template"
 
 
 class TypeMapping:

@@ -192,6 +192,8 @@ FILES = {
     ),
     "/type-by-path.yaml": "heat_template_version: 2018-08-31\nresources: {a: {type: good.yaml}}\n",
     "/run.sh": "echo elsewhere",
+    "/words": "heat_template_version: 2018-08-31\noutputs: {word: {value: hello}}\n",
+    "/words?name=a.yaml": "heat_template_version: 2018-08-31\noutputs: {word: {value: hello}}\n",
 }
 
 
@@ -259,6 +261,24 @@ def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) 
             assert "Unknown Property lenght" in str(found["message"])
         absent = template(a={"type": f"{elsewhere}/absent.yaml"})
         assert heat.fault("POST", "/validate", {"template": absent})[1].endswith("absent.yaml: the answer is 404.")
+    finally:
+        server.close()
+
+
+def test_templates_at_urls_with_other_endings(tmp_path: Path, elsewhere: str) -> None:
+    """As in Heat, a type ends as a template does, and a TemplateURL may have any end."""
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+        words, outputs = f"{elsewhere}/words", {"word": {"value": {"get_attr": ["a", "Outputs.word"]}}}
+        for number, url in enumerate((words, f"{words}?name=a.yaml")):
+            nested = {"type": "AWS::CloudFormation::Stack", "properties": {"TemplateURL": url}}
+            path = heat.create({**template(a=nested), "outputs": outputs}, name=f"s{number}")
+            assert [one["output_value"] for one in heat.get(path)["stack"]["outputs"]] == ["hello"]
+        heat.create(template(a={"type": f"{words}?name=a.yaml"}), name="type")
+        kind, message = heat.fault("POST", "/stacks", {"stack_name": "t", "template": template(a={"type": words})})
+        assert (kind, f"The Resource Type ({words}) could not be found." in message) == ("StackValidationFailed", True)
     finally:
         server.close()
 

@@ -38,7 +38,7 @@ from heatlite.template.checks.check import examine
 from heatlite.template.checks.nested import Nested
 from heatlite.template.checks.review import in_order, review
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, merge, merged_registry, names_template
+from heatlite.template.environment import Environment, merge, merged_registry, names_template, template_at
 from heatlite.template.parameters.constraints import looked_up
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.source.loader import Source, load_mapping, load_template
@@ -366,11 +366,16 @@ def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
     while stack:
         value, counts = stack.pop()
         if isinstance(value, Mapping):
-            stack.extend((item, keys is None or key in keys) for key, item in value.items())
+            stack.extend((_typed(key, item), keys is None or key in keys) for key, item in value.items())
         elif isinstance(value, list):
             stack.extend((item, keys is None) for item in value)
         elif counts and isinstance(value, str) and "://" in value and names_template(value):
             yield value
+
+
+def _typed(key: str, value: Json) -> Json:
+    """Return the type in place of the URL in a property."""
+    return template_at(value) if key == "TemplateURL" and isinstance(value, str) else value
 
 
 @contextmanager
