@@ -338,6 +338,18 @@ ALL: Mapping[str, RealService] = {
         "/v2",
         project="designate",
     ),
+    "orchestration": RealService(
+        ("openstack-heat==27.0.1", "pymysql"),
+        "[DEFAULT]\ntransport_url = fake://\nrpc_response_timeout = 600\nenable_stack_adopt = true\n"
+        "auth_encryption_key = 0123456789abcdef0123456789abcdef\n"
+        "environment_dir = {programs}/../etc/heat/environment.d\ntemplate_dir = {programs}/../etc/heat/templates\n"
+        "heat_metadata_server_url = http://127.0.0.1:{port}\n"
+        "heat_waitcondition_server_url = http://127.0.0.1:{port}/v1/waitcondition\n"
+        "[database]\nconnection = {database}\n[oslo_concurrency]\nlock_path = {folder}\n"
+        "[paste_deploy]\napi_paste_config = {programs}/../etc/heat/api-paste.ini\n{access}",
+        ("heat-manage", "--config-file", "{file}", "db_sync"),
+        (("python", str(HERE / "heat_program.py"), "{port}", "--config-file", "{file}"),),
+    ),
     "reservation": RealService(
         ("blazar==18.0.0", "pymysql"),
         "[DEFAULT]\ntransport_url = {broker}\nos_admin_username = {username}\nos_admin_password = {password}\n"

@@ -1,4 +1,4 @@
-"""A region in the cloud of real services, with heatlite as its orchestration.
+"""A region in the cloud of real services, with an orchestration of its own.
 
 The region has the endpoints of the cloud's other services, a project with a user, a network and a stack domain. Nothing
 else in the cloud sees it, so it stands beside what other tests do there.
@@ -27,8 +27,8 @@ IMAGE = "cirros"
 
 
 @dataclass
-class Region:
-    """Account names and addresses that a client of the region needs.
+class BareRegion:
+    """Names, passwords and addresses of a region without an orchestration.
 
     Project and user have the region's name.
     """
@@ -37,11 +37,13 @@ class Region:
     auth_url: str
     password: str
     admin_password: str
-    server: Server
     network: str
     """Id of the project's network."""
     clouds: Path
-    """clouds.yaml with the clouds `ours` (a member of the project) and `ours-admin`."""
+    """clouds.yaml with the clouds `ours` (a member of the project), `ours-admin` and `heatlite` (the user `heat`)."""
+    admin: "Connection"
+    undo: ExitStack
+    """Leaves the region as it was."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -52,13 +54,34 @@ class Region:
             "OS_REGION_NAME": self.name, "OS_IDENTITY_API_VERSION": "3",
         }  # fmt: skip
 
+    @property
+    def agents(self) -> str:
+        """Name of the stack domain, and name and password of its administrator."""
+        return f"{self.name}-agents"
+
+    def announce(self, url: str) -> None:
+        """Put an orchestration into the catalog."""
+        identity = self.admin.identity
+        # Horizon looks at the first service of a type only, which may be a Heat's. Those of other tests may go.
+        heats = [one for one in identity.services(type="orchestration") if one.name[:9] != "heatlite-"]
+        service = heats[0].id if heats else None
+        if service is None:
+            service = identity.create_service(type="orchestration", name=self.name).id
+            self.undo.callback(identity.delete_service, service)
+        for interface in ("public", "internal", "admin"):
+            _endpoint(self.admin, self.undo, service, interface, self.name, f"{url}/v1/%(project_id)s")
+
+
+@dataclass
+class Region(BareRegion):
+    """A region with a heatlite."""
+
+    server: Server
+
 
 @contextmanager
-def region(folder: Path, **settings: str) -> Iterator[Region]:
-    """Make the region and start the server; `settings` are variables of the server.
-
-    Leave nothing behind.
-    """
+def bare_region(folder: Path) -> Iterator[BareRegion]:
+    """Make the region. Leave nothing behind."""
     real.needed()
     with ExitStack() as undo:
         described = undo.enter_context(_project(folder))
@@ -77,32 +100,39 @@ def region(folder: Path, **settings: str) -> Iterator[Region]:
         for each in old:
             _endpoint(admin, undo, each.service_id, each.interface, name, each.url)
         admin_password = described["ours-admin"]["auth"]["password"]
-        own = {"auth_url": ours["auth_url"], "username": "heat", "password": admin_password, "project_name": "service"}
+        own = {"username": "heat", "password": admin_password, "project_name": "service"}
         described["heatlite"] = {**described["ours"], "auth": {**ours, **own}}
         for cloud in described.values():
             cloud["region_name"] = name
         clouds = folder / "clouds.yaml"
         clouds.write_text(yaml.safe_dump({"clouds": described}))
         network = undo.enter_context(_network(clouds))
-        port = free_port()
+        made = BareRegion(name, ours["auth_url"], ours["password"], admin_password, network, clouds, admin, undo)
+        _stack_domain(admin, undo, made.agents)
+        yield made
+
+
+@contextmanager
+def region(folder: Path, **settings: str) -> Iterator[Region]:
+    """Make the region and start the server; `settings` are variables of the server.
+
+    Leave nothing behind.
+    """
+    with bare_region(folder) as bare:
+        port, name = free_port(), bare.name
         variables = {
-            "OS_CLIENT_CONFIG_FILE": str(clouds), "HEATLITE_CLOUD": "heatlite", "HEATLITE_AUTH": "keystone",
-            **{f"HEATLITE_KEYSTONE_{key.upper()}": value for key, value in own.items()},
+            "OS_CLIENT_CONFIG_FILE": str(bare.clouds), "HEATLITE_CLOUD": "heatlite", "HEATLITE_AUTH": "keystone",
+            "HEATLITE_KEYSTONE_AUTH_URL": bare.auth_url, "HEATLITE_KEYSTONE_USERNAME": "heat",
+            "HEATLITE_KEYSTONE_PASSWORD": bare.admin_password, "HEATLITE_KEYSTONE_PROJECT_NAME": "service",
             "HEATLITE_REGIONS": f"{name}=http://127.0.0.1:{port}/v1/{{project}}",
-            "HEATLITE_REGION_TOKENS": f"{name}={admin.auth_token}",
-            **_stack_domain(admin, undo, name), **settings,
+            "HEATLITE_REGION_TOKENS": f"{name}={bare.admin.auth_token}",
+            "HEATLITE_STACK_USER_DOMAIN_NAME": bare.agents, "HEATLITE_STACK_DOMAIN_ADMIN": bare.agents,
+            "HEATLITE_STACK_DOMAIN_ADMIN_PASSWORD": bare.agents, **settings,
         }  # fmt: skip
         server = Server(folder, port, **variables)
-        undo.callback(server.kill)
-        # Horizon looks at the first service of a type only, which may be a Heat's. Those of other tests may go.
-        heats = [one for one in services.values() if one.type == "orchestration" and one.name[:9] != "heatlite-"]
-        service = heats[0].id if heats else None
-        if service is None:
-            service = admin.identity.create_service(type="orchestration", name=name).id
-            undo.callback(admin.identity.delete_service, service)
-        for interface in ("public", "internal", "admin"):
-            _endpoint(admin, undo, service, interface, name, f"{server.url}/v1/%(project_id)s")
-        yield Region(name, ours["auth_url"], ours["password"], admin_password, server, network, clouds)
+        bare.undo.callback(server.kill)
+        bare.announce(server.url)
+        yield Region(**vars(bare), server=server)
 
 
 def connection(clouds: Path, name: str) -> "Connection":
@@ -125,20 +155,15 @@ def _endpoint(admin: "Connection", undo: ExitStack, service: str, interface: str
     undo.callback(admin.identity.delete_endpoint, made.id)
 
 
-def _stack_domain(admin: "Connection", undo: ExitStack, name: str) -> dict[str, str]:
-    """The settings of a new stack domain."""
-    identity, administrator = admin.identity, f"{name}-agents"
-    domain = identity.create_domain(name=administrator)
+def _stack_domain(admin: "Connection", undo: ExitStack, name: str) -> None:
+    """Make a stack domain. Its administrator has its name, also as password."""
+    identity = admin.identity
+    domain = identity.create_domain(name=name)
     undo.callback(identity.delete_domain, domain.id)
     undo.callback(identity.update_domain, domain.id, enabled=False)
-    user = identity.create_user(name=administrator, domain_id=domain.id, password=administrator)
+    user = identity.create_user(name=name, domain_id=domain.id, password=name)
     role = identity.find_role("admin")
     identity.assign_domain_role_to_user(domain, user, role)
-    return {
-        "HEATLITE_STACK_USER_DOMAIN_NAME": administrator,
-        "HEATLITE_STACK_DOMAIN_ADMIN": administrator,
-        "HEATLITE_STACK_DOMAIN_ADMIN_PASSWORD": administrator,
-    }
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """Stacks of a real Heat, taken over with `heatlite migrate` and used afterwards.
 
-HEATLITE_TEST_HEAT names a cloud of clouds.yaml (OS_CLIENT_CONFIG_FILE) with a Heat, Neutron, Nova and Cinder, an image
-`cirros`, a flavor `m1.nano` and an external network `public`. The Heat has `enable_stack_adopt`, and its API answers
-requests of its engine while it waits for others.
+The Heat is installed from PyPI and started in a region of the cloud. It has `enable_stack_adopt`, but no abandon: so it
+hides values, and retains stacks.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,10 +15,13 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from tests.acceptance.conftest import need
 from tests.acceptance.processes import CommandLine, Server, eventually
+from tests.clients import installing
+from tests.clients.real_services import CREDENTIALS, running
+from tests.clients.region import BareRegion, bare_region, connection
+from tests.clouds import real
 
-CLOUD = os.environ.get("HEATLITE_TEST_HEAT", "")
+CLOUD = "ours"
 TEMPLATES = Path(__file__).with_name("heat_stacks")
 NAMES = ("flat", "nested", "groups", "software", "waiting")
 PATIENCE = 600
@@ -36,6 +37,24 @@ SIGNALS = {
 }
 
 
+ACCESS = f"""\
+[DEFAULT]
+region_name_for_services = {{region.name}}
+server_keystone_endpoint_type = public
+stack_user_domain_name = {{region.agents}}
+stack_domain_admin = {{region.agents}}
+stack_domain_admin_password = {{region.agents}}
+[clients_keystone]
+auth_uri = {{region.auth_url}}
+[keystone_authtoken]
+www_authenticate_uri = {{region.auth_url}}
+{CREDENTIALS}[trustee]
+auth_type = password
+auth_url = {{auth_url}}
+username = {{username}}
+password = {{password}}
+user_domain_id = default
+"""
 OF_THE_SERVICE = (
     "OS::Heat::ScalingPolicy", "OS::Heat::WaitCondition", "OS::Heat::WaitConditionHandle",
     "AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle",
@@ -49,6 +68,12 @@ class Peer:
 
     api: Any
     cloud: Any
+    region: BareRegion
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of programs that use its cloud."""
+        return {"OS_CLIENT_CONFIG_FILE": str(self.region.clouds)}
 
     def get(self, path: str) -> Any:
         return self.api.request("GET", path)
@@ -148,21 +173,26 @@ class Moved:
 
 
 @pytest.fixture(scope="module")
-def heat() -> Peer:
-    if not CLOUD:
-        pytest.skip("HEATLITE_TEST_HEAT names no cloud with a Heat")
-    need("openstack", "openstacksdk")
-    import openstack
-
+def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    installing.folder()
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    real.needed()
     from heatlite.cli.heat import client
 
-    return Peer(client(CLOUD), openstack.connect(cloud=CLOUD))
+    folder = tmp_path_factory.mktemp("heat")
+    with bare_region(folder) as made, pytest.MonkeyPatch.context() as patch:
+        fields = {"auth_url": made.auth_url, "username": "heat", "password": made.admin_password}
+        access = ACCESS.format_map({**fields, "project_name": "service", "region": made})
+        made.announce(made.undo.enter_context(running("orchestration", folder, {"access": access})))
+        cloud = connection(made.clouds, CLOUD)
+        made.undo.callback(cloud.close)
+        patch.setenv("OS_CLIENT_CONFIG_FILE", str(made.clouds))
+        yield Peer(client(CLOUD), cloud, made)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, heat: Peer) -> Iterator[Server]:
-    variables = {"OS_CLIENT_CONFIG_FILE": os.environ["OS_CLIENT_CONFIG_FILE"], "HEATLITE_CLOUD": CLOUD}
-    started = Server(tmp_path_factory.mktemp("taker"), **variables)
+    started = Server(tmp_path_factory.mktemp("taker"), HEATLITE_CLOUD=CLOUD, **heat.variables)
     yield started
     assert started.complaints() == ""
     started.kill()
@@ -171,9 +201,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, heat: Peer) -> Iterator[Ser
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory, heat: Peer, server: Server) -> Iterator[Moved]:
     home = tmp_path_factory.mktemp("migration")
-    variables = {
-        "OS_CLIENT_CONFIG_FILE": os.environ["OS_CLIENT_CONFIG_FILE"], "HEATLITE_ENDPOINT": f"{server.url}/v1/demo",
-    }  # fmt: skip
+    variables = {**heat.variables, "HEATLITE_ENDPOINT": f"{server.url}/v1/demo"}
     moved = Moved(heat, server, CommandLine(home, variables))
     text = {path.name: path.read_text() for path in TEMPLATES.iterdir()}
     for name in NAMES:

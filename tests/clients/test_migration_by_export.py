@@ -1,53 +1,31 @@
 """Stacks of a real Heat, taken over by their export and abandoned there.
 
 The Heat has `enable_stack_abandon`. It is installed from PyPI and started without a Keystone and a cloud.
-It needs a broker (HEATLITE_TEST_AMQP_URL) and MariaDB.
 """
 
-import os
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from benchmarks.ports import free_port
 from heatlite.cli.client import Client
 from heatlite.cli.transport import HTTPTransport
 from heatlite.migrate.ledger import load
 from heatlite.migrate.moves import Migration
-from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from tests.acceptance.processes import Server, eventually
 from tests.clients.installing import environment
-from tests.databases import SERVERS
+from tests.clients.real_services import ALL, running
 
 PATIENCE = 600
-"""Seconds for the Heat to start, and for its answers and stacks: its machine may be busy."""
-BROKER = os.environ.get("HEATLITE_TEST_AMQP_URL", "")
-SETTINGS = """\
+"""Seconds for answers and stacks of the Heat: its machine may be busy."""
+ACCESS = """\
+flavor = noauth
 [DEFAULT]
-transport_url = {broker}
 deferred_auth_method = password
 enable_stack_abandon = true
-num_engine_workers = 1
-auth_encryption_key = 0123456789abcdef0123456789abcdef
-environment_dir = {installed}/environment.d
-template_dir = {installed}/templates
-rpc_response_timeout = {patience}
-[database]
-connection = {database}
-[paste_deploy]
-flavor = noauth
-api_paste_config = {installed}/api-paste.ini
-[oslo_concurrency]
-lock_path = {folder}
 [oslo_policy]
 policy_file = {folder}/policy.yaml
 """
@@ -87,48 +65,12 @@ OUTER = {
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Heat."""
-    if not BROKER:
-        pytest.skip("HEATLITE_TEST_AMQP_URL names no broker")
-    programs = environment("heat", "openstack-heat==27.0.1", "pymysql")
-    with SERVERS[Dialect.MARIADB].database(f"heat_{os.getpid()}") as url:
-        parts = urlsplit(url)
-        database = parts._replace(scheme="mysql+pymysql", query="charset=utf8").geturl()
-        with closing(Database(url)) as tables:
-            yield from running_heat(tmp_path_factory, programs, database, tables)
-
-
-def running_heat(
-    tmp_path_factory: pytest.TempPathFactory, programs: Path, database: str, tables: Database
-) -> Iterator[str]:
-    folder, port = tmp_path_factory.mktemp("heat"), free_port()
-    broker = BROKER.replace("amqp://", "rabbit://")
-    installed = programs.parent / "etc" / "heat"
-    settings_of = {"broker": broker, "database": database, "folder": folder, "installed": installed}
-    (folder / "heat.conf").write_text(SETTINGS.format_map({**settings_of, "patience": PATIENCE}))
-    rules = subprocess.run([programs / "python", "-c", RULES], capture_output=True, text=True, check=True).stdout
+    folder = tmp_path_factory.mktemp("heat")
+    python = environment("service-orchestration", *ALL["orchestration"].packages) / "python"
+    rules = subprocess.run([python, "-c", RULES], capture_output=True, text=True, check=True).stdout
     (folder / "policy.yaml").write_text(yaml.safe_dump({name: "@" for name in rules.split() if ":" in name}))
-    settings = ["--config-file", str(folder / "heat.conf")]
-    subprocess.run([programs / "heat-manage", *settings, "db_sync"], capture_output=True, check=True)
-    api = [programs / "python", programs / "heat-wsgi-api", "--host", "127.0.0.1", "--port", str(port), "--"]
-    commands = ([programs / "heat-engine", *settings], [*api, *settings])
-    running = []
-    with (folder / "log").open("w") as log:
-        try:
-            running = [subprocess.Popen(words, stdout=log, stderr=log) for words in commands]
-            eventually(lambda: answers(port), "the Heat answers", PATIENCE)
-            # A request that comes before the engine listens is lost.
-            eventually(lambda: bool(tables.read("SELECT id FROM service")), "its engine listens", PATIENCE)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            for one in running:
-                one.terminate()
-            for one in running:
-                one.wait(240)
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with running("orchestration", folder, {"access": ACCESS.format(folder=folder)}) as url:
+        yield url
 
 
 @dataclass
