@@ -29,11 +29,7 @@ class RefusalCounts:
 
         `put` appends to a queue. If that is full it raises BlockingIOError, and the next call continues.
         """
-        if not self._unpassed:
-            found = [{"audit": shallow(one)} for one in self._audit.take_repeats()]
-            found += [{"suppressed": shallow(one)} for one in self._suppressed.take_repeats()]
-            self._unpassed.extend(json.dumps(one).encode() for one in found)
-        while self._unpassed:
+        while self._unpassed or self._take():
             try:
                 put(self._unpassed[0])
             except BlockingIOError:
@@ -41,6 +37,13 @@ class RefusalCounts:
             except OSError as error:
                 log.warning("a count of refusals is lost: %s", error)
             self._unpassed.popleft()
+
+    def _take(self) -> bool:
+        """Take what this process has counted. Returns False if that is nothing."""
+        found = [{"audit": shallow(one)} for one in self._audit.take_repeats()]
+        found += [{"suppressed": shallow(one)} for one in self._suppressed.take_repeats()]
+        self._unpassed.extend(json.dumps(one).encode() for one in found)
+        return bool(found)
 
     def add(self, message: bytes) -> None:
         """Add a count that a reader has passed on."""

@@ -291,7 +291,9 @@ class AuditLog:
             raise
 
     def close(self) -> None:
-        """Write the counted repeats at the end of the process."""
+        """Write the counted repeats at the end of the process, unless it is a reader."""
+        if only_reads():
+            return
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
