@@ -36,7 +36,7 @@ def environment(name: str, *requirements: str) -> Path:
     Skip if the packages cannot be installed.
     """
     place = folder() / name
-    with _locked(name):
+    with locked(name):
         done = place / "installed"
         if not done.exists() or done.read_text() != "\n".join(requirements):
             _install(name, place, requirements)
@@ -48,7 +48,7 @@ def source(package: str, version: str) -> Path:
     """Return the unpacked source package. Skip if it cannot be downloaded."""
     place = folder() / "sources"
     pip = environment("packaging", "pbr", "pip", "setuptools>=70.1") / "pip"  # an environment need not have a pip
-    with _locked("sources"):
+    with locked("sources"):
         place.mkdir(exist_ok=True)
         unpacked = place / f"{package.replace('-', '_')}-{version}"
         if not unpacked.exists():
@@ -62,8 +62,8 @@ def source(package: str, version: str) -> Path:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """Inside, no other process of tests installs the same."""
+def locked(name: str) -> Iterator[None]:
+    """Inside, no other process of tests installs or changes the same."""
     with (folder() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

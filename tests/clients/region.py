@@ -14,12 +14,15 @@ import yaml
 
 from benchmarks.ports import free_port
 from tests.acceptance.processes import Server
+from tests.clients import installing
 from tests.clouds import real
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 ORCHESTRATION = ("orchestration", "cloudformation")
+SERVICE = "heatlite-orchestration"
+"""Name of the service in the catalog."""
 NETWORK = "heat-net"
 FLAVOR = "m1.nano"
 LARGER_FLAVOR = "m1.tiny"
@@ -62,14 +65,13 @@ class BareRegion:
     def announce(self, url: str) -> None:
         """Put an orchestration into the catalog."""
         identity = self.admin.identity
-        # Horizon looks at the first service of a type only, which may be a Heat's. Those of other tests may go.
-        heats = [one for one in identity.services(type="orchestration") if one.name[:9] != "heatlite-"]
-        service = heats[0].id if heats else None
-        if service is None:
-            service = identity.create_service(type="orchestration", name=self.name).id
-            self.undo.callback(identity.delete_service, service)
-        for interface in ("public", "internal", "admin"):
-            _endpoint(self.admin, self.undo, service, interface, self.name, f"{url}/v1/%(project_id)s")
+        with installing.locked(SERVICE):
+            # Horizon looks at the first service of a type only, so all regions share it.
+            service = next(identity.services(type="orchestration"), None)
+            service = service or identity.create_service(type="orchestration", name=SERVICE)
+            self.undo.callback(_delete_unused, identity, service)
+            for interface in ("public", "internal", "admin"):
+                _endpoint(self.admin, self.undo, service.id, interface, self.name, f"{url}/v1/%(project_id)s")
 
 
 @dataclass
@@ -153,6 +155,13 @@ def _project(folder: Path) -> Iterator[dict[str, Any]]:
 def _endpoint(admin: "Connection", undo: ExitStack, service: str, interface: str, name: str, url: str) -> None:
     made = admin.identity.create_endpoint(service_id=service, interface=interface, region_id=name, url=url)
     undo.callback(admin.identity.delete_endpoint, made.id)
+
+
+def _delete_unused(identity: Any, service: Any) -> None:
+    """Delete a service of tests if no region has it any more."""
+    with installing.locked(SERVICE):
+        if service.name == SERVICE and not list(identity.endpoints(service_id=service.id)):
+            identity.delete_service(service)
 
 
 def _stack_domain(admin: "Connection", undo: ExitStack, name: str) -> None:
