@@ -253,11 +253,18 @@ class Target:
     """True if the entry is the installation's."""
 
     @property
+    def file(self) -> str:
+        """The name or URL of the template's file."""
+        return file_of(self.name)
+
+    @property
     def is_template(self) -> bool:
         return names_template(self.name)
 
 
 _ENDINGS = (".yaml", ".template")
+_MARK = "#.template"
+"""A fragment, which is never sent: it gives a URL the ending of a template."""
 
 
 def names_template(name: str) -> bool:
@@ -266,11 +273,13 @@ def names_template(name: str) -> bool:
 
 
 def template_at(url: str) -> str:
-    """Return the type for the template at a URL.
+    """Return the type for the template at a URL."""
+    return url if names_template(url) or "://" not in url else f"{url}{_MARK}"
 
-    A fragment, which is never sent, gives other URLs the ending of a template.
-    """
-    return url if names_template(url) or "://" not in url else f"{url}#.template"
+
+def file_of(kind: str) -> str:
+    """Return the file or URL of a type that is a template."""
+    return kind.removesuffix(_MARK)
 
 
 class TypeMapping:

@@ -180,10 +180,10 @@ def read_provider(target: Target, template: Template, types: TypeCatalog, defaul
     Raises StackValidationFailed "Could not fetch remote template …", and what is wrong with it.
     """
     files = types.installation.files if target.system else template.files
-    text = files.get(target.name)
+    text = files.get(target.file)
     if text is None:
         reason = "it is not among the files of the request"
-        if "://" in target.name:
+        if "://" in target.file:
             reason += ", and the setting template_hosts of the server does not list its host"
-        raise StackValidationFailed(f'Could not fetch remote template "{target.name}": {reason}')
-    return Provider(target.name, Template(load_template(text, target.name).data, template.files), defaults)
+        raise StackValidationFailed(f'Could not fetch remote template "{target.file}": {reason}')
+    return Provider(target.file, Template(load_template(text, target.file).data, template.files), defaults)

@@ -1,5 +1,6 @@
 """AWS::CloudFormation::Stack: templates from files of the request, and outputs."""
 
+import re
 from typing import Any
 
 import pytest
@@ -46,8 +47,11 @@ def test_it_has_the_outputs_of_its_template(cloudy: Cloudy) -> None:
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
-def test_a_temporary_url(cloudy: Cloudy) -> None:
-    url = "http://store/v1/AUTH_p/box/child.yaml?temp_url_sig=0c4b&temp_url_expires=1795723167"
+@pytest.mark.parametrize("name", ["child.yaml?temp_url_sig=0c4b&temp_url_expires=1795723167", "child", "child?a=b"])
+def test_a_url_among_the_files(cloudy: Cloudy, name: str) -> None:
+    url = f"http://store/v1/AUTH_p/box/{name}"
+    with pytest.raises(StackValidationFailed, match=f'"{re.escape(url)}": it is not among the files'):
+        cloudy.create(nested(3, url))
     stack = cloudy.create(nested(3, url), files={url: CHILD})
     assert stack.status == "COMPLETE", cloudy.why(stack)
     assert cloudy.outputs(stack) == {"twice": 3}

@@ -38,7 +38,7 @@ from heatlite.template.checks.check import examine
 from heatlite.template.checks.nested import Nested
 from heatlite.template.checks.review import in_order, review
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, merge, merged_registry, names_template, template_at
+from heatlite.template.environment import Environment, file_of, merge, merged_registry, names_template, template_at
 from heatlite.template.parameters.constraints import looked_up
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.source.loader import Source, load_mapping, load_template
@@ -370,7 +370,7 @@ def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
         elif isinstance(value, list):
             stack.extend((item, keys is None) for item in value)
         elif counts and isinstance(value, str) and "://" in value and names_template(value):
-            yield value
+            yield file_of(value)
 
 
 def _typed(key: str, value: Json) -> Json:

@@ -15,7 +15,7 @@ from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, names_template
+from heatlite.template.environment import Environment, file_of, names_template
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import TypeCatalog
 
@@ -74,7 +74,7 @@ def child_template(document: Mapping[str, Json], definition: Definition, earlier
     members = document.get("resources")
     kinds = [one.get("type") for one in members.values() if isinstance(one, dict)] if isinstance(members, dict) else []
     if earlier is not None and any(
-        isinstance(kind, str) and names_template(kind) and kind not in files for kind in kinds
+        isinstance(kind, str) and names_template(kind) and file_of(kind) not in files for kind in kinds
     ):
         files = {**earlier.template.files, **files}
     return Template(document, files)

@@ -108,7 +108,7 @@ class TemplateTypes:
         """
         target = definition.mapping.target(resource.name, resource.type)
         files = definition.template.files
-        text = (self._types.installation.files if target.system else files).get(target.name, "")
+        text = (self._types.installation.files if target.system else files).get(target.file, "")
         defaults = definition.environment.parameter_defaults
         key = (target.name, target.system, text, canonical(defaults))
         with self._lock:

@@ -212,7 +212,7 @@ class _Checker:
         here = self.definition.place(resource.name, "type")
         if not isinstance(provider, Provider):
             for problem in provider:
-                fetched = bool(problem.path or problem.line or file in self.definition.template.files)
+                fetched = bool(problem.path or problem.line or target.file in self.definition.template.files)
                 if fetched:
                     self._add_nested(resource, problem, Phase.TYPES)
                 else:
