@@ -46,6 +46,8 @@ CONNECTIONS = 64
 """Maximum of connections kept open to each service."""
 SERVICES = 50
 """Maximum of addresses to which connections are kept open."""
+API_VERSIONS = {"dns": "2", "image": "2"}
+"""Versions for addresses of clouds.yaml, behind which the SDK finds none: Glance refuses to tell its version there."""
 
 
 class NoSdk(Invalid):
@@ -237,6 +239,9 @@ class Connections:
                 api_timeout=self._timeout,
                 image_status_code_retries=0,  # handle its 503 as those of other services
             )
+            for service, version in API_VERSIONS.items():
+                if region.get_endpoint(service) and not region.get_api_version(service):
+                    region.config[f"{service}_api_version"] = version
             if prove is not None:
                 region = CloudRegion(
                     name=region.name,
@@ -314,6 +319,9 @@ def _look_at(response: "Response", *_: object, **__: object) -> None:
         start = response.content[:60].decode(errors="replace")
         raise _Garbage(f"{response.url} has answered what is no JSON: {start!r}") from None
     if isinstance(answer, dict | list):
+        return
+    if answer is None and response.request.method != "GET":
+        response._content = b""  # Zun says null where other services say nothing
         return
     if not VERSION.search(response.url):
         raise _Garbage(f"{response.url} has answered JSON that is neither an object nor a list")

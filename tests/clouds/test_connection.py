@@ -347,6 +347,28 @@ def test_which_services_a_catalog_has(opened: Opened) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("path", ["", "/v2"])
+@pytest.mark.parametrize("verb", ["dns.zones", "image.images"])
+def test_a_service_is_asked_at_its_address_in_clouds_yaml(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verb: str, path: str
+) -> None:
+    service, _, noun = verb.partition(".")
+
+    def answer(method: str, asked: str, body: object) -> Answer:
+        if asked.strip("/") == service:
+            link = {"rel": "self", "href": f"/{service}/v2/"}
+            return Answer(300, {"versions": [{"id": "v2", "status": "CURRENT", "links": [link]}]})
+        if asked.strip("/") == f"{service}/v2":
+            return Answer(401, "", "text/html")  # as Glance does
+        return Answer(200, {noun: []})
+
+    with fake_cloud(answer) as fake:
+        entry = fake.entry(**{f"{service}_endpoint_override": f"{fake.url}/{service}{path}"})
+        monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds_yaml(tmp_path, fake=entry)))
+        assert Connections("fake", 10.0).of("p").call(verb) == []
+        assert fake.calls[-1] == ("GET", f"/{service}/v2/{noun}")
+
+
 @pytest.mark.parametrize(
     ("verb", "kind", "path", "asked"),
     [
@@ -382,3 +404,12 @@ def test_a_version_told_as_text_is_no_garbage() -> None:
     answer._content, answer.url = b'"v2"', "http://balancer/v2.0/lbaas/pools"
     with pytest.raises(_Garbage, match="neither an object nor a list"):
         _look_at(answer)
+
+
+def test_null_is_no_garbage_after_a_change(opened: Opened) -> None:
+    """Zun answers so; a list that is null is garbage."""
+    cloud, fake = opened(saying(Answer(202, "null")))
+    fake.more = {"container": "/zun/v1"}
+    assert cloud.call("container.detach_container_network", "c1", network="n1") == {}
+    with pytest.raises(errors.CloudUnavailable, match="neither an object nor a list"):
+        cloud.call("container.containers")
