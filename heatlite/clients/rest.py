@@ -67,6 +67,8 @@ class Kind:
     """Name of the verb that lists; "": the noun with an s."""
     key: str = "id"
     """Attribute that identifies an object."""
+    creation: str = ""
+    """Query of a creation."""
     change: str = "PUT"
     """HTTP method of an update; JSON-PATCH: a PATCH with a list of operations."""
     bare: bool = False
@@ -78,13 +80,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     "baremetal.node": Kind("/nodes", many="nodes", key="uuid"),
     "baremetal.port": Kind("/ports", many="ports", key="uuid", change="JSON-PATCH"),
     "baremetal.port_group": Kind("/portgroups", many="portgroups", key="uuid"),
-    "container.container": Kind("/containers", many="containers", key="uuid", change="PATCH"),
+    "container.container": Kind(
+        "/containers", many="containers", key="uuid", creation="?run=true", change="PATCH"
+    ),
     "container_infra.cluster": Kind("/clusters", many="clusters", key="uuid", change="JSON-PATCH"),
     "container_infra.cluster_template": Kind(
         "/clustertemplates", many="clustertemplates", key="uuid", change="JSON-PATCH"
     ),
     "database.cluster": Kind("/clusters", "cluster", "clusters"),
-    "database.flavor": Kind("/flavors", "flavor", "flavors"),
+    "database.flavor": Kind("/flavors", "flavor", "flavors", key="str_id"),  # `id` is null unless it is a number
     "database.instance": Kind("/instances", "instance", "instances", change="PATCH"),
     "identity.ec2_credential": Kind(
         "/users/{}/credentials/OS-EC2", "credential", "credentials", key="access", bare=True
@@ -247,7 +251,8 @@ class Objects:
 
     def create(self, connection: "Connection", *whole: str, **attributes: Json) -> JsonMap:
         """Create an object."""
-        said = self._ask(connection, "POST", self._kind.path.format(*whole), self._wrapped(attributes))
+        path = self._kind.path.format(*whole) + self._kind.creation
+        said = self._ask(connection, "POST", path, self._wrapped(attributes))
         return self._identified(self._inner(said))
 
     def get(self, connection: "Connection", key: str, *whole: str) -> JsonMap:

@@ -1,8 +1,10 @@
 """Types of the database service."""
 
 from collections.abc import Mapping
-from typing import cast
+from contextlib import suppress
+from typing import TypeVar, cast
 
+from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
@@ -60,12 +62,29 @@ class InstanceProps(Schema):
         return None
 
 
-class Instance(CloudResource[InstanceProps], type="OS::Trove::Instance", kind="database.instance"):
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class TroveResource(CloudResource[P_co]):
+    """Base of the types."""
+
+    broken = BROKEN
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        """Wait until it is gone: Trove shows one that is broken as ERROR until then."""
+        if self.physical_id is None:
+            return True
+        with suppress(CloudNotFound):
+            self.fetch()
+            return False
+        return True
+
+
+class Instance(TroveResource[InstanceProps], type="OS::Trove::Instance", kind="database.instance"):
     """A server with databases."""
 
     support_status = SupportStatus(version="2014.1")
     ready = frozenset({"ACTIVE", "HEALTHY"})
-    broken = BROKEN
 
     def create_args(self) -> JsonMap:
         props, args = self.props, self.sent()
@@ -112,16 +131,22 @@ class Instance(CloudResource[InstanceProps], type="OS::Trove::Instance", kind="d
         users = {one.name: one for one in self.props.users}
         new: list[Json] = [_account(users[name]) for name in after if name not in before]
         steps: list[Json] = [["create_users", [], {"users": new}]] if new else []
-        steps += [["delete_user", [name], {}] for name in before if name not in after]
+        steps += [["delete_user", [_named(User(one))], {}] for name, one in before.items() if name not in after]
         for name in before.keys() & after.keys():
             old, user = User(before[name]), users[name]
-            if (old.password, old.host) != (user.password, user.host):
-                changes: JsonMap = {"password": user.password, "host": user.host}
-                steps.append(["change_user", [name], {"user": changes}])
+            # Trove refuses a host that is given though it is the same: such a user exists.
+            changes: JsonMap = {
+                key: now
+                for key, was, now in (("password", old.password, user.password), ("host", old.host, user.host))
+                if was != now
+            }
+            if changes:
+                steps.append(["change_user", [_named(old)], {"user": changes}])
             granted: list[Json] = [{"name": one} for one in user.databases if one not in old.databases]
             if granted:
-                steps.append(["grant_databases", [name], {"databases": granted}])
-            steps += [["revoke_database", [name, one], {}] for one in old.databases if one not in user.databases]
+                steps.append(["grant_databases", [_named(user)], {"databases": granted}])
+            lost = [one for one in old.databases if one not in user.databases]
+            steps += [["revoke_database", [_named(user), one], {}] for one in lost]
         return steps
 
     def check_update_complete(self, token: Json) -> bool | float:
@@ -154,6 +179,11 @@ def _account(user: User) -> JsonMap:
     return {"name": user.name, "password": user.password, "host": user.host, "databases": databases}
 
 
+def _named(user: User) -> str:
+    """Return a user's name in paths, where Trove assumes any host if none is given."""
+    return user.name if user.host == "%" else f"{user.name}@{user.host}"
+
+
 def _by_name(properties: object, name: str) -> dict[str, JsonMap]:
     """Return a list in properties by the names of its elements."""
     found = cast(JsonMap, properties).get(name) or []
@@ -174,12 +204,11 @@ class ClusterProps(Schema):
     instances: list[Member] = prop(doc="Its instances.")
 
 
-class Cluster(CloudResource[ClusterProps], type="OS::Trove::Cluster", kind="database.cluster"):
+class Cluster(TroveResource[ClusterProps], type="OS::Trove::Cluster", kind="database.cluster"):
     """Several servers with the same databases."""
 
     support_status = SupportStatus(version="2015.1")
     ready = frozenset({"ACTIVE"})
-    broken = BROKEN
     shown = {"ip": (list, "Its addresses.")}
 
     def create_args(self) -> JsonMap:

@@ -169,6 +169,9 @@ DRIVERS = """\
 mkdir -p {folder}/drivers-1.dist-info
 printf '[magnum.drivers]\nnone = magnum_drivers:Machineless\n' > {folder}/drivers-1.dist-info/entry_points.txt
 printf '[designate.backend]\nnone = designate_drivers:Serverless\n' >> {folder}/drivers-1.dist-info/entry_points.txt
+for kind in container capsule; do
+    printf "[zun.$kind.driver]\nnone = zun_drivers:Dockerless\n" >> {folder}/drivers-1.dist-info/entry_points.txt
+done
 printf 'Name: drivers\nVersion: 1\n' > {folder}/drivers-1.dist-info/METADATA
 """
 """Commands that make tests' drivers known as those of a package."""
@@ -192,6 +195,13 @@ DESIGNATE_API = """\
 until {programs}/designate-manage --config-file {file} pool update --file {folder}/pools.yaml; do sleep 1; done
 export OS_DESIGNATE_CONFIG_DIR={folder}
 exec {programs}/python """
+TROVE_STORES = "{programs}/trove-manage --config-file {file} db_sync\n" + "".join(
+    f"{{programs}}/trove-manage --config-file {{file}} datastore_{one}\n"
+    for store, version in (("mysql", "8.0"), ("mariadb", "11.4"))
+    for one in (
+        f"update {store} ''", f"version_update {store} {version} {store} image '' 1", f"update {store} {version}",
+    )
+)  # fmt: skip
 WITH_DRIVERS = ("env", f"PYTHONPATH={{folder}}:{HERE}")
 ALL: Mapping[str, RealService] = {
     "metric": RealService(
@@ -307,6 +317,17 @@ ALL: Mapping[str, RealService] = {
         (("octavia-api", "--config-file", "{file}"), ("octavia-worker", "--config-file", "{file}")),
         "/v2.0",
     ),
+    "container": RealService(
+        ("zun==18.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\nhost = {region}\ncontainer_driver = none\ncapsule_driver = none\n"
+        "state_path = {folder}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
+        "[api]\nhost_ip = 127.0.0.1\nport = {port}\nworkers = 1\n"
+        "api_paste_config = {programs}/../etc/zun/api-paste.ini\n[oslo_concurrency]\nlock_path = {folder}\n"
+        f"[database]\nconnection = {{database}}\n[keystone_auth]\n{CREDENTIALS}{AUTH}",
+        ("sh", "-ec", DRIVERS + "{programs}/zun-db-manage --config-file {file} upgrade"),
+        tuple((*WITH_DRIVERS, f"{{programs}}/zun-{one}", "--config-file", "{file}") for one in ("compute", "api")),
+        "/v1",
+    ),
     "container_infra": RealService(
         ("magnum==23.0.0", "pymysql"),
         "[DEFAULT]\ntransport_url = {broker}\n[oslo_messaging_rabbit]\namqp_auto_delete = true\n"
@@ -319,6 +340,24 @@ ALL: Mapping[str, RealService] = {
         ("sh", "-ec", DRIVERS + "{programs}/magnum-db-manage --config-file {file} upgrade head"),
         tuple((*WITH_DRIVERS, f"{{programs}}/magnum-{one}", "--config-file", "{file}") for one in ("conductor", "api")),
         "/v1",
+    ),
+    "database": RealService(
+        ("trove==26.0.0", "pymysql"),
+        "[DEFAULT]\ntransport_url = {broker}\ntaskmanager_manager = trove_drivers.Machineless\n"
+        + "".join(
+            f"remote_{one}_client = trove_drivers.{name}\n"
+            for one, name in (("guest", "Guest"), ("nova", "compute"), ("glance", "Images"))
+        )
+        + "bind_host = 127.0.0.1\nbind_port = {port}\ntrove_api_workers = 1\nhttp_get_rate = 9999\n"
+        "api_paste_config = {programs}/../etc/trove/api-paste.ini\nagent_heartbeat_expiry = 9999\n"
+        "[oslo_messaging_rabbit]\namqp_auto_delete = true\n[oslo_concurrency]\nlock_path = {folder}\n"
+        "[mariadb]\nmin_cluster_member_count = 1\n"
+        f"[database]\nconnection = {{database}}\n[service_credentials]\nregion_name = RegionOne\n{CREDENTIALS}{AUTH}",
+        (*WITH_DRIVERS, "sh", "-ec", TROVE_STORES),
+        tuple(
+            (*WITH_DRIVERS, f"{{programs}}/trove-{one}", "--config-file", "{file}") for one in ("taskmanager", "api")
+        ),
+        "/v1.0/{project}",
     ),
     "dns": RealService(
         ("designate==23.0.0", "pymysql"),
@@ -502,9 +541,11 @@ def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool =
         service_user = {"auth_url": auth["auth_url"], "password": described["ours-admin"]["auth"]["password"]}
         fields = {**service_user, "username": "heat", "project_name": "service", "region": region}
         catalog = ours.session.auth.get_access(ours.session).service_catalog
-        recorder = Recorder({name: catalog.url_for(name).rstrip("/") for name in own})
+        recorder = Recorder({name: catalog.url_for(name).rstrip("/").removesuffix("/v3") for name in own})
         url = undo.enter_context(recording(recorder))
         for name in names:
+            if name == "container":  # its host, in Placement
+                undo.callback(_forget, root, region)
             place = undo.enter_context(running(name, folder, {**fields, "url": url}))
             recorder.places[name] = place
             if name == "reservation":  # its hosts that are free
@@ -514,11 +555,12 @@ def real_cloud(folder: Path, *names: str, own: Iterable[str] = (), admin: bool =
                 undo.callback(root.identity.delete_region, region)
                 announce(root, undo, region, name, place)
         paths = {**{name: VERSIONED.get(name, "") for name in own}, **{name: ALL[name].version for name in names}}
-        overrides = {f"{name}_endpoint_override": f"{url}/{name}{path}" for name, path in paths.items()}
-        yield RealCloud(
-            {**described[own_cloud], **overrides, "dns_api_version": "2", "image_api_version": "2"}, url, recorder,
-            ours.auth_token, ours.current_project_id, ours.current_user_id,
-        )  # fmt: skip
+        overrides = {
+            f"{name}_endpoint_override": f"{url}/{name}{path.format(project=ours.current_project_id)}"
+            for name, path in paths.items()
+        }
+        entry = {**described[own_cloud], **overrides}
+        yield RealCloud(entry, url, recorder, ours.auth_token, ours.current_project_id, ours.current_user_id)
 
 
 def _aggregate(admin: "Connection", undo: ExitStack, name: str) -> None:
@@ -526,6 +568,14 @@ def _aggregate(admin: "Connection", undo: ExitStack, name: str) -> None:
     made = compute.create_aggregate(name=name)
     undo.callback(compute.delete_aggregate, made)
     undo.callback(lambda: [compute.remove_host_from_aggregate(made, one) for one in compute.get_aggregate(made).hosts])
+
+
+def _forget(admin: "Connection", name: str) -> None:
+    placement = admin.placement
+    for one in placement.resource_providers(name=name):
+        for consumer in placement.get(f"/resource_providers/{one.id}/allocations").json()["allocations"]:
+            placement.delete(f"/allocations/{consumer}")
+        placement.delete_resource_provider(one)
 
 
 def announce(admin: "Connection", undo: ExitStack, region: str, kind: str, url: str) -> None:

@@ -27,7 +27,9 @@ FILES = {
     "alarming": ("metric", "alarming", "messaging"),
     "messaging": ("messaging", "workflow"),
     "baremetal": ("baremetal",),
+    "clusters": ("container",),
     "container_infra": ("container_infra",),
+    "databases": ("database",),
     "dns": ("dns",),
     "key_manager": ("key_manager",),
     "load_balancer": ("load_balancer",),
@@ -37,14 +39,20 @@ FILES = {
     "workflow": ("workflow",),
 }
 """File of cases → the services that its types ask."""
-OWN = {"container_infra": ("image", "network"), "load_balancer": ("network",), "shares": ("network",)}
+OWN = {
+    "clusters": ("network",),
+    "container_infra": ("image", "network"),
+    "load_balancer": ("network", "identity"),
+    "shares": ("network",),
+}
 """File of cases → the services of the cloud that its types ask."""
 NONE = (b'{"pools": []', b'{"service_statuses": []')
 """Begins of answers of services that have not heard from their workers yet."""
 ID = {"id", "uuid"}
 OURS = ("PROJECT", "USER")
 BY_ADMINISTRATORS = {
-    "baremetal", "container_infra", "dns", "key_manager", "load_balancer", "network", "reservation", "shares",
+    "baremetal", "clusters", "container_infra", "databases", "dns", "key_manager", "load_balancer", "network",
+    "reservation", "shares",
 }  # fmt: skip
 """Files of cases whose types need an administrator."""
 CASES = [(file, name) for file in FILES for name, case in RECORDED[file]["cases"].items() if "hand_written" not in case]

@@ -72,7 +72,7 @@ class Living:
         stack = engine.create({**template(a=definition), "outputs": outputs})
         assert state(stack.verb, stack.status) == "CREATE_COMPLETE", [stack.status_reason, self.asked()]
         made = str(engine.row(stack, "a").physical_id)
-        if UUID.fullmatch(made):
+        if UUID.fullmatch(made) and made not in self.names:
             self.names[made] = "id-1"
         elif made.isdecimal():  # elsewhere the number stands for other things
             self.names[f'/{made}"'] = '/id-1"'

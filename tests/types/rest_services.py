@@ -82,7 +82,8 @@ class RestServices:
             del self.things[path]
             return (204, None) if method == "DELETE" else (404, {"message": f"no {key}"})
         elif self.things[path].get("gone"):
-            self.things[path]["gone"] = False  # it is seen once more
+            thing = self.things[path]
+            thing["gone"] = False  # it is seen once more
         else:
             thing = self.things[path]
             if isinstance(given, list):
