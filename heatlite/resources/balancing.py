@@ -181,11 +181,20 @@ class LoadBalancer(
         return None
 
     def handle_suspend(self) -> Json:
-        self.service("update_load_balancer", self.physical_id, admin_state_up=False)
-        return None
+        return self._switched(up=False)
+
+    def check_suspend_complete(self, token: Json) -> bool | float:
+        return super().check_update_complete(token)
 
     def handle_resume(self) -> Json:
-        self.service("update_load_balancer", self.physical_id, admin_state_up=True)
+        return self._switched(up=True)
+
+    def check_resume_complete(self, token: Json) -> bool | float:
+        return super().check_update_complete(token)
+
+    def _switched(self, up: bool) -> Json:
+        self.data["update"] = {"admin_state_up": up}
+        self._update()
         return None
 
 

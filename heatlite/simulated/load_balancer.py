@@ -60,7 +60,10 @@ def _refuse_at_work(
     chain = _chain(view, kind, thing, verb)
     balancer = chain[-1][1] if chain else thing
     if balancer["provisioning_status"] not in allowed:
-        raise CloudConflict(verb, f"Load Balancer {balancer['id']} is immutable and cannot be updated.")
+        text = f"Load Balancer {balancer['id']} is immutable and cannot be updated."
+        if not chain:
+            text = f"Invalid state {balancer['provisioning_status']} of loadbalancer resource {balancer['id']}"
+        raise CloudConflict(verb, text)
     return chain
 
 

@@ -1,7 +1,8 @@
 """Base of the load balancer service types.
 
-A load balancer handles one request at a time. While it is PENDING_…, it rejects every change of itself or its parts
-("immutable", 409). That is no failure: the request is retried until it is accepted.
+A load balancer handles one request at a time. While it is PENDING_…, it rejects every change of its parts
+("immutable", 409) and of itself ("Invalid state", 409). That is no failure: the request is retried until it is
+accepted.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,9 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 ABOVE = {"l7policy": "l7_policy", "listener": "listener", "pool": "pool", "loadbalancer": "load_balancer"}
 """Property → the kind of the object that it names. The resource's object is a part of that."""
+
+AT_WORK = ("immutable", "invalid state")
+"""Texts of the rejections."""
 
 AGAIN = 2.0
 """Seconds until a rejected request is retried."""
@@ -38,7 +42,7 @@ class OctaviaResource(CloudResource[P_co]):
         try:
             ask()
         except CloudConflict as error:
-            if "immutable" not in error.reason.lower():
+            if not any(text in error.reason.lower() for text in AT_WORK):
                 raise
             balancer = self._balancer()
             if self.status_of(balancer) in self.broken:

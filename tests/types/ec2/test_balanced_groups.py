@@ -1,5 +1,6 @@
 """Groups of servers behind a load balancer of AWS."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from heatlite.core.json import Json, JsonMap
@@ -101,6 +102,17 @@ def test_instances_of_its_own(cloudy: Cloudy) -> None:
     assert len(members(cloudy, stack)) == 2
     stack = cloudy.changed(stack, resources(0, **own, balancer=balancer(Instances=[ref("machine"), ref("other")])))
     balanced(cloudy, stack, 2)
+
+
+def test_it_has_been_suspended_and_resumed_when_its_service_is_done(troubled: Callable[..., Cloudy]) -> None:
+    cloudy = troubled(build=5)
+    stack = cloudy.made({**NETWORK, "balancer": balancer()})
+    for act, is_up in ((cloudy.suspend, False), (cloudy.resume, True)):
+        stack = act(stack)
+        assert stack.status == "COMPLETE", cloudy.why(stack)
+        thing = cloudy.thing(stack, "balancer")
+        assert (thing["admin_state_up"], thing["provisioning_status"]) == (is_up, "ACTIVE")
+    assert cloudy.delete(stack).status == "COMPLETE"
 
 
 def test_it_follows_its_instances_to_another_subnet(cloudy: Cloudy) -> None:

@@ -147,6 +147,23 @@ def test_parts_wait_for_one_another(troubled: Callable[..., Cloudy]) -> None:
     assert [one for one in cloudy.told(stack) if "FAILED" in one] == []
 
 
+def test_a_load_balancer_at_work_is_waited_for(troubled: Callable[..., Cloudy]) -> None:
+    cloudy = troubled(build=5)
+    before = cloudy.census()
+    stack = cloudy.made({**BASE, "lb": TREE["lb"]})
+
+    def occupy() -> None:
+        cloudy.admin.call("load_balancer.update_load_balancer", cloudy.row(stack, "lb").physical_id, name="n")
+        assert cloudy.thing(stack, "lb")["provisioning_status"] == "PENDING_UPDATE"
+
+    occupy()
+    stack = cloudy.changed(stack, {**BASE, "lb": octavia("LoadBalancer", vip_subnet=ref("subnet"), description="d")})
+    assert cloudy.thing(stack, "lb")["description"] == "d"
+    occupy()
+    assert cloudy.delete(stack).status == "COMPLETE"
+    assert cloudy.census() == before
+
+
 def test_what_goes_to_error_fails_with_the_reason(troubled: Callable[..., Cloudy]) -> None:
     fault = {"verb": "load_balancer.create_listener", "goes": "ERROR", "message": "no amphora has answered"}
     cloudy = troubled(build=1, faults=[fault])
