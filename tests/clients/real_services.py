@@ -359,6 +359,17 @@ ALL: Mapping[str, RealService] = {
         ),
         "/v1.0/{project}",
     ),
+    # A second process of the cloud's Keystone, without a cache: a cache in memory shares its objects with Keystone.
+    # Keystone changes a new EC2 credential there, and then answers 500 to its reads and deletions.
+    "identity": RealService(
+        ("keystone==27.1.0", "pymysql"),
+        "[cache]\nenabled = false\n",
+        ("true",),
+        ((
+            "env", f"OS_KEYSTONE_CONFIG_FILES={real.HOME}/etc/keystone.conf;{{file}}",
+            "{programs}/python", str(HERE / "wsgi_program.py"), "keystone.wsgi.api", "{port}",
+        ),),
+    ),
     "dns": RealService(
         ("designate==23.0.0", "pymysql"),
         "[DEFAULT]\ntransport_url = {broker}\nrpc_response_timeout = 9\nstate_path = {folder}\n"

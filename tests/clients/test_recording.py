@@ -31,6 +31,7 @@ FILES = {
     "container_infra": ("container_infra",),
     "databases": ("database",),
     "dns": ("dns",),
+    "identity": ("identity",),
     "key_manager": ("key_manager",),
     "load_balancer": ("load_balancer",),
     "network": ("network",),
@@ -51,8 +52,8 @@ NONE = (b'{"pools": []', b'{"service_statuses": []')
 ID = {"id", "uuid"}
 OURS = ("PROJECT", "USER")
 BY_ADMINISTRATORS = {
-    "baremetal", "clusters", "container_infra", "databases", "dns", "key_manager", "load_balancer", "network",
-    "reservation", "shares",
+    "baremetal", "clusters", "container_infra", "databases", "dns", "identity", "key_manager", "load_balancer",
+    "network", "reservation", "shares",
 }  # fmt: skip
 """Files of cases whose types need an administrator."""
 CASES = [(file, name) for file in FILES for name, case in RECORDED[file]["cases"].items() if "hand_written" not in case]

@@ -7,6 +7,7 @@ services have answered. Where it lacks a case, the answers are of the kinds of o
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -46,6 +47,7 @@ class Recording(Living):
         places["database_endpoint_override"] += "/v1.0/PROJECT"
         self.url = url
         super().__init__(folder, services, url, {"auth_type": "none", "auth": {"endpoint": url}, **places})
+        self.engine.who = replace(ADMIN, project="PROJECT")
         self.ends.push(ends)
 
 
