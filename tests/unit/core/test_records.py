@@ -53,7 +53,6 @@ def test_a_record_is_as_a_frozen_dataclass_with_slots() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_the_type_checker_refuses_to_change_a_record(tmp_path: Path) -> None:
     mypy = pytest.importorskip("mypy.api", reason="needs mypy (requirements/dev.txt)")
     lines = ("from heatlite.store.records import LockRecord", "def change(lock: LockRecord) -> None:")
