@@ -50,8 +50,8 @@ def _spread(bench: Bench) -> float:
 
 
 def _commits_per_tick(bench: Bench) -> float:
-    ticks = -(-1000 // bench.steps_per_tick) if bench.steps_per_tick else 0
-    return bench.counts["1000"]["create"]["commits"] / ticks if ticks else float("nan")
+    commits = bench.counts["1000"]["create"]["commits"]
+    return commits / -(-1000 // bench.steps_per_tick)
 
 
 def _slowest_page(database: str) -> Callable[[Bench], float]:
