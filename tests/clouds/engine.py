@@ -129,7 +129,9 @@ class OnCloud(Engine):
     def gone(self, stack: StackRecord) -> None:
         """Delete the stack: the cloud holds nothing of it."""
         self.well(self.delete(stack))
-        assert self.holdings() == self.before
+        left = self.holdings()
+        changed = {kind: (left[kind] - ids, ids - left[kind]) for kind, ids in self.before.items() if left[kind] != ids}
+        assert not changed, f"left, and missing: {changed}"
 
     def clear(self) -> None:
         """Take away what a scenario that has failed has left."""
