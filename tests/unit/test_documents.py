@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from heatlite.api.openapi.__main__ import text as openapi
 from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
@@ -173,6 +175,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
                 yield value.lineno, value.value.strip(), place == 0
 
 
+@pytest.mark.full
 def test_docstrings_keep_the_style() -> None:
     """The rules of CONTRIBUTING.md, "How we write"."""
     faults = []
