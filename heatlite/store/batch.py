@@ -4,7 +4,8 @@ Saving row by row with an ORM costs about fifty times the disk's work, and each 
 batch is one statement, or one prepared statement run by the driver:
 
 - SQLite: INSERTs with many rows, `executemany` for changes
-- PostgreSQL: one JSON parameter for all rows, which costs less to write than an array for each column
+- PostgreSQL: one JSON parameter for all rows, which costs less to write than an array for each column. A few changed
+  rows have a prepared statement each: a join of the table with a few rows may read all of the table.
 - MariaDB: one INSERT with many rows, ON DUPLICATE KEY UPDATE for changes
 """
 
@@ -22,7 +23,10 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
 ROWS = 20
-"""Rows of one INSERT on SQLite. More of them save little, and SQLite before 3.32 takes 999 parameters."""
+"""Rows of one INSERT on SQLite. More of them save little, and SQLite before 3.32 takes 999 parameters.
+
+On PostgreSQL as many changed rows at most have a statement each.
+"""
 
 
 class Table:
@@ -88,7 +92,10 @@ class Table:
             return
         rows = self._closed(rows)
         if self._database.dialect is Dialect.POSTGRESQL:
-            self._send(self._insert, self._insert_json, rows)
+            if len(rows) == 1:
+                self._database.send(self._insert, rows[0])
+            else:
+                self._database.send(self._insert_json, (self._objects(rows),))
             return
         if self._database.dialect is Dialect.SQLITE:
             whole = len(rows) - len(rows) % ROWS
@@ -107,17 +114,17 @@ class Table:
             self._database.write_many(self._update, rows)
             return
         rows = [row[: self._width] for row in rows]
-        if self._database.dialect is Dialect.POSTGRESQL:
-            self._send(self._update, self._update_json, rows)
-        else:
+        if self._database.dialect is Dialect.SQLITE:
             self._database.write_many(self._update, rows)
-
-    def _send(self, of_one: str, of_many: str, rows: Sequence[tuple[Value, ...]]) -> None:
-        if len(rows) == 1:
-            self._database.send(of_one, rows[0])
+        elif len(rows) <= ROWS:
+            for row in rows:
+                self._database.send(self._update, row)
         else:
-            objects = [dict(zip(self._names, row, strict=False)) for row in rows]
-            self._database.send(of_many, (json.dumps(objects, ensure_ascii=False),))
+            self._database.send(self._update_json, (self._objects(rows),))
+
+    def _objects(self, rows: Sequence[tuple[Value, ...]]) -> str:
+        """Return rows as one parameter, a list of JSON objects."""
+        return json.dumps([dict(zip(self._names, row, strict=False)) for row in rows], ensure_ascii=False)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove rows by their keys."""

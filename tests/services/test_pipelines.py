@@ -249,7 +249,8 @@ def test_prepared_statements_are_bounded(database: Database) -> None:
 
 
 def prepared(database: Database, text: str = "") -> int:
-    ((number,),) = database.read(f"SELECT COUNT(*) FROM pg_prepared_statements WHERE statement LIKE '%{text}%'")
+    counted = "SELECT COUNT(*) FROM pg_prepared_statements WHERE statement LIKE ?"
+    ((number,),) = database.read(counted, (f"%{text}%",))
     return int(number)
 
 

@@ -87,6 +87,8 @@ class Worker:
         )
         self._termination = Termination(store, clock)
         self._final_writes = FinalWrites(store, clock, settings.lease_seconds, self._termination, self._stopping)
+        self._lacks_slot = False
+        """True if an action may have found no free slot since the claim loop was woken last."""
         self._claimed: set[tuple[str, int]] = set()
         """Ids and attempts that occupy a slot; both of one action may overlap for a moment."""
         self._running: dict[str, tuple[int, Execution]] = {}
@@ -186,6 +188,7 @@ class Worker:
         """Claim the named action, or the next. None: there is none, or no free slot."""
         with self._claiming:
             with self._lock:
+                self._lacks_slot = self._lacks_slot or len(self._claimed) >= self._slots.limit
                 if self._stopping.is_set() or len(self._claimed) >= self._slots.limit:
                     return None
             now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
@@ -251,10 +254,12 @@ class Worker:
                         del self._running[action.id]
                     self._claimed.discard((action.id, action.attempt))
                     parent = self._running.get(action.parent_id or "")
+                    lacks_slot, self._lacks_slot = self._lacks_slot, False
                 if parent is not None:
                     parent[1].walker.nudge()
                     self._wake_attempt(parent[1].action.id)
-                self._claims.wake()
+                if lacks_slot:  # else each READY action was announced to a worker with a free one
+                    self._claims.wake()
 
     def _run_cleanup(self, call: Callable[[], None]) -> None:
         """Run the long clean-up of an ended attempt in a thread of its own."""

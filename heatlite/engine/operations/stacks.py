@@ -5,6 +5,7 @@ worker.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -169,6 +170,8 @@ class Stacks:
         `is_creating`: the transaction that calls will insert one.
         """
         limit = self._settings.max_stacks_per_tenant
+        if limit == sys.maxsize:  # no limit, so nothing is counted
+            return
         # Without authentication every caller is an administrator; the limit must still stop self-nesting.
         if context.is_admin and context.user != ANONYMOUS:
             return

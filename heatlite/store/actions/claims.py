@@ -7,8 +7,9 @@ from heatlite.core.json import dump
 from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Value
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord
 
@@ -140,9 +141,8 @@ class Claims:
         Until the end of the caller's transaction no other worker can take the action over.
         """
         locked = self._actions.lock_stack(action.id)
-        renewed = self._database.send(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action)))
-        control = self._control(action.id)
-        if renewed.rowcount == 0:
+        renewed, control = self._renew(action, f"UPDATE action SET lease_until = ? {HELD}", now + lease, *held(action))
+        if not renewed:
             raise Fenced(action.id)
         self._actions.remember_stack(locked)
         return control
@@ -160,15 +160,28 @@ class Claims:
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"
-        renewed = self._database.send(sql, (now + lease, *stored, *held(action), action.commits))
-        control = self._control(action.id)
-        if renewed.rowcount == 0:
+        renewed, control = self._renew(action, sql, now + lease, *stored, *held(action), action.commits)
+        if not renewed:
             sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
             if self._database.read(sql, (action.id, action.attempt, action.commits + 1)):
                 raise AlreadyCommitted(control)
             raise Fenced(action.id)
         self._actions.remember_stack(locked)
         return control
+
+    def _renew(self, action: ActionRecord, sql: str, *values: Value) -> tuple[bool, Control | None]:
+        """Run an UPDATE of one action.
+
+        Returns whether it met the row, and the row's control signal even if not.
+        """
+        if self._database.dialect is Dialect.POSTGRESQL:
+            rows = self._database.send(f"{sql} RETURNING control", values).rows()
+            if rows:
+                return True, _control(rows)
+            return False, self._control(action.id)
+        renewed = self._database.send(sql, values)
+        control = self._control(action.id)
+        return renewed.rowcount > 0, control
 
     def lock_parent(self, action: ActionRecord) -> None:
         """Lock the parent of an action until the transaction ends.
@@ -185,9 +198,7 @@ class Claims:
 
     def _control(self, action_id: str) -> Control | None:
         """Return the control signal of an action; None, too, if it is gone."""
-        for (control,) in self._database.read("SELECT control FROM action WHERE id = ?", (action_id,)):
-            return None if control is None else Control(control)
-        return None
+        return _control(self._database.read("SELECT control FROM action WHERE id = ?", (action_id,)))
 
     # -- a worker's leases -------------------------------------------------------------------------
 
@@ -248,6 +259,11 @@ class Claims:
     def expire_all(self, now: float) -> None:
         """Expire every lease. Only for an engine that holds the engine lock."""
         self._database.write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
+
+
+def _control(rows: Sequence[Row]) -> Control | None:
+    """Return the control signal of a column of at most one."""
+    return Control(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
 def takeover_delay(takeovers: int) -> float:

@@ -100,11 +100,14 @@ class ActionTable:
     def lock_stack(self, action_id: str) -> Sent | None:
         """Lock the stack of an action, by `Database.send`.
 
-        The answer has its id and `sealed`. None: the database has no row locks. Call it before locking the action.
-        Requests lock in the same order, so that the two cannot deadlock.
+        The answer has its id and `sealed`. None: the database has no row locks, or the transaction has locked the stack
+        by this call before. Call it before locking the action. Requests lock in the same order, so that the two cannot
+        deadlock.
         """
-        if not self.has_row_locks:
+        memo, key = self.database.transaction_memo, f"lock of {action_id}"
+        if not self.has_row_locks or key in memo:
             return None
+        memo.add(key)
         stack = "(SELECT stack_id FROM action WHERE id = ?)"
         return self.database.send(f"SELECT id, sealed FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
 

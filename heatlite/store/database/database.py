@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import peewee
@@ -201,7 +202,7 @@ class Database:
 
     def _with_marks(self, sql: str) -> str:
         """Return SQL with the marks of the driver; the SQL of peewee has them already."""
-        return sql if self.dialect is Dialect.SQLITE else sql.replace("?", "%s")
+        return sql if self.dialect is Dialect.SQLITE else _of_driver(sql)
 
     def check_open(self) -> None:
         """Raise RuntimeError outside a transaction."""
@@ -422,7 +423,7 @@ class Database:
 
     @property
     def transaction_memo(self) -> set[str]:
-        """A set of ids that lasts as long as this thread's transaction."""
+        """A set of texts that lasts as long as this thread's transaction."""
         if not self._state.open:
             return set()
         if self._state.memo is None:
@@ -458,6 +459,11 @@ class Database:
         self._connecting = threading.Lock()
         self.row_waits = RowWaits(self.row_waits.threads)
         self._silent = None
+
+
+@lru_cache(2048)
+def _of_driver(sql: str) -> str:
+    return sql.replace("?", "%s")
 
 
 _INHERITED: list[peewee.Database] = []

@@ -1,9 +1,10 @@
 """PostgreSQL connections with time limits. Imported only for such a database."""
 
 import math
+import select
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -13,8 +14,7 @@ from psycopg import abc
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.pq import ConnStatus, ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
-from psycopg.waiting import Ready, Wait
+from psycopg.pq.abc import PGresult
 
 from heatlite.store.database.limits import Limits
 from heatlite.store.database.statements import Row, Statement, Value
@@ -25,11 +25,12 @@ PROBES = 3
 """Number of unanswered keepalives after which the other machine counts as gone."""
 PREPARED = 200
 """Number of prepared statements of a connection, at most."""
-USES = 5
-"""Number of uses after which a statement is prepared."""
+USES = 1
+"""Number of uses after which a statement is prepared. Each thread of a worker has a connection of its own."""
 
-_BOOLEAN, _BIGINT, _INTEGER, _DOUBLE, _DERIVED = 16, 20, 23, 701, 0
-"""Types of parameters. The server derives the type of a text from its place."""
+_OIDS = (0, 16, 23, 20, 701)
+"""Types of parameters, by code. 0: the server derives the type, that of a text, from its place."""
+_DERIVED, _BOOLEAN, _INTEGER, _BIGINT, _DOUBLE = range(len(_OIDS))
 _SMALL = 2**31
 
 
@@ -61,6 +62,10 @@ class Connection(psycopg.Connection[Any]):
         self._names: OrderedDict[_Key, bytes] = OrderedDict()
         """Names of prepared statements, the least recently used first."""
         self._made = 0
+        self._transformer = Transformer(self)
+        self._readable, self._any = select.poll(), select.poll()
+        self._readable.register(self.pgconn.socket, select.POLLIN)
+        self._any.register(self.pgconn.socket, select.POLLIN | select.POLLOUT)
 
     def run(self, statements: Sequence[Statement]) -> list[Answer]:
         """Run statements in one round trip, with one Sync at the end.
@@ -69,13 +74,15 @@ class Connection(psycopg.Connection[Any]):
         """
         given = [_encoded(sql, values) for sql, values in statements]  # may fail, so before the pipeline
         made: dict[_Key, bytes] = {}
+        changes: list[_Change | None] = []
         server = self.pgconn
         with self.lock:
             try:
                 server.enter_pipeline_mode()
-                changes = [change for one in given for change in self._send(*one, made)]
+                for key, values in given:
+                    self._send(key, values, made, changes)
                 server.pipeline_sync()
-                results = self.wait(_communicate(server))
+                results = self._communicate()
                 server.exit_pipeline_mode()
             except psycopg.Error as error:
                 self.close()
@@ -94,35 +101,67 @@ class Connection(psycopg.Connection[Any]):
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result, self.info.encoding)
-        transformer = Transformer(self)
-        return [_answer(result, transformer) for result in answered]
+        return [_answer(result, self._transformer) for result in answered]
 
     def _send(
-        self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes]
-    ) -> "Iterator[_Change | None]":
+        self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes], changes: list["_Change | None"]
+    ) -> None:
         """Add a statement to the pipeline.
 
-        Yields for each result the change of the prepared statements; None: the result is an answer. `made` gets the
-        statements to be prepared.
+        `changes` gets for each result the change of the prepared statements; None: the result is an answer. `made` gets
+        the statements to be prepared.
         """
-        text, types = key
-        if key in self._names:
+        text, codes = key
+        name = self._names.get(key)
+        if name is not None:
             self._names.move_to_end(key)
-        elif key not in made and self._is_due(key):
+        elif key in made:
+            name = made[key]
+        elif self._is_due(key):
             if len(self._names) + len(made) >= PREPARED and self._names:
                 oldest, gone = self._names.popitem(last=False)
                 self.pgconn.send_query_params(b"DEALLOCATE " + gone, None)
-                yield _Change(oldest, gone, is_made=False)
+                changes.append(_Change(oldest, gone, is_made=False))
             self._made += 1
-            made[key] = b"heatlite_%d" % self._made
-            self.pgconn.send_prepare(made[key], text, types)
-            yield _Change(key, made[key], is_made=True)
-        name = self._names.get(key) or made.get(key)
+            name = made[key] = b"heatlite_%d" % self._made
+            self.pgconn.send_prepare(name, text, [_OIDS[code] for code in codes])
+            changes.append(_Change(key, name, is_made=True))
         if name is None:
-            self.pgconn.send_query_params(text, values, types)
+            self.pgconn.send_query_params(text, values, [_OIDS[code] for code in codes])
         else:
             self.pgconn.send_query_prepared(name, values)
-        yield None
+        changes.append(None)
+
+    def _communicate(self) -> list[PGresult]:
+        """Send all that waits, and return the results up to the Sync."""
+        server = self.pgconn
+        while server.flush():
+            self._await(self._any)
+            server.consume_input()
+        results: list[PGresult] = []
+        while True:
+            while server.is_busy():
+                self._await(self._readable)
+                server.consume_input()
+            result = server.get_result()
+            if result is None:  # the end of one statement's
+                if server.status == ConnStatus.BAD:
+                    raise psycopg.OperationalError("the connection is lost")
+                continue
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                return results
+            results.append(result)
+
+    def _await(self, traffic: select.poll) -> None:
+        """Wait for traffic, without the wake-ups of psycopg.
+
+        Raises OperationalError after the silence limit.
+        """
+        if not traffic.poll(None if self.silence is None else self.silence * 1000):
+            raise self._silent()
+
+    def _silent(self) -> psycopg.OperationalError:
+        return psycopg.OperationalError(f"the server has not answered for {self.silence:g} s")
 
     def _is_due(self, key: "_Key") -> bool:
         """Count a use. Returns True if the statement is to be prepared."""
@@ -147,11 +186,11 @@ class Connection(psycopg.Connection[Any]):
             return super().wait(_heard(gen, self.silence), *args, **named)
         except _Silence as error:
             self.close()
-            raise psycopg.OperationalError(f"the server has not answered for {self.silence:g} s") from error
+            raise self._silent() from error
 
 
-_Key: TypeAlias = tuple[bytes, tuple[int, ...]]
-"""Text of a statement and the types of its parameters."""
+_Key: TypeAlias = tuple[bytes, bytes]
+"""Text of a statement and the codes of its parameters' types."""
 _CONTROL = frozenset({b"BEGIN", b"COMMIT", b"ROLLBACK"})
 
 
@@ -172,28 +211,27 @@ def _numbered(sql: str) -> bytes:
 
 
 def _encoded(sql: str, values: Sequence[Value]) -> tuple[_Key, list[bytes | None]]:
-    key = (_numbered(sql), tuple(_oid(value) for value in values))
-    return key, [None if value is None else _text(value) for value in values]
+    codes, texts = bytearray(), list[bytes | None]()
+    for value in values:
+        if value is None or isinstance(value, str):
+            codes.append(_DERIVED)
+            texts.append(None if value is None else _text(value))
+        elif isinstance(value, float):
+            codes.append(_DOUBLE)
+            texts.append(repr(value).encode())
+        elif isinstance(value, bool):
+            codes.append(_BOOLEAN)
+            texts.append(b"t" if value else b"f")
+        else:
+            codes.append(_INTEGER if -_SMALL <= value < _SMALL else _BIGINT)
+            texts.append(b"%d" % value)
+    return (_numbered(sql), bytes(codes)), texts
 
 
-def _oid(value: Value) -> int:
-    if value is None or isinstance(value, str):
-        return _DERIVED
-    if isinstance(value, bool):
-        return _BOOLEAN
-    if isinstance(value, float):
-        return _DOUBLE
-    return _INTEGER if -_SMALL <= value < _SMALL else _BIGINT
-
-
-def _text(value: str | float | bool) -> bytes:
-    if isinstance(value, str):
-        if "\0" in value:
-            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        return value.encode()
-    if isinstance(value, bool):
-        return b"t" if value else b"f"
-    return repr(value).encode()
+def _text(value: str) -> bytes:
+    if "\0" in value:
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return value.encode()
 
 
 def _answer(result: PGresult, transformer: abc.Transformer) -> Answer:
@@ -202,29 +240,6 @@ def _answer(result: PGresult, transformer: abc.Transformer) -> Answer:
         transformer.set_pgresult(result)
         rows = transformer.load_rows(0, result.ntuples, tuple)
     return Answer(result.command_tuples or 0, rows)
-
-
-def _communicate(server: PGconn) -> PQGen[list[PGresult]]:
-    """Send all that waits, and return the results up to the Sync."""
-    while True:
-        ready = yield Wait.RW
-        if ready & Ready.R:
-            server.consume_input()
-        if ready & Ready.W and server.flush() == 0:
-            break
-    results: list[PGresult] = []
-    while True:
-        while server.is_busy():
-            if (yield Wait.R):
-                server.consume_input()
-        result = server.get_result()
-        if result is None:  # the end of one statement's
-            if server.status == ConnStatus.BAD:
-                raise psycopg.OperationalError("the connection is lost")
-            continue
-        if result.status == ExecStatus.PIPELINE_SYNC:
-            return results
-        results.append(result)
 
 
 class _Silence(Exception):
