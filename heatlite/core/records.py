@@ -23,14 +23,9 @@ else:
     def changed(value: Any, **changes: Any) -> Any:
         """Return a copy of a dataclass instance with other values of some fields.
 
-        `dataclasses.replace` does the same in twice the time, field by field. It counts for rows of large stacks.
+        `dataclasses.replace` does the same in four times the time, field by field. It counts for rows of large stacks.
         """
-        kind = type(value)
-        values_of, places = _layout(kind)
-        values = list(values_of(value))
-        for name, new in changes.items():
-            values[places[name]] = new
-        return kind(*values)
+        return _copier(type(value))(value, **changes)
 
     def record(*, frozen: bool, slots: bool) -> Callable[[type], Any]:
         """Return the decorator for ``dataclass(frozen=True, slots=True)``.
@@ -76,6 +71,18 @@ def _init(kind: type) -> Callable[..., None]:
     return init
 
 
+@cache
+def _copier(kind: Any) -> Callable[..., Any]:
+    """Compile the function that copies an instance; it takes the changes by keyword."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    parameters = "".join(f", {name}=_unset" for name in names)
+    values = ", ".join(f"_value.{name} if {name} is _unset else {name}" for name in names)
+    scope: dict[str, Any] = {"_unset": object(), "_kind": kind}
+    exec(f"def copy(_value, /{parameters}):\n return _kind({values})", scope)
+    copy: Callable[..., Any] = scope["copy"]
+    return copy
+
+
 def _repr(self: Any) -> str:
     shown = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"
@@ -107,11 +114,11 @@ def shallow(value: Any) -> dict[str, Any]:
     `dataclasses.asdict` copies deeply, which takes longer.
     """
     kind: Any = type(value)
-    values_of, places = _layout(kind)
-    return dict(zip(places, values_of(value), strict=True))
+    names, values_of = _layout(kind)
+    return dict(zip(names, values_of(value), strict=True))
 
 
 @cache
-def _layout(kind: Any) -> "tuple[attrgetter[Any], dict[str, int]]":
+def _layout(kind: Any) -> "tuple[list[str], attrgetter[Any]]":
     names = [field.name for field in dataclasses.fields(kind)]
-    return attrgetter(*names), {name: place for place, name in enumerate(names)}
+    return names, attrgetter(*names)
