@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonMap: TypeAlias = dict[str, Json]
@@ -27,6 +27,23 @@ dump = _encoder(sort_keys=False)
 
 canonical = _encoder(sort_keys=True)
 """Return JSON text that is equal for equal values, with sorted keys."""
+
+
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # in C if there is a C part
+
+
+def parse(text: str) -> Any:
+    """Return the value of a text that `dump` has written.
+
+    Raises ValueError. `json.loads` takes three times as long for the short texts of rows: it also skips white space.
+    """
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        end = None
+    if end != len(text):
+        raise ValueError(f"not a JSON text: {text[:100]}")
+    return value
 
 
 def as_map(value: object) -> JsonMap:

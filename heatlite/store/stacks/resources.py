@@ -1,10 +1,9 @@
 """Resource rows."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.driver import Dialect
@@ -265,7 +264,6 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
 # A dict costs a third of an Enum's call, and most JSON columns are empty.
 _VERBS = {verb.value: verb for verb in Verb}
 _STATUSES = {status.value: status for status in Status}
-_decode: Callable[[str], JsonMap] = json.JSONDecoder().decode
 
 
 def _record(row: Row) -> ResourceRecord:
@@ -310,19 +308,19 @@ def _record(row: Row) -> ResourceRecord:
         updated_at,
         physical_name,
         physical_id,
-        {} if properties == "{}" else _decode(properties),
-        {} if metadata == "{}" else _decode(metadata),
-        {} if data == "{}" else _decode(data),
-        None if token is None else _decode(token),
-        () if requires == "[]" else tuple(json.loads(requires)),
+        {} if properties == "{}" else parse(properties),
+        {} if metadata == "{}" else parse(metadata),
+        {} if data == "{}" else parse(data),
+        None if token is None else parse(token),
+        () if requires == "[]" else tuple(parse(requires)),
         deletion_policy,
         description,
-        None if before_lock is None else _earlier(json.loads(before_lock)),
-        () if uses == "[]" else tuple(json.loads(uses)),
+        None if before_lock is None else _earlier(parse(before_lock)),
+        () if uses == "[]" else tuple(parse(uses)),
         external_id,
-        None if before_check is None else _earlier(json.loads(before_check)),
+        None if before_check is None else _earlier(parse(before_check)),
         protection_read(protection),
-        None if health is None else _health(json.loads(health)),
+        None if health is None else _health(parse(health)),
         moved_in,
     )
 
@@ -334,7 +332,7 @@ def _health_parts(health: HealthRecord) -> str:
 
 def _health(parts: Sequence[Any]) -> HealthRecord:
     since, reason, marked, *hidden = parts
-    before, before_lock = (None if one is None else _earlier(json.loads(one)) for one in hidden)
+    before, before_lock = (None if one is None else _earlier(parse(one)) for one in hidden)
     return HealthRecord(since, reason, marked, before, before_lock)
 
 
@@ -357,4 +355,4 @@ def protection_written(record: ProtectionRecord | None) -> str | None:
 
 def protection_read(text: str | None) -> ProtectionRecord | None:
     """Return a protection from its stored form."""
-    return None if text is None else ProtectionRecord(*json.loads(text))
+    return None if text is None else ProtectionRecord(*parse(text))
