@@ -7,7 +7,6 @@ finds such an object by name, or makes another. The fenced worker removes the ob
 import logging
 import threading
 from collections.abc import Sequence
-from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.status import Status, Verb
@@ -38,12 +37,12 @@ class Orphans:
         for call in calls:
             physical_id = call.resource.physical_id
             assert physical_id is not None
-            while retry_while_unavailable(self._clock, partial(self._is_sought, call)):
+            while retry_while_unavailable(self._clock, self._is_sought, call):
                 if self._clock.wait(stopping, POLL_INTERVAL):
                     log.warning("resource %s: whether %s is known cannot be waited for", call.row.name, physical_id)
                     break
             else:
-                if not retry_while_unavailable(self._clock, partial(self._is_known, physical_id)):
+                if not retry_while_unavailable(self._clock, self._is_known, physical_id):
                     self._delete(call, stopping)
 
     def _is_known(self, physical_id: str) -> bool:

@@ -1,7 +1,7 @@
 """Commits of one execution: fenced transactions that write a tick or the release."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import TypeVarTuple
 
 from heatlite.core.action_payloads import ActionData, StopRecord
 from heatlite.core.check_tally import CheckTally
@@ -21,6 +21,8 @@ from heatlite.engine.steps.transitions import Transitions
 from heatlite.store.errors import AlreadyCommitted
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
+
+Given = TypeVarTuple("Given")
 
 MAX_UNTOUCHED = 1000
 """Rows of resources whose step has not begun, in one commit. On SQLite requests that write wait for each commit."""
@@ -99,7 +101,7 @@ class Commits:
             self.data = self.kept_data()
         begun = self._clock.now()
         writes = self._write_untouched(writes)
-        self._retry(partial(self._write, writes, orders, stack, ends, also, reason))
+        self._retry(self._write, writes, orders, stack, ends, also, reason)
         self.action = changed(self.action, data=self.data)
         self.suspected = 0
         self._calls.written(begun)
@@ -119,7 +121,7 @@ class Commits:
         if len(untouched) <= MAX_UNTOUCHED:
             return writes
         for at in range(0, len(untouched), MAX_UNTOUCHED):
-            self._retry(partial(self._insert, untouched[at : at + MAX_UNTOUCHED]))
+            self._retry(self._insert, untouched[at : at + MAX_UNTOUCHED])
         return changed(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
 
     def _insert(self, rows: Sequence[ResourceRecord]) -> None:
@@ -127,10 +129,10 @@ class Commits:
             self.control = self._store.claims.begin_commit(self.action, self._clock.now(), self._lease)
             self._store.resources.insert_many(rows)
 
-    def _retry(self, write: Callable[[], None]) -> None:
+    def _retry(self, write: Callable[[*Given], None], *given: *Given) -> None:
         """Make a commit, until the database is available."""
         try:
-            retry_while_unavailable(self._clock, write)
+            retry_while_unavailable(self._clock, write, *given)
         except AlreadyCommitted as committed:
             self.control = committed.control
         self.action = changed(self.action, commits=self.action.commits + 1)

@@ -145,7 +145,7 @@ class Execution:
             self._transitions,
             children,
             self._commits.write_progress,
-            lambda actions, held: retry_while_unavailable(parts.clock, partial(self._commits.park, actions, held)),
+            lambda actions, held: retry_while_unavailable(parts.clock, self._commits.park, actions, held),
             lambda: retry_while_unavailable(parts.clock, self._commits.set_aside),
             self._stopping,
         )
@@ -205,8 +205,8 @@ class Execution:
     def _count_takeovers(self, number: int) -> None:
         """Store the number of takeovers without progress, in case the engine ends now."""
         if self._commits.suspected:
-            store_number = partial(self._parts.store.claims.set_takeovers, self.action, number)
-            retry_while_unavailable(self._parts.clock, store_number)
+            set_takeovers = self._parts.store.claims.set_takeovers
+            retry_while_unavailable(self._parts.clock, set_takeovers, self.action, number)
 
     def _clear_up(self) -> None:
         """Remove objects that no row knows, after all handlers have ended."""

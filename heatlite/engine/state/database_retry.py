@@ -8,7 +8,7 @@ loops repeat their own work. A request answers 503.
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
@@ -18,10 +18,13 @@ log = logging.getLogger(__name__)
 RETRY = 1.0
 """Seconds between two attempts while the database is unavailable (locked, disk full)."""
 
+Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
 
 
-def retry_while_unavailable(clock: Clock, ask: Callable[[], Answer]) -> Answer:
+def retry_while_unavailable(
+    clock: Clock, ask: Callable[[Unpack[Given]], Answer], *given: *Given
+) -> Answer:
     """Call `ask` until the database is available, and return its result.
 
     `ask` must change nothing if it raises. A running step is not aborted because its result cannot be written: the next
@@ -29,7 +32,7 @@ def retry_while_unavailable(clock: Clock, ask: Callable[[], Answer]) -> Answer:
     """
     while True:
         try:
-            return ask()
+            return ask(*given)
         except DatabaseUnavailable as error:
             log.warning("the database is unavailable, trying again: %s", error)
             clock.wait(threading.Event(), RETRY)

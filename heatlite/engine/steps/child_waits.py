@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
@@ -63,8 +62,7 @@ class ChildWaits:
         """Wait for the action of an earlier attempt, or place the first order."""
         ordered = operation.action_id
         if operation.is_recorded:  # its row has no token
-            derived = partial(self._children.derived, operation.resource.physical_id)
-            ordered = retry_while_unavailable(self._clock, derived)
+            ordered = retry_while_unavailable(self._clock, self._children.derived, operation.resource.physical_id)
         if ordered is None:
             self._order(operation)
         else:
@@ -75,11 +73,11 @@ class ChildWaits:
         order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
             if operation.verb not in CONVERGING:
-                order = retry_while_unavailable(self._clock, partial(self._children.forward, operation, deadline))
+                order = retry_while_unavailable(self._clock, self._children.forward, operation, deadline)
             elif stop is None:
                 urgent, definition = self._is_urgent(operation), self._transitions.definition
-                converge = partial(self._children.converge, operation, definition, urgent, deadline)
-                order = retry_while_unavailable(self._clock, converge)
+                converge = self._children.converge
+                order = retry_while_unavailable(self._clock, converge, operation, definition, urgent, deadline)
             else:
                 give_up(operation, aborted_text(operation.verb, stop))
         except Exception as error:
@@ -117,7 +115,7 @@ class ChildWaits:
         """
         if not self._awaited:
             return
-        for action in retry_while_unavailable(self._clock, partial(self._children.ended, list(self._awaited))):
+        for action in retry_while_unavailable(self._clock, self._children.ended, list(self._awaited)):
             operation = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
             reason, is_check = action.status_reason, operation.verb is Verb.CHECK
@@ -173,5 +171,5 @@ class ChildWaits:
         """Send a control to actions that were not sent it before."""
         new = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
         if new:
-            retry_while_unavailable(self._clock, partial(self._children.stop, new, control))
+            retry_while_unavailable(self._clock, self._children.stop, new, control)
             self._stopped.update(dict.fromkeys(new, control))

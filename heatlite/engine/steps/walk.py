@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.engine.calls.handlers import give_up
@@ -196,11 +195,11 @@ class Walker:
     def _begin(self, step: Step, begin: Callable[[Step], StepExecution]) -> None:
         """Begin a step. While the walk stops, only if an earlier attempt has begun it."""
         if self._stopping.stop is None:
-            self._go_on(retry_while_unavailable(self._clock, partial(begin, step)))
+            self._go_on(retry_while_unavailable(self._clock, begin, step))
             return
-        if not retry_while_unavailable(self._clock, partial(self._transitions.continues, step)):
+        if not retry_while_unavailable(self._clock, self._transitions.continues, step):
             return
-        execution = retry_while_unavailable(self._clock, partial(begin, step))
+        execution = retry_while_unavailable(self._clock, begin, step)
         # A cancel repeats no call: that call may have ended the engine.
         was_called = execution.phase is Phase.CHECKING
         may_call = was_called or self._stopping.cause is Stop.FAILURE
@@ -286,7 +285,7 @@ class Walker:
         cause = self._stopping.cause
         if cause is not None and execution.failure is not None:
             execution.failure = replace(execution.failure, is_transient=False)  # no retries
-        following = retry_while_unavailable(self._clock, partial(self._transitions.finish, execution))
+        following = retry_while_unavailable(self._clock, self._transitions.finish, execution)
         if following is not None:
             if cause is not None:
                 following.fail(aborted_text(following.verb, cause))
@@ -307,7 +306,7 @@ class Walker:
     def _check_hooks(self) -> None:
         """Continue the resources whose hooks were cleared, unless the walk stops."""
         now = self._clock.now()
-        over = retry_while_unavailable(self._clock, partial(self._transitions.breakpoints.over, self._held, now))
+        over = retry_while_unavailable(self._clock, self._transitions.breakpoints.over, self._held, now)
         self._held = [wait for wait in self._held if wait not in over]
         for wait in over:
             if self._stopping.stop is None:
