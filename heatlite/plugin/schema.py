@@ -484,7 +484,8 @@ class Schema:
 
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
-        fields, given = cls.fields, before.keys() | after.keys()
+        fields = cls.fields
+        given = {**before, **after}
         return frozenset([name for name in given if name in fields and fields[name].differs(before, after)])
 
     @classmethod

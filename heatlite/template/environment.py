@@ -188,12 +188,8 @@ class Environment:
         return found
 
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
-        found: set[str] = set()
-        for block in self._blocks(resource_name):
-            if key in block:
-                content = block[key]
-                found.update(map(str, content if isinstance(content, list) else [content]))
-        return frozenset(found)
+        contents = [block[key] for block in self._blocks(resource_name) if key in block]
+        return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
     def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
         """Return the blocks of the section ``resources`` that match a resource name."""

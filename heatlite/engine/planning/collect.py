@@ -12,10 +12,11 @@ from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose
-from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Relations, Wanted
-from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
+from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Questions, Relations, Wanted
+from heatlite.engine.planning.plan import IN_PLACE, Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
+from heatlite.engine.state.protected import Protected
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
@@ -43,7 +44,7 @@ class PlannedValues(Values):
             self.to_make.add(name)
             return
         self.chosen[name] = decision.row
-        if decision.outcome in (Outcome.UPDATE, Outcome.REBUILD, Outcome.REBOOT):
+        if decision.outcome in IN_PLACE:
             self.to_change.add(name)
 
     def reference(self, name: str) -> object:
@@ -138,25 +139,55 @@ def _section(name: str, value: object) -> JsonMap:
 def collect(
     row: ResourceRecord, wanted: Wanted, resources: ResourceFactory, chosen: Mapping[str, ResourceRecord]
 ) -> Facts:
-    """Collect the facts of one row.
+    """Collect the facts of one row, with the questions for expensive ones."""
+    is_done = _is_finished(row, resources) or _is_made(row, resources) and row.metadata == wanted.metadata
+    asked = _Asked(row, wanted, resources)
+    return Facts(row, wanted, resources.type_of(row), chosen, resources.observed(row), is_done, asked)
 
-    Expensive ones are collected when a rule asks for them.
-    """
-    return Facts(
-        row,
-        wanted,
-        resources.type_of(row),
-        chosen,
-        resources.observed(row),
-        is_done=_is_finished(row, resources) or _is_made(row, resources) and row.metadata == wanted.metadata,
-        is_outdated=_is_outdated(row, resources.stack),
-        nested=partial(_nested, row, wanted, resources),
-        needs_replace=partial(_needs_replace, row, resources),
-        needs_replace_failed=partial(_needs_replace_failed, row, resources),
-        objection=partial(_objection, row, resources),
-        excludes=partial(_excludes, row, wanted, resources),
-        protection=partial(resources.protected, row),
-    )
+
+class _Asked(Questions):
+    """Asks the type of a row, the store and the clock of its operation."""
+
+    __slots__ = ("_resources", "_row", "_wanted")
+
+    def __init__(self, row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -> None:
+        self._row, self._wanted, self._resources = row, wanted, resources
+
+    def is_outdated(self) -> bool:
+        """Return True if the row is older than the running update.
+
+        In a rollback: if it is of the undone update.
+        """
+        stack = self._resources.stack
+        if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
+            return False
+        return (self._row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)
+
+    def nested(self) -> NestedFacts | None:
+        view = self._resources.nested(self._row.physical_id)
+        if view is None:
+            return None
+        stays = partial(_definition_stays, self._row, self._wanted, view, self._resources)
+        return NestedFacts(view.stack.locked, view.stack.state_without_lock, stays)
+
+    def needs_replace(self, change: Change) -> bool:
+        with type_code():
+            return self._resources.make(self._row).needs_replace(change)
+
+    def needs_replace_failed(self) -> bool:
+        with type_code():
+            return self._resources.make(self._row).needs_replace_failed()
+
+    def objection(self, change: Change) -> str:
+        with type_code():
+            return self._resources.make(self._row).objection(change)
+
+    def excludes(self) -> bool:
+        with type_code():
+            return self._resources.make(self._row).excludes(self._wanted.properties)
+
+    def protection(self) -> Protected | None:
+        return self._resources.protected(self._row)
 
 
 def _restricted(facts: Facts, values: Values) -> Facts:
@@ -179,51 +210,13 @@ def _restricted(facts: Facts, values: Values) -> Facts:
 
 def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:
     """Return True if the running phase has converged the object, in any attempt."""
-    is_made = row.status is Status.COMPLETE and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
-    return is_made and row.moved_in == resources.phase
+    is_made = row.moved_in == resources.phase and row.status is Status.COMPLETE
+    return is_made and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
 
 
 def _is_finished(row: ResourceRecord, resources: ResourceFactory) -> bool:
     """Return True if the row was finished by the operation that a retry continues."""
     return resources.finished_before(row) and not resources.any_failed_within(row)
-
-
-def _is_outdated(row: ResourceRecord, stack: StackRecord) -> bool:
-    """Return True if the row is older than the running update.
-
-    In a rollback: if it is of the undone update.
-    """
-    if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
-        return False
-    return (row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)
-
-
-def _nested(row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -> NestedFacts | None:
-    view = resources.nested(row.physical_id)
-    if view is None:
-        return None
-    stays = partial(_definition_stays, row, wanted, view, resources)
-    return NestedFacts(view.stack.locked, view.stack.state_without_lock, stays)
-
-
-def _needs_replace(row: ResourceRecord, resources: ResourceFactory, change: Change) -> bool:
-    with type_code():
-        return resources.make(row).needs_replace(change)
-
-
-def _needs_replace_failed(row: ResourceRecord, resources: ResourceFactory) -> bool:
-    with type_code():
-        return resources.make(row).needs_replace_failed()
-
-
-def _objection(row: ResourceRecord, resources: ResourceFactory, change: Change) -> str:
-    with type_code():
-        return resources.make(row).objection(change)
-
-
-def _excludes(row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -> bool:
-    with type_code():
-        return resources.make(row).excludes(wanted.properties)
 
 
 def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: ResourceFactory) -> bool:

@@ -43,7 +43,7 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
         before = _before(facts) or {}
         cause = "an object that it is joined to is replaced"
         decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, before=before)
-    protected = facts.protection() if decision.outcome is Outcome.REPLACE else None
+    protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
         cause = f"it would be replaced ({decision.cause}), but {protected.text}"
         return replace(decision, outcome=Outcome.PROTECT, reason=Reason.PROTECTED, cause=cause)
@@ -112,7 +112,7 @@ def _decide_selected(facts: Facts) -> Decision:
 
 def _decide_nested(facts: Facts) -> Decision:
     """Decide about a resource that makes a nested stack."""
-    row, wanted, nested = facts.row, facts.wanted, facts.nested()
+    row, wanted, nested = facts.row, facts.wanted, facts.ask.nested()
     if nested is None:
         return Decision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
     if facts.part is not Part.LEADS and nested.locked and row.status is Status.COMPLETE and nested.stays():
@@ -138,11 +138,11 @@ def _decide_nested(facts: Facts) -> Decision:
 def _decide_state(facts: Facts) -> Decision | None:
     """Decide by the state of the row and its object; None: the definition decides."""
     row = facts.row
-    if facts.part is Part.WHOLE and facts.wanted.kind.anew_with_update and facts.is_outdated:
+    if facts.wanted.kind.anew_with_update and facts.part is Part.WHOLE and facts.ask.is_outdated():
         return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
-    if row.status is Status.FAILED and facts.needs_replace_failed():
+    if row.status is Status.FAILED and facts.ask.needs_replace_failed():
         return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
     if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:
         return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
@@ -182,11 +182,11 @@ def _decide_in_place(facts: Facts, before: JsonMap, changed: frozenset[str]) -> 
     if fixed:
         return _decide_immutable(row, fixed, followed)
     change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata, followed)
-    if facts.needs_replace(change):
+    if facts.ask.needs_replace(change):
         return Decision(Outcome.REPLACE, row, Reason.TYPE_REPLACES, "the type asks for it", changed)
     if not changed <= kind.schema.updatable or not kind.has("update"):
         return _not_updatable(row, changed)
-    objection = facts.objection(change)
+    objection = facts.ask.objection(change)
     if objection:
         return Decision(Outcome.REFUSE, row, Reason.TYPE_OBJECTS, objection, changed)
     return None
@@ -287,7 +287,7 @@ def deletes_first(facts: Facts) -> bool:
         return False
     if order not in (None, REBUILD) or facts.kind is not facts.wanted.kind:
         return order == DELETE_FIRST
-    return facts.excludes()
+    return facts.ask.excludes()
 
 
 def is_retained(row: ResourceRecord) -> bool:

@@ -67,13 +67,46 @@ class NestedFacts:
     """Return True if its definition stays the same. Asks the type for the template that it wants now."""
 
 
+class Questions:
+    """Expensive questions about one row to its type, the store or the cloud.
+
+    A rule asks one only where it needs the answer. Here are the answers for a plain object. Raises the type's error.
+    """
+
+    __slots__ = ()
+
+    def is_outdated(self) -> bool:
+        """Return True if the row is older than the running update."""
+        return False
+
+    def nested(self) -> NestedFacts | None:
+        """Return the facts of the nested stack; None: there is none."""
+        return None
+
+    def needs_replace(self, change: Change) -> bool:  # noqa: ARG002
+        """`Resource.needs_replace`."""
+        return False
+
+    def needs_replace_failed(self) -> bool:
+        """`Resource.needs_replace_failed`."""
+        return True
+
+    def objection(self, change: Change) -> str:  # noqa: ARG002
+        """`Resource.objection`."""
+        return ""
+
+    def excludes(self) -> bool:
+        """`Resource.excludes`, asked about the wanted properties."""
+        return False
+
+    def protection(self) -> Protected | None:
+        """Return the protection of the row's object, or of a part of its nested stack."""
+        return None
+
+
 @record(frozen=True, slots=True)
 class Facts:
-    """Facts of one row of a resource.
-
-    Functions stand for answers of the type, the store or the cloud that are expensive. A rule calls one only where it
-    needs the answer. They raise the type's error.
-    """
+    """Facts of one row of a resource."""
 
     row: ResourceRecord
     wanted: Wanted
@@ -85,23 +118,10 @@ class Facts:
     """The properties that an update starts from: stored or observed; None: the object is gone; or the error."""
     is_done: bool = False
     """The running action has finished the row in an earlier attempt, or a retry finds it finished."""
-    is_outdated: bool = False
-    """The row is older than the running update."""
+    ask: Questions = Questions()
     part: Part = Part.WHOLE
     step: RepairStep | None = None
     """Of a selected resource."""
-    nested: Callable[[], NestedFacts | None] = lambda: None
-    """Return the facts of the nested stack; None: there is none."""
-    needs_replace: Callable[[Change], bool] = lambda _: False
-    """`Resource.needs_replace`."""
-    needs_replace_failed: Callable[[], bool] = lambda: True
-    """`Resource.needs_replace_failed`."""
-    objection: Callable[[Change], str] = lambda _: ""
-    """`Resource.objection`."""
-    excludes: Callable[[], bool] = lambda: False
-    """`Resource.excludes`, asked about the wanted properties."""
-    protection: Callable[[], Protected | None] = lambda: None
-    """Return the protection of the row's object, or of a part of its nested stack."""
 
 
 @record(frozen=True, slots=True)

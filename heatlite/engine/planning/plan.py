@@ -41,6 +41,8 @@ class Outcome(StrEnum):
 
 NEW_OBJECT = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE})
 """Outcomes with a new object: its reference and attributes are unknown until then."""
+IN_PLACE = frozenset({Outcome.UPDATE, Outcome.REBUILD, Outcome.REBOOT})
+"""Outcomes that change an object, so that its attributes are unknown until then."""
 
 
 class Reason(Enum):

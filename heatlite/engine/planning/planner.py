@@ -37,7 +37,7 @@ def plan_converge(
     kept: dict[str, ResourceRecord] = {}
     for name, choice in choices.items():
         wanted = definition.resources[name]
-        requires = tuple(key for key in wanted.requires if key in steps)
+        requires = tuple([key for key in wanted.requires if key in steps])
         if choice is None:
             steps[name] = Step(name, name, Outcome.CREATE, requires)
             continue
@@ -113,7 +113,7 @@ def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
 
 def used_by(definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]) -> tuple[str, ...]:
     """Return the ids of the rows that the definition refers to."""
-    return tuple(sorted(chosen[name].id for name in definition.requires if name in chosen))
+    return tuple(sorted([chosen[name].id for name in definition.requires if name in chosen]))
 
 
 def bookkeeping_differs(

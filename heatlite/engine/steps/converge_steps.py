@@ -12,7 +12,7 @@ from heatlite.engine.calls.step_execution import HandlerCall, StepExecution
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason, Step
+from heatlite.engine.planning.plan import IN_PLACE, Decision, Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
@@ -26,7 +26,6 @@ from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
 
-IN_PLACE = frozenset({Outcome.UPDATE, Outcome.REBUILD, Outcome.REBOOT})
 CHANGES_ROW = IN_PLACE | {Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE}
 """Decisions after which a row holds the wanted values."""
 

@@ -151,8 +151,10 @@ class ResourceFactory:
 
     def finished_before(self, row: ResourceRecord) -> bool:
         """Return True if the row was written by the operation that a retry continues."""
+        if not self.retries:
+            return False
         now, stack = row.state_without_lock, self.stack
-        if not self.retries or now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
+        if now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
             return False
         return stack.verb is Verb.CREATE or (now.updated_at or 0.0) > (stack.updated_at or 0.0)
 

@@ -9,7 +9,7 @@ from heatlite.core.errors import Invalid
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose, decide, deletes_first, is_marked
-from heatlite.engine.planning.facts import Facts, NestedFacts, Part
+from heatlite.engine.planning.facts import Facts, NestedFacts, Part, Questions
 from heatlite.engine.planning.plan import Outcome, Reason
 from heatlite.engine.state.protected import Protected
 from heatlite.engine.types.template_types import TemplateResource
@@ -44,6 +44,13 @@ def never(*_: object) -> Any:
     raise AssertionError("no rule may ask this here")
 
 
+class Answers(Questions):
+    """Gives these answers, by name, and those of a plain object."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        vars(self).update(answers)
+
+
 def facts(
     one: ResourceRecord | None = None,
     kind: ResourceType = Thing,
@@ -60,7 +67,8 @@ def facts(
     found = one.properties if observed is STORED else observed
     chosen = {} if net is None else {"net": net}
     target = wanted(kind, **definition)
-    return Facts(one, target, was or kind, chosen, found, is_done, is_outdated, **(answers or {}))
+    asked = {"is_outdated": lambda: is_outdated, **(answers or {})}
+    return Facts(one, target, was or kind, chosen, found, is_done, Answers(asked))
 
 
 def part(one: Part, given: Facts, step: RepairStep | None = None) -> Facts:
