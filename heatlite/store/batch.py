@@ -155,16 +155,11 @@ class Table:
         return [self._encryption.encrypt_columns(row, self._content) if row[at] in sealed else row for row in rows]
 
     def _extracted_by_tree(
-        self, rows: Sequence[tuple[Value, ...]], stack: int, sealed: set[str], large_values: LargeValues
-    ) -> Sequence[tuple[Value, ...]]:
+        self, rows: Sequence[Row], stack: int, sealed: set[str], large_values: LargeValues
+    ) -> Sequence[Row]:
         """Return rows with references to large values of their trees."""
         found = sorted(
-            {
-                n
-                for at in self._shared
-                for n, row in enumerate(rows)
-                if isinstance(text := row[at], str) and len(text) >= LARGE
-            }
+            {n for at in self._shared for n, row in enumerate(rows) if (text := row[at]) and len(text) >= LARGE}
         )
         if not found:
             return rows

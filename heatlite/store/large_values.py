@@ -103,12 +103,7 @@ class LargeValues:
         Raises NotFound, UnreadableSecret.
         """
         found = sorted(
-            {
-                at
-                for column in columns
-                for at, row in enumerate(rows)
-                if isinstance(text := row[column], str) and text[:1] == REFERENCE
-            }
+            {at for column in columns for at, row in enumerate(rows) if (text := row[column]) and text[0] == REFERENCE}
         )
         if not found:
             return rows

@@ -265,7 +265,7 @@ _MARK = "#.template"
 
 def names_template(name: str) -> bool:
     """Test whether a type is a template: a file, or a URL that may have a query."""
-    return name.endswith(_ENDINGS) or name.partition("?")[0].endswith(_ENDINGS)
+    return name.endswith(_ENDINGS) or "?" in name and name.partition("?")[0].endswith(_ENDINGS)
 
 
 def template_at(url: str) -> str:

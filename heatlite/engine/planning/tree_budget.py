@@ -104,4 +104,4 @@ class TreeBudget:
 
 def size_of(*values: JsonMap) -> int:
     """Return the size of values in characters of JSON; an empty one counts nothing."""
-    return sum(json_size(value, maxsize) for value in values if value)
+    return sum([json_size(value, maxsize) for value in values if value])

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import peewee
 
-from heatlite.core.json import JsonMap, dump, size
+from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.store.batch import Table
@@ -310,7 +310,5 @@ def _record(row: Row) -> EventRecord:
 
 def _kept(properties: JsonMap) -> str:
     """Return properties as stored: none if they are too large."""
-    if not properties or size(properties, 2 * MAX_PROPERTIES) > 2 * MAX_PROPERTIES:
-        return "{}"
     text = dump(properties)
     return text if len(text) <= MAX_PROPERTIES else "{}"
