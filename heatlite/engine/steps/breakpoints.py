@@ -6,7 +6,7 @@ until the action has ended: after a crash the same hook does not stop the resour
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
@@ -55,7 +55,7 @@ class Breakpoints:
         if self._any:
             self._cleared = frozenset(self._messages.read(self._action.id))
 
-    def reached(self, hook: str, row: ResourceRecord, now: float) -> JsonMap | None:
+    def reached(self, hook: str, row: ResourceRecord, now: Callable[[], float]) -> JsonMap | None:
         """Return the token of a resource that now waits at the hook; None: no wait."""
         if not self._any:
             return None
@@ -69,7 +69,7 @@ class Breakpoints:
         if hook == PRE_DELETE:
             token["lifecycle_action_token"] = secrets.token_hex(16)
         if timeout is not None:
-            token["until"] = now + timeout
+            token["until"] = now() + timeout
         return token
 
     def _lifecycle_timeout(self, hook: str, row: ResourceRecord) -> float | None:

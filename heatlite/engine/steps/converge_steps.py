@@ -88,7 +88,7 @@ class ConvergeSteps:
         row, outcome = verdict.decision.row, verdict.decision.outcome
         if row.id in self._rows.interrupted:
             return outcome is not Outcome.REPLACE or row.verb is Verb.DELETE and verdict.decision.deletes_first
-        is_free = self._breakpoints.reached("pre-update", row, self._rows.now()) is None
+        is_free = self._breakpoints.reached("pre-update", row, self._rows.now) is None
         return outcome is Outcome.KEEP and row.status is Status.COMPLETE and is_free
 
     def begin(self, step: Step) -> StepExecution:
@@ -119,11 +119,13 @@ class ConvergeSteps:
         return self._begin_decided(step, wanted, decision)
 
     def _wait_before(self, step: Step, rows: list[ResourceRecord]) -> StepExecution | None:
-        row = next((row for row in rows if waits_at(row) not in (None, PRE_DELETE)), rows[-1])
-        hook = waits_at(row)
-        if hook is None or hook == PRE_DELETE:  # a deletion has a step of its own, or follows from the decision
-            hook = "pre-create" if row.verb is Verb.INIT else "pre-update"
-        return self._operations.wait_at_hook(step, row, hook)
+        for row in rows:
+            hook = waits_at(row)
+            if hook is not None and hook != PRE_DELETE:
+                return self._operations.wait_at_hook(step, row, hook)
+        # No row waits. A deletion has a step of its own, or follows from the decision.
+        hook = "pre-create" if rows[-1].verb is Verb.INIT else "pre-update"
+        return self._operations.wait_at_hook(step, rows[-1], hook)
 
     def _begin_decided(self, step: Step, wanted: Wanted, decision: Decision) -> StepExecution:
         row, operations = decision.row, self._operations

@@ -240,7 +240,7 @@ class OperationSteps:
     ) -> HookWait | None:
         """Return a wait at the hook; None if the resource does not wait there."""
         if waits_at(row) != hook:
-            token = self._breakpoints.reached(hook, row, self._rows.now())
+            token = self._breakpoints.reached(hook, row, self._rows.now)
             if token is None:
                 return None
             row = changed(row, token=token)

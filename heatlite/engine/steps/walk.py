@@ -183,8 +183,9 @@ class Walker:
 
     def _has_more(self) -> bool:
         """Return whether there are steps to begin."""
-        takes_up = self._stopping.takes_up and bool(self._transitions.rows.interrupted)
-        return bool(self._ready) and (self._stopping.stop is None or takes_up)
+        if not self._ready or self._stopping.stop is None:
+            return bool(self._ready)
+        return self._stopping.takes_up and bool(self._transitions.rows.interrupted)
 
     def _can_begin(self) -> bool:
         """Return whether a step may begin now."""
@@ -224,7 +225,7 @@ class Walker:
             case HandlerCall() if (
                 execution.is_quick and execution.phase is Phase.READY and not self._stopping.pauses
             ):
-                self._call(execution)
+                self._call_here(execution)
             case HandlerCall():
                 self._after_commit.append(execution)
             case _:
@@ -233,10 +234,13 @@ class Walker:
     def _call(self, call: HandlerCall) -> None:
         """Call the next handler or check: quick ones here, others in the pool."""
         if call.is_quick:
-            self._calls.advance(call)
-            self._take_result(call)
+            self._call_here(call)
         else:
             self._calls.start(call)
+
+    def _call_here(self, call: HandlerCall) -> None:
+        self._calls.advance(call)
+        self._take_result(call)
 
     def _take_results(self) -> None:
         for call in self._calls.results():
