@@ -27,7 +27,8 @@ def random_id() -> str:
 def short_id(identifier: str) -> str:
     """Twelve lower-case letters and digits drawn from the random part of a UUID."""
     bits = int(identifier[19:23] + identifier[24:35], 16)  # 60, in base 32
-    return "".join([_PAIRS[bits >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0)])
+    first = f"{_PAIRS[bits >> 50]}{_PAIRS[bits >> 40 & 1023]}{_PAIRS[bits >> 30 & 1023]}"
+    return f"{first}{_PAIRS[bits >> 20 & 1023]}{_PAIRS[bits >> 10 & 1023]}{_PAIRS[bits & 1023]}"
 
 
 def physical_name(stack_name: str, resource_name: str, identifier: str, limit: int = 255) -> str:

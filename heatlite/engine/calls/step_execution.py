@@ -154,7 +154,8 @@ class HandlerCall(StepExecution):
     @property
     def accounts(self) -> Accounts | None:
         """The accounts of the object's agent; None if the object never has one."""
-        return self.resource.facts.services.accounts if self.resource.has("wants_account") else None
+        accounts = self.resource.facts.services.accounts
+        return accounts if accounts is not None and self.resource.has("wants_account") else None
 
     @property
     def is_quick(self) -> bool:

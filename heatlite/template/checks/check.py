@@ -27,7 +27,7 @@ from heatlite.template.provider import Provider, read_provider
 from heatlite.template.replacement import faults
 from heatlite.template.source.loader import Path, Source
 from heatlite.template.source.problems import Findings, Phase, dotted, locate, raise_first, stated
-from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog
+from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog, Unavailable
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
@@ -156,6 +156,7 @@ class _Checker:
         self.findings: Findings = definition.findings.copy()
         self.views: dict[str, ResourceTypeView | None] = {}
         self.required: dict[str, frozenset[Fault]] = {}
+        self.unavailable: dict[str, Unavailable | None] = {}
         self.children: dict[str, Nested] = {}
         self.secrets: list[object] = []
         """The values of secret properties."""
@@ -188,6 +189,7 @@ class _Checker:
             return
         if kind not in self.views:
             self.views[kind] = self.types.find(kind)
+            self.unavailable[kind] = None if self.views[kind] is None else self.types.unavailable(kind)
         if self.views[kind] is None:
             text = f"The Resource Type ({kind}) could not be found."
             hint = ""
@@ -196,7 +198,7 @@ class _Checker:
                 hint = hint_for_type(kind, self.types.names(), mapped)
             self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
             return
-        unavailable = self.types.unavailable(kind)
+        unavailable = self.unavailable[kind]
         if unavailable is not None and ("unavailable", unavailable.hint) not in self._run.told:
             if unavailable.hint:
                 self._run.told.add(("unavailable", unavailable.hint))

@@ -235,16 +235,12 @@ def _verify(data: object) -> None:
     while level:
         depth += 1
         below: list[object] = []
+        texts: list[str] = []
         for value in level:
             if type(value) is str:
-                if not value.isascii() or "\0" in value:
-                    _verify_text(value)
+                texts.append(value)
             elif isinstance(value, (dict, Mapping)):  # a check of an abstract class takes ten times as long
-                for key in value:
-                    if not isinstance(key, str):
-                        raise _Refused(f"the key {key!r} is not a string")
-                    if not key.isascii() or "\0" in key:
-                        _verify_text(key)
+                texts.extend(value)
                 below.extend(value.values())
             elif isinstance(value, (list, tuple)):
                 below.extend(value)
@@ -252,9 +248,21 @@ def _verify(data: object) -> None:
                 _verify_number(value)
             elif value is not None and not isinstance(value, (str, int, float)):
                 raise _Refused(f"a value of type {type(value).__name__} is no data")
+        _verify_texts(texts)
         if below and depth > MAX_DEPTH:
             raise _Refused(f"nested more than {MAX_DEPTH} deep")
         level = below
+
+
+def _verify_texts(texts: list[str]) -> None:
+    """Refuse keys that are no texts, and texts that cannot be stored."""
+    for key in texts:
+        if not isinstance(key, str):
+            raise _Refused(f"the key {key!r} is not a string")
+    whole = "".join(texts)  # one look at all of them
+    if not whole.isascii() or "\0" in whole:
+        for text in texts:
+            _verify_text(text)
 
 
 def _verify_number(value: object) -> None:
