@@ -1,10 +1,11 @@
 """User data: instructions for the first boot of a server."""
 
 import base64
+import hashlib
+import re
+from collections.abc import Sequence
 from email import message_from_string
 from email.message import Message
-from email.mime.multipart import MIMEMultipart
-from email.mime.text import MIMEText
 from typing import Final, cast
 
 from heatlite.core.json import JsonMap, dump
@@ -43,6 +44,9 @@ exit $code
 """
 
 
+_LINE_ENDS: Final = re.compile("\r\n|\r")
+
+
 def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: str | None = None) -> str:
     """Return the user data of a server in one of Heat's formats.
 
@@ -51,7 +55,7 @@ def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: 
     """
     if kind == "RAW":
         return text
-    parts: list[Message] = []
+    parts: list[str] = []
     if user:
         parts.append(_part(f"#cloud-config\nuser: {user}\n", "cloud-config", "cloud-config"))
     parts.append(_part(HANDLER, "part-handler.py", "part-handler"))
@@ -62,25 +66,43 @@ def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: 
     elif text:
         parts.extend(_parts_of(text))
     parts.append(_part(dump(metadata), "cfn-init-data", "x-cfninitdata"))
-    return MIMEMultipart(_subparts=parts).as_string()
+    return _joined(parts)
 
 
-def _parts_of(text: str) -> list[Message]:
+def _joined(parts: Sequence[str]) -> str:
+    """Return a multipart text.
+
+    The package `email` writes the same in a hundred times the time, and servers of a stack are many.
+    """
+    content = "".join(parts)
+    boundary = f"==============={hashlib.sha256(content.encode()).hexdigest()}=="
+    head = f'Content-Type: multipart/mixed; boundary="{boundary}"\nMIME-Version: 1.0\n\n'
+    body = "".join([f"--{boundary}\n{part}\n" for part in parts])
+    return f"{head}{body}--{boundary}--\n"
+
+
+def _parts_of(text: str) -> list[str]:
     """Return the parts of a multipart text, or the text as one part.
 
     The first line of such a part tells cloud-init its type.
     """
     message = message_from_string(text)
     if message.is_multipart():
-        return cast(list[Message], message.get_payload())
+        return [part.as_string() for part in cast(list[Message], message.get_payload())]
     return [_part(text, "", "plain")]
 
 
-def _part(text: str, filename: str, subtype: str) -> Message:
-    made = MIMEText(text, subtype, "us-ascii" if text.isascii() else "utf-8")
+def _part(text: str, filename: str, subtype: str) -> str:
+    is_plain = text.isascii()
+    charset, encoding = ("us-ascii", "7bit") if is_plain else ("utf-8", "base64")
+    head = (
+        f'Content-Type: text/{subtype}; charset="{charset}"\nMIME-Version: 1.0\n'
+        f"Content-Transfer-Encoding: {encoding}\n"
+    )
     if filename:
-        made.add_header("Content-Disposition", "attachment", filename=filename)
-    return made
+        head += f'Content-Disposition: attachment; filename="{filename}"\n'
+    body = _LINE_ENDS.sub("\n", text) if is_plain else base64.encodebytes(text.encode()).decode("ascii")
+    return f"{head}\n{body}"
 
 
 def encoded(text: str) -> str:
