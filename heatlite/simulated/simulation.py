@@ -1,6 +1,5 @@
 """State, clock and scripted faults of a simulated cloud."""
 
-import copy
 import fnmatch
 import itertools
 import json
@@ -249,7 +248,7 @@ def _shown(answer: Json) -> Json:
         return {key: _shown(value) for key, value in answer.items() if not key.startswith("_")}
     if isinstance(answer, list):
         return [_shown(item) for item in answer]
-    return copy.copy(answer)
+    return answer
 
 
 class View:

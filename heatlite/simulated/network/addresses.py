@@ -7,7 +7,7 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudError
 from heatlite.core.json import Json, JsonMap
-from heatlite.simulated.network.common import Address, Kind, Span, address, conflict, items, refuse, span
+from heatlite.simulated.network.common import Kind, Span, address, conflict, items, refuse, span
 from heatlite.simulated.simulation import Verb, View
 
 PASSING = ("network:dhcp", "network:distributed", "network:router_centralized_snat")
@@ -428,12 +428,11 @@ def taken(view: View, network: Json) -> set[str]:
 def first_free(subnet: JsonMap, used: set[str]) -> str | None:
     """Return the first free address of a subnet's pools, or None."""
     for pool in items(subnet, "allocation_pools"):
-        at: Address = address(pool["start"])
-        end = int(address(pool["end"]))
-        while int(at) <= end:
-            if str(at) not in used:
-                return str(at)
-            at += 1
+        first, last = address(pool["start"]), address(pool["end"])
+        for number in range(int(first), int(last) + 1):
+            found = str(type(first)(number))
+            if found not in used:
+                return found
     return None
 
 
