@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 
+from heatlite.core.records import record
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -21,6 +22,32 @@ EMPTY = frozenset({"", "{}", "[]", "null", '""'})
 """Texts that are stored as they are."""
 
 MAX_KNOWN = 100_000
+CHECKED_ROWS = 100
+"""Rows at each end of a table in which a start looks for a secret to check the keys with."""
+
+
+@record(frozen=True, slots=True)
+class _Column:
+    """A column of secrets, with the primary key of its table."""
+
+    table: str
+    name: str
+    key: str
+
+
+_COLUMNS = [
+    _Column(model._meta.table_name, field.column_name, key.column_name)
+    for model in MODELS
+    for key in model._meta.sorted_fields
+    if key.primary_key
+    for field in model._meta.sorted_fields
+    if isinstance(field, ContentField | EncryptedField)
+]
+"""Their tables have a key of one column."""
+
+
+def _is_encrypted(column: str) -> str:
+    return f"SUBSTR({column}, 1, {len(PREFIX)}) = '{PREFIX}'"
 
 
 class FieldEncryption:
@@ -50,31 +77,29 @@ class FieldEncryption:
     def _has_secrets(self) -> bool:
         """Return whether the database has an encrypted value. Reads every table if not."""
         present = set(self.database.peewee.get_tables())
-        sealed = [
-            (model._meta.table_name, field.column_name)
-            for model in MODELS
-            if model._meta.table_name in present
-            for field in model._meta.sorted_fields
-            if isinstance(field, ContentField | EncryptedField)
-        ]
         quote = self.database.quote
         tests = [
-            f"EXISTS (SELECT 1 FROM {quote(table)} WHERE SUBSTR({quote(column)}, 1, {len(PREFIX)}) = '{PREFIX}')"
-            for table, column in sealed
+            f"EXISTS (SELECT 1 FROM {quote(column.table)} WHERE {_is_encrypted(quote(column.name))})"
+            for column in _COLUMNS
+            if column.table in present
         ]
         return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
 
     def check(self) -> None:
-        """Decrypt the oldest and the newest secrets. Raises UnreadableSecret."""
-        for order in ("id", "id DESC"):
-            for (environment,) in self.database.read(
-                f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
-            ):
-                self.decrypt(environment)
-            for (data,) in self.database.read(f"SELECT data FROM resource ORDER BY {order} LIMIT 1"):
-                self.decrypt(data)
-        for (content,) in self.database.read("SELECT content FROM credential LIMIT 1"):
-            self.decrypt(content)
+        """Decrypt some of the oldest and newest secrets of each table.
+
+        Not all: it runs at each start. Raises UnreadableSecret.
+        """
+        quote = self.database.quote
+        samples = [
+            f"SELECT * FROM (SELECT cell FROM (SELECT {quote(column.name)} AS cell FROM {quote(column.table)}"
+            f" ORDER BY {quote(column.key)} {order} LIMIT {CHECKED_ROWS}) AS end_rows"
+            f" WHERE {_is_encrypted('cell')} LIMIT 1) AS sample"
+            for column in _COLUMNS
+            for order in ("ASC", "DESC")
+        ]
+        for (text,) in self.database.read(" UNION ALL ".join(samples)):
+            self.decrypt(text)
 
     # -- texts -------------------------------------------------------------------------------------
 

@@ -195,6 +195,18 @@ def test_what_looks_encrypted_and_is_not_is_kept_as_it_is(store: Store, url: str
 
 
 @everywhere
+def test_a_wrong_key_is_noticed_by_one_secret_among_rows_without(store: Store, url: str) -> None:
+    right, wrong = keyed(url, OLD), keyed(url, NEW)
+    with right.transaction():
+        right.resources.insert_many([a_resource("a"), a_resource("b", data=SECRET), a_resource("c")])
+    right.encryption.check()
+    with pytest.raises(UnreadableSecret, match="encryption_keys lacks the key"):
+        wrong.encryption.check()
+    for one in (right, wrong):
+        one.close()
+
+
+@everywhere
 def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None:
     before, stack = keyed(url, OLD), a_stack(sealed=True)
     action = fill(before, stack)
