@@ -97,7 +97,9 @@ class Driver:
             )  # fmt: skip
             return found
         options: dict[str, Any] = {**_of_mariadb(limits), **given}
-        return peewee.MySQLDatabase(options.pop("database"), **options)
+        from heatlite.store.database.mariadb import MariaDb
+
+        return MariaDb(options.pop("database"), **options)
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's."""
