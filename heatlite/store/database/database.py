@@ -14,15 +14,14 @@ from peewee import Field, Insert, Query, Select
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.reading import only_reads, require_engine
-from heatlite.store.database.driver import BUSY_SECONDS, Dialect, Driver
+from heatlite.store.database.driver import Dialect, Driver
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import quoted
 from heatlite.store.database.statements import Answer, Parameters, Row, Sent, Statement, Value, Waiting
+from heatlite.store.database.turns import Shared, Turn, Turns
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
-TURN_SECONDS = 0.25
-"""Seconds of one pause while another thread writes to SQLite."""
 SILENT_SECONDS = 1.0
 """Seconds without queries to a server after it did not answer in time."""
 
@@ -70,14 +69,16 @@ class _ThreadState(threading.local):
     closer: _Closer | None = None
     before_commit: Callable[[], None] | None = None
     """Call to make at the end of the next transaction."""
-    after_commit: tuple[Callable[[], None], ...] = ()
-    """Calls to make once the transaction is committed."""
     memo: set[str] | None = None
     pace: Pace | None = None
     """Pace of this thread; None: the pace of the database."""
+    lent: Connection | None = None
+    """Connection of the transaction that another thread has passed to this one."""
 
     def __init__(self) -> None:
         self.waiting = Waiting()
+        self.after_commit: list[Callable[[], None]] = []
+        """Calls to make once the transaction is committed."""
 
 
 class Database:
@@ -96,7 +97,7 @@ class Database:
         self._errors = self._driver.errors
         self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        self._writing = threading.Lock()
+        self._turns = Turns[Connection]()
         self._silent: float | None = None
         """Time of the server's last timeout; None: it answers."""
         self._probing = threading.Lock()
@@ -266,6 +267,8 @@ class Database:
         return cursor
 
     def _connection(self) -> Connection:
+        if self._state.lent is not None:
+            return self._state.lent
         if self.dialect is not Dialect.SQLITE and self.peewee.is_closed():
             self._connect()
         connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
@@ -327,29 +330,28 @@ class Database:
         if state.open:
             yield
             return
-        with self._turn() as left:
-            self._begin(left)
+        with self._turn() as turn:
             state.open = True
-            state.memo = None
+            state.memo, state.after_commit = None, []
             last = state.before_commit
             try:
+                self._begin(turn)
                 yield
                 self._check_sound()
                 if last is not None:
                     last()
-                self._commit()
+                self._commit(turn)
             except BaseException:
-                self._roll_back()
-                state.after_commit = ()
+                self._roll_back(turn)
                 raise
-            else:
-                state.before_commit = None
             finally:
-                state.open = False
+                state.open, state.lent = False, None
                 state.failure = None
                 state.waiting.clear()
-        calls, state.after_commit = state.after_commit, ()
-        self.listeners.committed()
+        state.before_commit = None
+        calls, state.after_commit = state.after_commit, []
+        if turn.shared is None:
+            self.listeners.committed()
         for call in calls:
             call()
 
@@ -368,58 +370,70 @@ class Database:
     def after_commit(self, call: Callable[[], None]) -> None:
         """Make a call after the commit of this thread's transaction. It must not raise."""
         self.check_open()
-        self._state.after_commit += (call,)
+        self._state.after_commit.append(call)
 
     @contextmanager
-    def _turn(self) -> Iterator[float]:
-        """Wait for other threads that write to SQLite. Yields the seconds left to wait.
-
-        SQLite itself polls, with pauses of up to 0.1 s. Both count pauses: a process that stands still ends no write.
-        """
-        left = float(BUSY_SECONDS)
+    def _turn(self) -> Iterator[Turn[Connection]]:
+        """Wait for other threads that write to SQLite, at the end for a shared commit."""
+        is_request = self._state.pace is Pace.REQUEST
         if self.dialect is not Dialect.SQLITE:
-            yield left
+            yield Turn(is_request)
             return
-        while not self._writing.acquire(timeout=TURN_SECONDS):
-            if (left := left - TURN_SECONDS) <= 0:
-                self.listeners.database_unavailable()
-                raise DatabaseUnavailable(reason="database is locked")
+        turn = self._turns.take(is_request, self.listeners.database_unavailable)
         try:
-            yield left
+            yield turn
         finally:
-            self._writing.release()
+            self._turns.release(turn)
+            # A request that was refused waits, too: what it has read may not come true.
+            if turn.shared is not None and not turn.shared.is_committed():
+                self._drop()  # the connection of the first one may still be in the transaction
+                raise DatabaseUnavailable(reason=f"a commit of several requests failed: {turn.shared.failure}")
 
-    def _begin(self, left: float) -> None:
-        """Begin a transaction. SQLite waits at most `left` seconds for another writer."""
+    def _begin(self, turn: Turn[Connection]) -> None:
+        """Begin a transaction."""
         if self.dialect is Dialect.POSTGRESQL:
             return  # with the first statement
         if self.dialect is Dialect.MARIADB:
             self._run("BEGIN", ())
-        elif left > BUSY_SECONDS - 0.5:
-            self._run("BEGIN IMMEDIATE", ())
-        else:  # the thread has waited for its turn already
-            self._run(f"PRAGMA busy_timeout = {max(0, int(left * 1000))}", ())
-            try:
-                self._run("BEGIN IMMEDIATE", ())
-            finally:
-                self._run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}", ())
+        else:
+            self._state.lent = None if turn.shared is None else turn.shared.connection
+            turn.open(self._run)
         self._state.waiting.begun = True
 
-    def _commit(self) -> None:
+    def _commit(self, turn: Turn[Connection]) -> None:
+        """Commit the transaction, or pass it to the next request in line."""
+        if self._turns.choose_next(turn):
+            turn.shared = turn.shared or Shared(self._connection())
+            turn.shared.passed += 1
+            return
         if not self._state.waiting.begun:
             self.flush()  # a lost connection is replaced only until then: a COMMIT is not repeated
         if self._state.waiting.begun:
-            self._run("COMMIT", ())
+            turn.close(self._run)
+        if turn.shared is not None:
+            self.listeners.committed()
+            turn.shared.end()
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, turn: Turn[Connection]) -> None:
+        """Undo the changes of this thread.
+
+        Those of other requests are only undone if the whole transaction has failed.
+        """
+        shared = turn.shared
         self._state.waiting.sent.clear()
-        if not self._state.waiting.begun:
-            return
-        try:
-            self._execute("ROLLBACK", ())
-        except self._errors:
-            # SQLite has rolled back by itself (full disk), or the server is gone. A closed connection commits nothing.
-            self._drop()
+        if shared is not None and shared.failure is None and turn.undo(self._run):
+            with suppress(Exception):
+                self._commit(turn)
+                return
+        if self._state.waiting.begun or shared is not None:
+            try:
+                self._execute("ROLLBACK", ())
+            except self._errors:
+                # SQLite has rolled back by itself (full disk), or the server is gone. A closed connection commits
+                # nothing.
+                self._drop()
+        if shared is not None:
+            shared.end()
 
     @property
     def transaction_memo(self) -> set[str]:
@@ -454,7 +468,7 @@ class Database:
         _INHERITED.extend(self._by_pace.values())
         self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        self._writing = threading.Lock()
+        self._turns = Turns[Connection]()
         self._probing = threading.Lock()
         self._connecting = threading.Lock()
         self.row_waits = RowWaits(self.row_waits.threads)

@@ -20,9 +20,10 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.store.database.database import Database
+from heatlite.store.database.database import Connection, Database
 from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
+from heatlite.store.database.turns import Turn
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
@@ -75,9 +76,9 @@ def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
     granted: list[float] = []
     begin = Database._begin
 
-    def recorded(database: Database, left: float) -> None:
-        granted.append(left)
-        begin(database, left)
+    def recorded(database: Database, turn: Turn[Connection]) -> None:
+        granted.append(turn.left)
+        begin(database, turn)
 
     monkeypatch.setattr(Database, "_begin", recorded)
 
@@ -94,7 +95,7 @@ def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
             for asked in [pool.submit(write) for _ in range(3)]:
                 asked.result()
             for pause in (1, 2, 4, 4, 4):  # until a thread has come to wait for its turn
-                with store.database._writing:
+                with store.database._turn():
                     late = pool.submit(write)
                     time.sleep(pause)
                 late.result()
