@@ -1,7 +1,7 @@
 """Environments: parameters and type mappings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
-from heatlite.core.records import record
+from heatlite.core.records import changed, record
 from heatlite.template.expression import raise_together
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.replacement import Replacement, faults
@@ -213,7 +213,7 @@ class Environment:
             for key, value in self.resource_registry.items()
             if key != "resources" and (target.system or (key,) != target.entry)
         }
-        return replace(
+        return changed(
             self,
             parameters=parameters,
             resource_registry={**registry, "resources": self._blocks_within(resource_name)},

@@ -110,17 +110,16 @@ class Children:
         resource = operation.resource
         assert isinstance(resource, StackResource)
         with _unchanged_by_outages(resource):
-            resource.facts.nested = self._resources.viewer(resource.physical_id)
-            adopts = operation.verb is Verb.ADOPT
-            view = self._resources.nested(resource.physical_id)
-            if adopts:
+            nested = resource.facts.nested = self._resources.viewer(resource.physical_id)
+            if operation.verb is Verb.ADOPT:
                 child = self._adopted(operation, resource)
-            elif view is not None and self._only_leads(operation):
-                child = None if operation.round > 0 else changed(resource.goal(), template=view.template)
+            elif self._only_leads(operation) and (leads := nested()) is not None:
+                child = None if operation.round > 0 else changed(resource.goal(), template=leads.template)
             else:
                 child = resource.child(operation.round)
             if child is None:
                 return None
+            view = nested()
             before = None if view is None else view.stack
             if before is not None and before.lock is not None:
                 raise locked_error(Operation.UPDATE, before)  # Only a rollback reaches this line.

@@ -155,8 +155,8 @@ class Stacks:
         """Return the cloud of a stack's objects, from its root; None: none is recorded."""
         if record.root_id is None:
             return record.cloud
-        root = self.get(record.root_id)
-        return None if root is None else root.cloud
+        found = self._database.read(f"SELECT cloud FROM {self._table.name} WHERE id = ?", (record.root_id,))
+        return _cloud(found[0][0]) if found else None
 
     def _add_webhooks(self, records: Sequence[StackRecord]) -> None:
         """Add the webhooks of the environments, for events stored from now on."""
@@ -334,6 +334,10 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
     )
 
 
+def _cloud(text: str | None) -> CloudIdentity | None:
+    return None if text is None else CloudIdentity.from_json(json.loads(text))
+
+
 def _record(row: Row) -> StackRecord:
     (
         name,
@@ -401,7 +405,7 @@ def _record(row: Row) -> StackRecord:
         before_lock=before_lock,
         sealed=bool(sealed),
         protection=protection_read(protection),
-        cloud=None if cloud is None else CloudIdentity.from_json(json.loads(cloud)),
+        cloud=_cloud(cloud),
     )
 
 

@@ -1,8 +1,8 @@
 """Dependencies that types imply."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
+from heatlite.core.records import changed
 from heatlite.template.definitions.definitions import ResourceDefinition, referring
 from heatlite.template.types import ResourceTypeView
 
@@ -28,7 +28,7 @@ def with_implied(resources: Resources, view_of: Callable[[str], ResourceTypeView
         if view is not None and not by_kind.keys().isdisjoint(view.after):
             implied = _implied(found, name, view, by_kind, seen)
             if implied:
-                found[name] = replace(found[name], requires=found[name].requires | implied)
+                found[name] = changed(found[name], requires=found[name].requires | implied)
     return found
 
 
