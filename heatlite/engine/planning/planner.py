@@ -113,7 +113,8 @@ def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
 
 def used_by(definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]) -> tuple[str, ...]:
     """Return the ids of the rows that the definition refers to."""
-    return tuple(sorted([chosen[name].id for name in definition.requires if name in chosen]))
+    requires = definition.requires
+    return tuple(sorted([chosen[name].id for name in requires if name in chosen])) if requires else ()
 
 
 def bookkeeping_differs(
