@@ -230,7 +230,7 @@ class World:
 
         stopping = Stopping(Clock(), lambda: None, patience=1e6, rolls_back=False, deadline=None)
         stopping.restore(self.stopped, 0.0)
-        calls = Calls(Inline(), Meter(), Clock(), lease=1e10, ask=bool, transaction=nullcontext)
+        calls = Calls(Inline(), Meter(), Clock(), lease=1e10, ask=bool, transaction=nullcontext, threads=1)
         walker = Walker(Clock(), calls, transitions, NoChildren(), commit, no_park, bool, stopping)
         plan = converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.converging.start(definition, plan)

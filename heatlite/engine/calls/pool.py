@@ -1,10 +1,12 @@
 """Run handler calls in the threads of a pool and collect their results."""
 
+import itertools
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from contextlib import AbstractContextManager
 
@@ -35,10 +37,12 @@ class Calls:
         lease: float,
         ask: Callable[[], object],
         transaction: Callable[[], AbstractContextManager[object]],
+        threads: int,
     ) -> None:
-        """Take the `lease` in seconds and the questions to the store.
+        """Take the `lease` in seconds, the questions to the store, and the pool's size.
 
-        `ask` reads the action's row; it raises Fenced if another worker has the action. `transaction` opens one.
+        `threads` is the number of its threads. `ask` reads the action's row; it raises Fenced if another worker has the
+        action. `transaction` opens one.
         """
         self.wakeup = threading.Event()
         """Set when there are results."""
@@ -50,6 +54,7 @@ class Calls:
         self._lease = lease
         self._ask = ask
         self._transaction = transaction
+        self._threads = threads
         self._held_until = 0.0
         """End of the lease as last known; a heartbeat may have extended it."""
         self._results: queue.SimpleQueue[HandlerCall] = queue.SimpleQueue()
@@ -63,29 +68,45 @@ class Calls:
         """True if there are results to take."""
         return not self._results.empty()
 
-    def start(self, call: HandlerCall) -> None:
-        """Advance a call in a thread of the pool. Raises Fenced."""
-        self._start([call])
+    def start(self, calls: Iterable[HandlerCall]) -> None:
+        """Advance calls in threads of the pool. Raises Fenced."""
+        self._start([[call] for call in calls])
 
     def start_shared(self, calls: Sequence[HandlerCall]) -> None:
         """Advance calls that write to the store only, some in each transaction.
 
         Raises Fenced.
         """
-        for first in range(0, len(calls), SHARED):
-            self._start(calls[first : first + SHARED])
+        self._start([calls[first : first + SHARED] for first in range(0, len(calls), SHARED)])
 
-    def _start(self, calls: Sequence[HandlerCall]) -> None:
+    def _start(self, batches: Sequence[Sequence[HandlerCall]]) -> None:
+        """Advance batches of calls in their order.
+
+        One job of the pool takes batch after batch: a job for each takes longer than many calls.
+        """
+        if not batches:
+            return
         now = self._clock.now()
         if now >= self._held_until:
             self._ask()
             self._held_until = now + self._lease
-        for call in calls:
+        for call in itertools.chain.from_iterable(batches):
             self.running.add(call)
             self._unwritten.setdefault(call, call.row.physical_id)
-        self._pool.submit(self._advance_in_thread, calls, now + self._lease)
+        waiting = deque(batches)
+        for _ in range(min(len(batches), self._threads)):
+            self._pool.submit(self._advance_all, waiting, now + self._lease)
 
-    def _advance_in_thread(self, calls: Sequence[HandlerCall], latest: float) -> None:
+    def _advance_all(self, waiting: deque[Sequence[HandlerCall]], latest: float) -> None:
+        """Advance what waits, beside the other jobs that do (in a thread of the pool)."""
+        while True:
+            try:
+                calls = waiting.popleft()
+            except IndexError:
+                return
+            self._advance_batch(calls, latest)
+
+    def _advance_batch(self, calls: Sequence[HandlerCall], latest: float) -> None:
         if self._clock.now() >= latest:
             self._late.update(calls)
         elif len(calls) == 1:
@@ -122,7 +143,7 @@ class Calls:
             self.running.discard(call)
             if call in self._late:
                 self._late.discard(call)
-                self.start(call)
+                self.start([call])
             else:
                 yield call
 

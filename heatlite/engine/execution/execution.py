@@ -126,6 +126,7 @@ class Execution:
             parts.settings.lease_seconds,
             partial(retry_while_unavailable, parts.clock, self._read_control),
             parts.store.transaction,
+            parts.settings.handler_threads,
         )
         self._commits = Commits(
             parts.store,

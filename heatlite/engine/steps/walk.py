@@ -130,12 +130,16 @@ class Walker:
                     yield from self.rest()
                 continue
             called, self._after_commit = self._after_commit, []
-            shared = [call for call in called if call.shares_commit]
-            alone = [call for call in called if not call.shares_commit]
+            shared: list[HandlerCall] = []
+            quick: list[HandlerCall] = []
+            others: list[HandlerCall] = []
+            for call in called:
+                (shared if call.shares_commit else quick if call.is_quick else others).append(call)
             self._calls.start_shared(shared)  # from now on their phases change
-            for call in alone:
-                self._call(call)
-            if not any(call.is_quick for call in called):  # quick ones may have ended: write that first
+            self._calls.start(others)
+            for call in quick:
+                self._call_here(call)
+            if not quick:  # else some may have ended: write that first
                 yield from self._idle()
         self._pauses.clear()
         self._children.clear()
@@ -236,7 +240,7 @@ class Walker:
         if call.is_quick:
             self._call_here(call)
         else:
-            self._calls.start(call)
+            self._calls.start([call])
 
     def _call_here(self, call: HandlerCall) -> None:
         self._calls.advance(call)

@@ -20,6 +20,7 @@ from heatlite.engine.calls.step_execution import HandlerCall, Phase
 from heatlite.store.errors import Fenced
 
 LEASE = 30.0
+THREADS = 2
 
 
 class Held(Executor):
@@ -66,7 +67,7 @@ class Scene:
         self.clock, self.pool, self.called, self.asked = SetClock(), Held(), 0, 0
         self.is_fenced = self.fails = False
         self.transactions = 0
-        self.calls = Calls(self.pool, Meter(), self.clock, LEASE, self._ask, self._transaction)
+        self.calls = Calls(self.pool, Meter(), self.clock, LEASE, self._ask, self._transaction, THREADS)
         self.call = cast(HandlerCall, _Call())
         monkeypatch.setattr(self.calls, "advance", self._advance)
 
@@ -97,7 +98,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 def test_a_call_within_the_lease_asks_nothing(scene: Scene) -> None:
     scene.calls.written(scene.clock.time)
     scene.clock.time += LEASE - 1
-    scene.calls.start(scene.call)
+    scene.calls.start([scene.call])
     scene.pool.run()
     assert list(scene.calls.results()) == [scene.call]
     assert (scene.called, scene.asked) == (1, 0)
@@ -108,22 +109,22 @@ def test_no_call_begins_after_the_lease_for_an_attempt_that_has_lost_its_action(
     scene.clock.time += LEASE
     scene.is_fenced = True
     with pytest.raises(Fenced):
-        scene.calls.start(scene.call)
+        scene.calls.start([scene.call])
     scene.pool.run()
     assert (scene.called, scene.asked, scene.calls.running) == (0, 1, set())
 
 
 def test_a_lease_that_a_heartbeat_has_renewed_is_asked_for_once(scene: Scene) -> None:
-    scene.calls.start(scene.call)
+    scene.calls.start([scene.call])
     scene.pool.run()
     assert list(scene.calls.results()) == [scene.call]
-    scene.calls.start(scene.call)
+    scene.calls.start([scene.call])
     assert (scene.called, scene.asked) == (1, 1)
 
 
 def test_a_call_that_waited_for_a_thread_beyond_the_lease_is_judged_again(scene: Scene) -> None:
     scene.calls.written(scene.clock.time)
-    scene.calls.start(scene.call)
+    scene.calls.start([scene.call])
     scene.clock.time += LEASE
     scene.pool.run()
     assert scene.called == 0
@@ -152,3 +153,26 @@ def test_calls_of_a_failed_transaction_are_made_again_one_by_one(scene: Scene) -
     assert list(scene.calls.results()) == calls
     assert (scene.called, scene.transactions) == (6, 1)
     assert {call.phase for call in calls} == {Phase.DONE}
+
+
+def test_as_many_jobs_as_threads_take_the_calls_in_turn(scene: Scene) -> None:
+    calls = [cast(HandlerCall, _Call()) for _ in range(5)]
+    scene.calls.start(calls)
+    assert len(scene.pool.waiting) == THREADS
+    scene.pool.run()
+    assert list(scene.calls.results()) == calls
+
+
+def test_calls_that_one_job_reaches_after_the_lease_are_judged_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def advance_slowly(call: HandlerCall) -> None:
+        scene.clock.time += LEASE
+        scene._advance(call)
+
+    monkeypatch.setattr(scene.calls, "advance", advance_slowly)
+    calls = [cast(HandlerCall, _Call()) for _ in range(2)]
+    scene.calls.start(calls)
+    scene.pool.run()
+    assert list(scene.calls.results()) == calls[:1]
+    assert scene.calls.running == {calls[1]}
