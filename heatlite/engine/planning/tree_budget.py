@@ -27,7 +27,7 @@ class TreeBudget:
         self._resources = resources
         self._share = resources.stack_data // COMMIT_SHARE
         self._held: dict[str, int] = {}
-        """By row id, the size of properties and metadata."""
+        """By row id, the size of properties and metadata, if there are any."""
         self._total = 0
         self._counts_rows = False
         self._in_tree = False
@@ -47,8 +47,12 @@ class TreeBudget:
         self._held, data = {}, 0
         for row in rows:
             size = known.get(row.id)
-            self._held[row.id] = size_of(row.properties, row.metadata) if size is None else size
-            data += size_of(row.data)
+            if size is not None:
+                self._held[row.id] = size
+            elif row.properties or row.metadata:  # a new row has neither
+                self._held[row.id] = size_of(row.properties, row.metadata)
+            if row.data:
+                data += size_of(row.data)
         self._total = sum(self._held.values()) + data
 
     def take(self, key: str, wanted: Wanted) -> None:
