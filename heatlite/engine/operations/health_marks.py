@@ -55,7 +55,7 @@ class HealthMarks:
         path, body = f"/resources/{resource}", _body(mark)
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
         with self._admission.admitted(prechecked) as stack:
-            self._write(context, stack, self._reader.resource(stack, resource), mark)
+            self._write(context, stack, self._reader.resource(stack, resource), resource, mark)
 
     def mark_all(self, context: Context, stack: StackRecord, marks: Sequence[Mark]) -> None:
         """Mark resources of a tree in one transaction; all of them or none.
@@ -70,10 +70,11 @@ class HealthMarks:
             held = {stack.id: stack}
             for mark in marks:
                 try:
-                    owner, row = self._reader.resource_at(stack, mark.resource.strip("/").split("/"))
+                    path = mark.resource.strip("/").split("/")
+                    owner, row = self._reader.resource_at(stack, path)
                     if owner.id not in held:
                         held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
-                    self._write(context, held[owner.id], row, mark)
+                    self._write(context, held[owner.id], row, path[-1], mark)
                 except DatabaseUnavailable:
                     raise
                 except HeatliteError as error:
@@ -84,14 +85,15 @@ class HealthMarks:
                 first.message = f"Nothing was marked. {' '.join(one.message for one in refused)}"
                 raise first
 
-    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, mark: Mark) -> None:
-        """Write the mark of a row. Call with its stack held."""
+    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, named: str, mark: Mark) -> None:
+        """Write the mark of a row, which was found by `named`. Call with its stack held."""
         now = self._clock.now()
-        if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
+        if row.name != named and not self._is_current(stack, row):
             raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
-        locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
-        if locked is not None:
-            raise locked_error(Operation.MARK, locked, context)
+        if self._reader.may_nest(stack, row):
+            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
+            if locked is not None:
+                raise locked_error(Operation.MARK, locked, context)
         if row.status is Status.IN_PROGRESS:
             raise ActionInProgress(stack_name=stack.name, action=row.verb)
         is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
@@ -103,6 +105,11 @@ class HealthMarks:
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
         self._store.healing_policies.wake(stack.root_id or stack.id, now)
         self._store.incidents.wake_tree(stack.root_id or stack.id, now)
+
+    def _is_current(self, stack: StackRecord, row: ResourceRecord) -> bool:
+        """Return True unless the row waits for its clean-up."""
+        rows = current_rows(self._store.resources.by_name(stack.id, [row.name]))
+        return any(one.id == row.id for one in rows)
 
 
 def _body(mark: Mark) -> JsonMap:

@@ -17,6 +17,7 @@ from heatlite.core.records import record
 from heatlite.core.status import Status
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.values import current_rows, without_unknown
+from heatlite.engine.types.missing_type import MissingType
 from heatlite.engine.types.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SIZE, SizedGroup
@@ -245,6 +246,10 @@ class StackReader:
     def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
         """Return True if the resource's object is a stack."""
         return issubclass(self.resources_of(stack).type_of(row), StackResource)
+
+    def may_nest(self, stack: StackRecord, row: ResourceRecord) -> bool:
+        """Return True if the resource's object is a stack, or its type is missing."""
+        return issubclass(self.resources_of(stack).type_of(row), (StackResource, MissingType))
 
     def set_size(self, stack: StackRecord, row: ResourceRecord) -> Json:
         """Return the size that an operation has set for a group; None: there is none."""

@@ -185,10 +185,14 @@ class Stacks:
         whole file anyway.
         """
         if self._database.dialect is Dialect.SQLITE:
-            return self.get(stack_id)
-        root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
-        self._first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
-        return self._first("WHERE id = ? FOR UPDATE", (stack_id,))
+            found = self.get(stack_id)
+        else:
+            root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
+            self._first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
+            found = self._first("WHERE id = ? FOR UPDATE", (stack_id,))
+        if found is not None:
+            self._encryption.remember(stack_id, found.sealed)
+        return found
 
     def ancestors(self, record: StackRecord) -> list[StackRecord]:
         """Return the ancestors of a stack, the parent first."""
