@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,13 @@ SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 
 READER_THREADS = 2
 """Threads of a reader, unless Keystone may let it wait. More of them only compete for Python's lock."""
+
+SWITCH_SECONDS = 0.0003
+"""Time after which a thread of the engine lets a waiting request compute.
+
+A request gives Python's lock up some thirty times, for each statement and each read of a socket. With Python's 5 ms it
+waited for most of its time to get the lock back from an engine that plans.
+"""
 
 
 class Log(Logger):  # type: ignore[misc]
@@ -127,7 +135,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "logger_class": Log,
             "when_ready": self._listen,
             "pre_fork": self._choose,
-            "post_fork": self._connect,
+            "post_fork": self._begin_process,
             "worker_exit": self._stop_engine,
             # Its default path is shared by all servers of a user. Older versions have no such socket.
             "control_socket_disable": True,
@@ -147,6 +155,8 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._embedded.store.database.row_waits = RowWaits(self._settings.threads)
         self._refusals = RefusalCounts(self._embedded.store.audit, self._embedded.components.admission.suppressed)
         freeze_loaded()
+        if self._embedded.worker is not None:
+            sys.setswitchinterval(SWITCH_SECONDS)
         return self._embedded.app
 
     def pass_counts(self, put: Callable[[bytes], None]) -> None:
@@ -211,8 +221,14 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         if not worker.is_reader:
             worker.age = math.inf  # gunicorn ends the oldest process if there are too many: never this one
 
-    def _connect(self, _server: Arbiter, worker: Frontend) -> None:
-        """Connect a new process with the others, in the process itself."""
+    def _begin_process(self, _server: Arbiter, worker: Frontend) -> None:
+        """Prepare a new process, in the process itself."""
+        self._connect(worker)
+        # gunicorn looks a setting up by two calls, some twenty times for each request.
+        self.cfg.__dict__.update((name, setting.get()) for name, setting in self.cfg.settings.items())
+
+    def _connect(self, worker: Frontend) -> None:
+        """Connect a new process with the others."""
         if self._channels is None:
             return
         to_engine, to_readers = self._channels

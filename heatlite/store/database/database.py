@@ -69,7 +69,6 @@ class _ThreadState(threading.local):
     closer: _Closer | None = None
     before_commit: Callable[[], None] | None = None
     """Call to make at the end of the next transaction."""
-    memo: set[str] | None = None
     pace: Pace | None = None
     """Pace of this thread; None: the pace of the database."""
     lent: Connection | None = None
@@ -77,6 +76,7 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.waiting = Waiting()
+        self.memo: set[str] = set()
         self.after_commit: list[Callable[[], None]] = []
         """Calls to make once the transaction is committed."""
 
@@ -118,6 +118,7 @@ class Database:
 
     def use_request_limits(self) -> None:
         """Use the time limits of requests in this thread from now on."""
+        self._drop()
         self._state.pace = Pace.REQUEST
 
     @contextmanager
@@ -267,16 +268,17 @@ class Database:
         return cursor
 
     def _connection(self) -> Connection:
-        if self._state.lent is not None:
-            return self._state.lent
+        state = self._state
+        if state.lent is not None:
+            return state.lent
         if self.dialect is not Dialect.SQLITE and self.peewee.is_closed():
             self._connect()
+        elif state.closer is not None:
+            return state.closer.connection
         connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
-        closer = self._state.closer
-        if closer is None or closer.connection is not connection:
-            self._state.closer = _Closer(connection, self._errors)
-            if only_reads() and self.dialect is Dialect.SQLITE:
-                connection.cursor().execute("PRAGMA query_only = 1", ())
+        state.closer = _Closer(connection, self._errors)
+        if only_reads() and self.dialect is Dialect.SQLITE:
+            connection.cursor().execute("PRAGMA query_only = 1", ())
         return connection
 
     def _connect(self) -> None:
@@ -332,7 +334,7 @@ class Database:
             return
         with self._turn() as turn:
             state.open = True
-            state.memo, state.after_commit = None, []
+            state.memo, state.after_commit = set(), []
             last = state.before_commit
             try:
                 self._begin(turn)
@@ -438,11 +440,7 @@ class Database:
     @property
     def transaction_memo(self) -> set[str]:
         """A set of texts that lasts as long as this thread's transaction."""
-        if not self._state.open:
-            return set()
-        if self._state.memo is None:
-            self._state.memo = set()
-        return self._state.memo
+        return self._state.memo if self._state.open else set()
 
     @property
     def in_transaction(self) -> bool:
@@ -458,6 +456,7 @@ class Database:
         self._drop()
 
     def _drop(self) -> None:
+        self._state.closer = None
         try:
             self.peewee.close()
         except self._errors:
