@@ -115,6 +115,11 @@ class TestOddAnswers:
         assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
         assert engine.row(stack, "a").status_reason == "OSError: resources.a: no such file: ? ?"
 
+    def test_a_handler_that_exits_fails_the_resource_only(self, engine: Engine) -> None:
+        stack = engine.create(template(a=resource("Test::Odd", data="exit"), z=thing(wait_secs=5)))
+        assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
+        assert engine.row(stack, "a").status_reason == "SystemExit: resources.a: told to exit"
+
     @pytest.mark.parametrize("broken", ["reference", "attribute", "needs_replace", "needs_replace_failed"])
     def test_questions_that_a_type_cannot_answer(self, engine: Engine, broken: str) -> None:
         made: Any = template(

@@ -22,7 +22,7 @@ HIDING = frozenset({Verb.CHECK, Verb.LOCK, Verb.UNLOCK})
 """Verbs that keep an earlier failure which they hide (`unit_of_work.row_with_state`)."""
 
 
-def cause_of(error: Exception) -> str:
+def cause_of(error: BaseException) -> str:
     """Return the cause of a check without a verdict; "" for a verdict: unhealthy.
 
     Objects with the same problem have the same cause: it names no object and no request.

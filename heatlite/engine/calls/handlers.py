@@ -59,7 +59,7 @@ def _advance(call: HandlerCall) -> None:
         call.outage_since = None
     except ReplaceResource:
         call.phase = Phase.REPLACED
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, CloudUnavailable | DatabaseUnavailable) and _waits(call, error):
             log.warning("resource %s: %s waits: %s", call.row.name, call.verb, error)
             return
@@ -81,7 +81,7 @@ def _complete(call: HandlerCall) -> None:
         call.accounts.close(call.resource)
 
 
-def fail_with(execution: StepExecution, error: Exception, is_transient: bool = False) -> None:
+def fail_with(execution: StepExecution, error: BaseException, is_transient: bool = False) -> None:
     """Fail an execution with an error. A check may fail without a verdict."""
     unknown = cause_of(error) if execution.verb is Verb.CHECK else ""
     is_absent = execution.verb is Verb.CHECK and isinstance(error, Absent)
@@ -253,7 +253,7 @@ def drop_saved(resource: Resource[Schema]) -> str | None:
     return None
 
 
-def failure_text(name: str, error: Exception) -> str:
+def failure_text(name: str, error: BaseException) -> str:
     """Return ``ValueError: resources.boom: Test Resource failed boom``, as Heat does.
 
     Replaces characters that a database cannot hold.

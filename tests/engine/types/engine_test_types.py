@@ -95,7 +95,7 @@ class OddProps(Schema):
     value: str = prop("", update=True, doc="Some text.")
     fail: bool = prop(False, update=True, doc="Whether a create fails.")
     raise_in: str = prop("", update=True, doc="Where to raise: handle_create, check_lock, reference …")
-    data: str = prop("", doc="Which of object, token, id and message cannot be stored.")
+    data: str = prop("", doc="Which of object, token, id and message cannot be stored; exit: ends the process.")
     answers: list[Json] = prop([], doc="What the check of a create answers, one after the other.")
 
 
@@ -110,6 +110,8 @@ class Odd(Resource[OddProps], type="Test::Odd"):
         self._odd("handle_create")
         if self.props.fail:
             raise RuntimeError("told to fail")
+        if self.props.data == "exit":
+            raise SystemExit("told to exit")
         if self.props.data == "message":
             raise OSError("no such file: \udcff \x00")
         self.physical_id = object() if self.props.data == "id" else self.physical_name  # type: ignore[assignment]
