@@ -2,10 +2,11 @@
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from email import message_from_string
 from email.message import Message
+from email.mime.text import MIMEText
+from functools import lru_cache
 from typing import Final, cast
 
 from heatlite.core.json import JsonMap, dump
@@ -44,9 +45,6 @@ exit $code
 """
 
 
-_LINE_ENDS: Final = re.compile("\r\n|\r")
-
-
 def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: str | None = None) -> str:
     """Return the user data of a server in one of Heat's formats.
 
@@ -72,7 +70,7 @@ def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: 
 def _joined(parts: Sequence[str]) -> str:
     """Return a multipart text.
 
-    The package `email` writes the same in a hundred times the time, and servers of a stack are many.
+    As `email.mime.multipart` does, which writes each part again for each server.
     """
     content = "".join(parts)
     boundary = f"==============={hashlib.sha256(content.encode()).hexdigest()}=="
@@ -92,17 +90,13 @@ def _parts_of(text: str) -> list[str]:
     return [_part(text, "", "plain")]
 
 
+@lru_cache(maxsize=32)
 def _part(text: str, filename: str, subtype: str) -> str:
-    is_plain = text.isascii()
-    charset, encoding = ("us-ascii", "7bit") if is_plain else ("utf-8", "base64")
-    head = (
-        f'Content-Type: text/{subtype}; charset="{charset}"\nMIME-Version: 1.0\n'
-        f"Content-Transfer-Encoding: {encoding}\n"
-    )
+    """Return a part as text. Most are the same for all servers of a stack."""
+    made = MIMEText(text, subtype, "us-ascii" if text.isascii() else "utf-8")
     if filename:
-        head += f'Content-Disposition: attachment; filename="{filename}"\n'
-    body = _LINE_ENDS.sub("\n", text) if is_plain else base64.encodebytes(text.encode()).decode("ascii")
-    return f"{head}\n{body}"
+        made.add_header("Content-Disposition", "attachment", filename=filename)
+    return made.as_string()
 
 
 def encoded(text: str) -> str:
