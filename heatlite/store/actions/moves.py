@@ -101,10 +101,13 @@ class Moves:
         taken_away: bool,
     ) -> bool:
         stored = self._actions.encrypted(action, dump(outputs.to_json()))
-        if self._database.write(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters)) == 0:
+        ended = self._database.send(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters))
+        if taken_away and ended.rowcount == 0:
             return False
         self._actions.record_move(action, status, now, reason)
         self._dependencies.resolve(action.id, status is ActionStatus.SUCCEEDED, now)
+        if ended.rowcount == 0:
+            return False  # the caller undoes all of it
         if action.interval and status is not ActionStatus.CANCELLED and not self._was_asked_to_stop(action.id):
             self._queue.schedule_successor(action, now)
         if action.parent_id is None:

@@ -4,7 +4,7 @@ import math
 import select
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -210,28 +210,44 @@ def _numbered(sql: str) -> bytes:
     return numbered.replace("%%", "%").encode()
 
 
+_KINDS = ((type(None), _DERIVED), (str, _DERIVED), (bool, _BOOLEAN), (float, _DOUBLE), (int, _INTEGER))
+
+
+class _Codes(dict[type, int]):
+    """Type of a value → code of the parameter's type."""
+
+    def __missing__(self, kind: type) -> int:
+        self[kind] = code = next(code for parent, code in _KINDS if issubclass(kind, parent))
+        return code
+
+
+_CODES = _Codes()
+_TEXTS: tuple[Callable[[Any], bytes | None], ...] = (
+    lambda text: None if text is None else text.encode(),
+    lambda is_true: b"t" if is_true else b"f",
+    lambda number: b"%d" % number,
+    lambda number: b"%d" % number,
+    lambda number: repr(number).encode(),
+)
+"""Functions that write a value as the server reads it, by code."""
+
+
 def _encoded(sql: str, values: Sequence[Value]) -> tuple[_Key, list[bytes | None]]:
-    codes, texts = bytearray(), list[bytes | None]()
-    for value in values:
-        if value is None or isinstance(value, str):
-            codes.append(_DERIVED)
-            texts.append(None if value is None else _text(value))
-        elif isinstance(value, float):
-            codes.append(_DOUBLE)
-            texts.append(repr(value).encode())
-        elif isinstance(value, bool):
-            codes.append(_BOOLEAN)
-            texts.append(b"t" if value else b"f")
-        else:
-            codes.append(_INTEGER if -_SMALL <= value < _SMALL else _BIGINT)
-            texts.append(b"%d" % value)
-    return (_numbered(sql), bytes(codes)), texts
-
-
-def _text(value: str) -> bytes:
-    if "\0" in value:
+    # Of each value, so in few steps: a stack of ten has 500.
+    codes = bytes(map(_CODES.__getitem__, map(type, values)))
+    texts = [
+        value.encode() if type(value) is str else _TEXTS[code](value)
+        for value, code in zip(values, codes, strict=True)
+    ]
+    if b"\0" in b"".join(filter(None, texts)):
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-    return value.encode()
+    if _INTEGER in codes:
+        codes = bytes(_BIGINT if _is_big(code, value) else code for code, value in zip(codes, values, strict=True))
+    return (_numbered(sql), codes), texts
+
+
+def _is_big(code: int, value: Value) -> bool:
+    return code == _INTEGER and not -_SMALL <= int(value or 0) < _SMALL
 
 
 def _answer(result: PGresult, transformer: abc.Transformer) -> Answer:

@@ -1,6 +1,7 @@
 """Stacks."""
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -65,6 +66,9 @@ _MUTABLE = (
 
 _ENVIRONMENTS = (_MUTABLE.index("environment"), _MUTABLE.index("previous_environment"))
 
+INSERTED = 32
+"""Number of stacks whose names are known without a query."""
+
 _SUMMARY = (
     Stack.id,
     Stack.name,
@@ -94,6 +98,8 @@ class Stacks:
             encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id", large_values=large_values
         )
         self._webhooks = Webhooks(self._database)
+        self._inserted: deque[tuple[str, str]] = deque(maxlen=INSERTED)
+        """Id and name of the stacks that this process has inserted last."""
 
     def insert(self, record: StackRecord) -> None:
         """Add a stack. Raises StackExists if a live stack of the project has the name."""
@@ -117,6 +123,7 @@ class Stacks:
     def _insert(self, records: Sequence[StackRecord]) -> None:
         for record in records:
             self._encryption.remember(record.id, record.sealed)
+            self._inserted.append((record.id, record.name))
         self._table.insert([self._row(record) for record in records])
 
     def _row(self, record: StackRecord) -> Row:
@@ -170,7 +177,13 @@ class Stacks:
         return self._first("WHERE id = ?", (stack_id,))
 
     def name_of(self, stack_id: str) -> str | None:
-        """Return the name of a stack, even of a deleted one; None: there is no such stack."""
+        """Return the name of a stack, even of a deleted one; None: there is no such stack.
+
+        That of a stack just inserted needs no query.
+        """
+        for inserted_id, name in reversed([*self._inserted]):
+            if inserted_id == stack_id:
+                return name
         names = self._database.read(f"SELECT name FROM {self._table.name} WHERE id = ?", (stack_id,))
         return names[0][0] if names else None
 
