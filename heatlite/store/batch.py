@@ -10,7 +10,7 @@ batch is one statement, or one prepared statement run by the driver:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import peewee
@@ -133,7 +133,14 @@ class Table:
 
     def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Return whole rows. `rest` is the SQL after FROM, with ``?`` for each parameter."""
-        rows = self._database.read(self._select + rest, parameters)
+        return self._opened(self._database.read(self._select + rest, parameters))
+
+    def send_select(self, rest: str, parameters: Sequence[Value] = ()) -> Callable[[], Sequence[Row]]:
+        """Do as `select` by `Database.send`. Returns a call that returns the rows."""
+        sent = self._database.send(self._select + rest, parameters)
+        return lambda: self._opened(sent.rows())
+
+    def _opened(self, rows: Sequence[Row]) -> Sequence[Row]:
         if self._content:
             rows = [self._encryption.decrypt_columns(row, self._content) for row in rows]
         return rows if self._large_values is None else self._large_values.restore(rows, self._shared)

@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from heatlite.core import logs
 from heatlite.core.clock import Clock
@@ -30,7 +31,7 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.actions.claims import max_takeovers
 from heatlite.store.errors import Fenced
-from heatlite.store.records import ActionRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ TAKEN_OVER = (
     "Taken over {} times without progress: each engine that carried it out ended or froze."
     " Fix the cause, then retry or delete the stack."
 )
+
+_Read: TypeAlias = tuple[Callable[[], StackRecord | None], Callable[[], list[ResourceRecord]]]
+"""Calls that return an action's stack and the rows of its resources, read with the claim."""
 
 
 class Worker:
@@ -91,6 +95,8 @@ class Worker:
         """True if an action may have found no free slot since the claim loop was woken last."""
         self._claimed: set[tuple[str, int]] = set()
         """Ids and attempts that occupy a slot; both of one action may overlap for a moment."""
+        self._read_ahead: dict[tuple[str, int], _Read] = {}
+        """Those of claimed actions, until they are executed."""
         self._running: dict[str, tuple[int, Execution]] = {}
         """Action id → number of the attempt and its execution."""
         self._attempts: dict[str, Attempt] = {}
@@ -193,7 +199,17 @@ class Worker:
                     return None
             now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
             limit = max_takeovers(now - self._began) if now >= self._takeovers_from else 0
-            action = self._store.claims.claim(self.owner, now, lease, action_id, limits.kinds, limits.zones, limit)
+            claim = partial(
+                self._store.claims.claim, self.owner, now, lease, action_id, limits.kinds, limits.zones, limit
+            )
+            if action_id is None:
+                action = claim()
+            else:
+                with self._store.transaction():  # so that one round trip claims and reads
+                    action = claim()
+                    if action is not None:
+                        stack, rows = self._store.stacks.send_get, self._store.resources.send_of
+                        self._read_ahead[action.id, action.attempt] = stack(action.stack_id), rows(action.stack_id)
             if action is None:
                 return None
             if action.takeovers:
@@ -212,12 +228,13 @@ class Worker:
 
     def _execute(self, action: ActionRecord, attempt: Attempt | None) -> None:
         waits = False
+        read = self._read_ahead.pop((action.id, action.attempt), None)
         try:
             if action.takeovers > self._settings.takeover_limit:
                 log.error("action %s: taken over too often without progress", action.id)
                 self._final_writes.give_up(action, TAKEN_OVER.format(self._settings.takeover_limit))
                 return
-            attempt = attempt or self._attempt(action)
+            attempt = attempt or self._attempt(action, read)
             with attempt.lock:
                 with self._lock:
                     self._running[action.id] = action.attempt, attempt.execution
@@ -337,7 +354,7 @@ class Worker:
             else:
                 self._clock.wait(self._timer_changed, first - now)
 
-    def _attempt(self, action: ActionRecord) -> Attempt:
+    def _attempt(self, action: ActionRecord, read: _Read | None) -> Attempt:
         """Return the attempt that parked here, or a new one.
 
         A takeover gets a new one. It is new, too, if another engine has continued the action since.
@@ -348,10 +365,11 @@ class Worker:
             with known.lock:  # its last thread may not have returned yet
                 known.execution.resume(action)
             return known
-        stack = self._store.stacks.get(action.stack_id)
+        stack = self._store.stacks.get(action.stack_id) if read is None else read[0]()
         if stack is None:
             raise LookupError(f"action {action.id} has no stack")
-        return Attempt(Execution(self._parts, action, stack, self._store.resources.of(stack.id)))
+        rows = self._store.resources.of(stack.id) if read is None else read[1]()
+        return Attempt(Execution(self._parts, action, stack, rows))
 
     def _requeue(self, action: ActionRecord, reason: str) -> None:
         """Requeue an action after a conflict or an outage; end it after too many retries."""

@@ -1,6 +1,6 @@
 """Resource rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from heatlite.core.json import dump, parse
@@ -62,6 +62,11 @@ class Resources:
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack, oldest first."""
         return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY id", (stack_id,))]
+
+    def send_of(self, stack_id: str) -> Callable[[], list[ResourceRecord]]:
+        """Do as `of` by `Database.send`. Returns a call that returns the rows."""
+        read = self._table.send_select("WHERE stack_id = ? ORDER BY id", (stack_id,))
+        return lambda: [_record(row) for row in read()]
 
     def of_tree(self, root_id: str) -> list[ResourceRecord]:
         """Return the rows of a live tree, oldest first."""

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import peewee
@@ -175,6 +175,11 @@ class Stacks:
     def get(self, stack_id: str) -> StackRecord | None:
         """Return a stack by its id, even a deleted one."""
         return self._first("WHERE id = ?", (stack_id,))
+
+    def send_get(self, stack_id: str) -> Callable[[], StackRecord | None]:
+        """Do as `get` by `Database.send`. Returns a call that returns the stack."""
+        read = self._table.send_select("WHERE id = ?", (stack_id,))
+        return lambda: next(map(_record, read()), None)
 
     def name_of(self, stack_id: str) -> str | None:
         """Return the name of a stack, even of a deleted one; None: there is no such stack.
