@@ -188,10 +188,12 @@ def _actions(bench: Bench) -> list[str]:
         parts.append("Each stack of its kind, with a broker and one worker, medians\n\n" + _table(head, rows))
     cases = [name.partition(".")[2] for name in bench.samples if name.startswith("task_rate.")]
     if cases:
-        rates = ("action_rate", "task_rate")
-        rows = [(case, *(f"{bench.median(f'{rate}.{case}'):.0f}" for rate in rates)) for case in cases]
-        head = ("", "stacks of one resource", "tasks of bare Celery")
-        parts.append("In a second, with two workers, medians\n\n" + _table(head, rows))
+        kinds = ("action", "floor", "task")
+        rates = [(case, *(f"{bench.median(f'{kind}_rate.{case}'):.0f}" for kind in kinds)) for case in cases]
+        times = [(f"{case}, ms", *(f"{bench.median(f'{kind}_ms.{case}'):.1f}" for kind in kinds)) for case in cases]
+        head = ("", "stacks of one resource", "their statements as tasks", "tasks of bare Celery")
+        text = "In a second, with two workers; and processor time of each without the broker; medians"
+        parts.append(f"{text}\n\n{_table(head, rates + times)}")
     pages = {tuple(name.split(".")[1:]): name for name in bench.samples if name.startswith("actions_page_ms.")}
     if pages:
         databases = list(dict.fromkeys(database for _, database in pages))

@@ -60,9 +60,14 @@ def _create(bench: Bench, running: Installation, count: int, made: object) -> No
 
 def _processor_times(running: Installation, kind: str) -> tuple[float, float, float]:
     """Return processor seconds of the API, the workers, and the database's server."""
-    database = Database(running.database)
+    workers = sum(one.processor_time() for one in running.workers)
+    return running.api.processor_time(), workers, database_time(running.database, kind)
+
+
+def database_time(url: str, kind: str) -> float:
+    """Return processor seconds of a database's server, for its present connections."""
+    database = Database(url)
     threads = [pid for (pid,) in database.read(_THREADS[kind])]
     database.close()
     files = [Path(f"/proc/{thread}/schedstat") for thread in threads]
-    seconds = sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e9
-    return running.api.processor_time(), sum(one.processor_time() for one in running.workers), seconds
+    return sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e9
