@@ -43,7 +43,7 @@ LEASE = 60.0
 
 
 def bare_celery(bench: Bench) -> None:
-    """Measure stacks of one Value, their statements as tasks, and tasks of bare Celery.
+    """Measure stacks of one Value, their statements as tasks, and empty tasks.
 
     Both have two workers.
     """

@@ -191,7 +191,7 @@ def _actions(bench: Bench) -> list[str]:
         kinds = ("action", "floor", "task")
         rates = [(case, *(f"{bench.median(f'{kind}_rate.{case}'):.0f}" for kind in kinds)) for case in cases]
         times = [(f"{case}, ms", *(f"{bench.median(f'{kind}_ms.{case}'):.1f}" for kind in kinds)) for case in cases]
-        head = ("", "stacks of one resource", "their statements as tasks", "tasks of bare Celery")
+        head = ("", "stacks of one resource", "their statements as tasks", "empty tasks of Celery")
         text = "In a second, with two workers; and processor time of each without the broker; medians"
         parts.append(f"{text}\n\n{_table(head, rates + times)}")
     pages = {tuple(name.split(".")[1:]): name for name in bench.samples if name.startswith("actions_page_ms.")}
