@@ -106,7 +106,7 @@ def environment(secret: str = SECRET, **parameters: object) -> dict[str, object]
         "parameters": {"secret": secret, **parameters},
         "parameter_defaults": {"inner": DEFAULT},
         "resource_registry": {
-            "resources": {"shown": {"hooks": "pre-update"}, "group": {"*": {"lifecycle_hook": {"timeout": 1}}}}
+            "resources": {"shown": {"hooks": "pre-update"}, "group": {"*": {"lifecycle_hook": {"timeout": 3600}}}}
         },
         "event_sinks": [{"type": "webhook", "target": "https://sink.example/x", "secret": SINK}],
     }
@@ -146,6 +146,7 @@ class History:
             assert time.monotonic() < end, f"still {stack['stack_status']}"
             # Refused as long as nothing waits there.
             self.call("POST", f"{path}/resources/shown/signal", {"unset_hook": "pre-update"})
+            self._drain()
             for one in self.heat.get("/software_deployments")["software_deployments"]:
                 if one["status"] == "IN_PROGRESS":
                     # An agent that tells what it was told.
@@ -153,6 +154,15 @@ class History:
                     self.heat.call("POST", f"{path}/resources/deployed/signal", output)
             time.sleep(0.02)
         assert stack["stack_status"] == ends, stack["stack_status_reason"]
+
+    def _drain(self) -> None:
+        """Release the members that wait before their deletion."""
+        waiting = {one["target"] for one in self.call("GET", "/actions?status=WAITING_LIFECYCLE_COMPLETION")["actions"]}
+        for stack in self.call("GET", "/stacks?show_nested=true")["stacks"] if waiting else ():
+            if stack["id"] in waiting:
+                own = f"/stacks/{stack['stack_name']}/{stack['id']}"
+                for row in self.call("GET", f"{own}/resources")["resources"]:
+                    self.call("POST", f"{own}/resources/{row['resource_name']}/signal", {"unset_hook": "pre-delete"})
 
     def act(self, path: str, action: str, ends: str, value: object = None) -> None:
         """POST …/actions."""

@@ -9,6 +9,8 @@ import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 
+import peewee
+
 from heatlite.core.records import record
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
@@ -27,27 +29,27 @@ CHECKED_ROWS = 100
 
 
 @record(frozen=True, slots=True)
-class _Column:
-    """A column of secrets, with the primary key of its table."""
+class _Table:
+    """A table with columns of secrets."""
 
-    table: str
     name: str
     key: str
+    """Its primary key."""
+    columns: tuple[str, ...]
 
 
-_COLUMNS = [
-    _Column(model._meta.table_name, field.column_name, key.column_name)
-    for model in MODELS
-    for key in model._meta.sorted_fields
-    if key.primary_key
-    for field in model._meta.sorted_fields
-    if isinstance(field, ContentField | EncryptedField)
-]
-"""Their tables have a key of one column."""
+def _table(model: type[peewee.Model]) -> _Table:
+    fields = model._meta.sorted_fields
+    columns = tuple(one.column_name for one in fields if isinstance(one, ContentField | EncryptedField))
+    return _Table(model._meta.table_name, next((one.column_name for one in fields if one.primary_key), ""), columns)
 
 
-def _is_encrypted(column: str) -> str:
-    return f"SUBSTR({column}, 1, {len(PREFIX)}) = '{PREFIX}'"
+_TABLES = [table for table in map(_table, MODELS) if table.columns]
+"""Each has a key of one column."""
+
+
+def _prefix(column: str) -> str:
+    return f"SUBSTR({column}, 1, {len(PREFIX)})"
 
 
 class FieldEncryption:
@@ -79,9 +81,10 @@ class FieldEncryption:
         present = set(self.database.peewee.get_tables())
         quote = self.database.quote
         tests = [
-            f"EXISTS (SELECT 1 FROM {quote(column.table)} WHERE {_is_encrypted(quote(column.name))})"
-            for column in _COLUMNS
-            if column.table in present
+            f"EXISTS (SELECT 1 FROM {quote(table.name)} WHERE {_prefix(quote(column))} = '{PREFIX}')"
+            for table in _TABLES
+            if table.name in present
+            for column in table.columns
         ]
         return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
 
@@ -90,16 +93,24 @@ class FieldEncryption:
 
         Not all: it runs at each start. Raises UnreadableSecret.
         """
+        for table in _TABLES:
+            for order in ("ASC", "DESC"):
+                self._check_first(table, order)
+
+    def _check_first(self, table: _Table, order: str) -> None:
+        """Decrypt the first secret of a table's first rows. Raises UnreadableSecret."""
         quote = self.database.quote
-        samples = [
-            f"SELECT * FROM (SELECT cell FROM (SELECT {quote(column.name)} AS cell FROM {quote(column.table)}"
-            f" ORDER BY {quote(column.key)} {order} LIMIT {CHECKED_ROWS}) AS end_rows"
-            f" WHERE {_is_encrypted('cell')} LIMIT 1) AS sample"
-            for column in _COLUMNS
-            for order in ("ASC", "DESC")
-        ]
-        for (text,) in self.database.read(" UNION ALL ".join(samples)):
-            self.decrypt(text)
+        key, prefixes = quote(table.key), ", ".join(_prefix(quote(column)) for column in table.columns)
+        rows = self.database.read(
+            f"SELECT {key}, {prefixes} FROM {quote(table.name)} ORDER BY {key} {order} LIMIT {CHECKED_ROWS}"
+        )
+        for number, *found in rows:
+            if PREFIX in found:
+                column = quote(table.columns[found.index(PREFIX)])
+                sql = f"SELECT {column} FROM {quote(table.name)} WHERE {key} = ?"
+                for (text,) in self.database.read(sql, (number,)):
+                    self.decrypt(text)
+                return
 
     # -- texts -------------------------------------------------------------------------------------
 
