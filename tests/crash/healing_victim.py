@@ -116,10 +116,12 @@ def victim(database: str, files: str, commits: int, lease: float = 1e9) -> None:
     os._exit(SURVIVED)
 
 
-def engine(database: str, files: str, lease: float, runs: Event, commits: int | None = None) -> None:
+def engine(
+    database: str, files: str, lease: float, runs: Event, ends: Event | None, commits: int | None = None
+) -> None:
     """Heal a reported member as one of several engines; with `commits`, as a victim.
 
-    Sets `runs` once the engine has started.
+    Sets `runs` once the engine has started. Stays until `ends`, if there is such an event.
     """
     os.environ["EXAMPLE_FILES"] = files
     server = start(database, lease)
@@ -128,6 +130,8 @@ def engine(database: str, files: str, lease: float, runs: Event, commits: int | 
         count_transactions()
         bomb.arm(commits, after=False)
     heal(server)
+    if ends is not None:
+        ends.wait(240)
     os._exit(0)
 
 

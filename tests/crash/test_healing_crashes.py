@@ -172,9 +172,9 @@ def several_engines(place: Path, database: str, commit: int | None) -> bool:
     """
     files = str(place / "now" / "files")
     begun(reporter, database, files).join(240)
-    runs = [fresh("tests.crash.healing_victim").Event() for _ in range(3)]
-    victims = zip(runs, (None, None, commit), strict=True)
-    engines = [begun(engine, database, files, LEASE, event, one) for event, one in victims]
+    *runs, ends = (fresh("tests.crash.healing_victim").Event() for _ in range(4))
+    victims = zip(runs, (ends, None, None), (None, None, commit), strict=True)
+    engines = [begun(engine, database, files, LEASE, *one) for one in victims]
     assert runs[0].wait(240)  # frozen while it connects, it would find no database
     store = Store.open(database)
     end = time.monotonic() + 240
@@ -184,6 +184,7 @@ def several_engines(place: Path, database: str, commit: int | None) -> bool:
     os.kill(engines[0].pid, signal.SIGSTOP)
     time.sleep(2 * LEASE / SPEED)
     os.kill(engines[0].pid, signal.SIGCONT)
+    ends.set()
     for one in engines:
         one.join(240)
     codes = [one.exitcode for one in engines]

@@ -203,15 +203,16 @@ class Worker:
                 self._store.claims.claim, self.owner, now, lease, action_id, limits.kinds, limits.zones, limit
             )
             if action_id is None:
-                action = claim()
+                action, read = claim(), None
             else:
                 with self._store.transaction():  # so that one round trip claims and reads
                     action = claim()
-                    if action is not None:
-                        stack, rows = self._store.stacks.send_get, self._store.resources.send_of
-                        self._read_ahead[action.id, action.attempt] = stack(action.stack_id), rows(action.stack_id)
+                    stack, rows = self._store.stacks.send_get, self._store.resources.send_of
+                    read = (stack(action.stack_id), rows(action.stack_id)) if action is not None else None
             if action is None:
                 return None
+            if read is not None:  # committed: without its commit a claim has no answers, and its number comes again
+                self._read_ahead[action.id, action.attempt] = read
             if action.takeovers:
                 self._takeovers_from = now + TAKEOVER_INTERVAL
             if action.attempt == 1:
