@@ -10,7 +10,6 @@ import math
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -50,13 +49,6 @@ SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 
 READER_THREADS = 2
 """Threads of a reader, unless Keystone may let it wait. More of them only compete for Python's lock."""
-
-SWITCH_SECONDS = 0.0003
-"""Time after which a thread of the engine lets a waiting request compute.
-
-A request gives Python's lock up some thirty times, for each statement and each read of a socket. With Python's 5 ms it
-waited for most of its time to get the lock back from an engine that plans.
-"""
 
 
 class Log(Logger):  # type: ignore[misc]
@@ -155,8 +147,6 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._embedded.store.database.row_waits = RowWaits(self._settings.threads)
         self._refusals = RefusalCounts(self._embedded.store.audit, self._embedded.components.admission.suppressed)
         freeze_loaded()
-        if self._embedded.worker is not None:
-            sys.setswitchinterval(SWITCH_SECONDS)
         return self._embedded.app
 
     def pass_counts(self, put: Callable[[bytes], None]) -> None:
