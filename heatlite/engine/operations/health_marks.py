@@ -88,6 +88,7 @@ class HealthMarks:
     def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, named: str, mark: Mark) -> None:
         """Write the mark of a row, which was found by `named`. Call with its stack held."""
         now = self._clock.now()
+        # A name finds the current row; a physical id may find one that waits for its clean-up.
         if row.name != named and not self._is_current(stack, row):
             raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
         if self._reader.may_nest(stack, row):
