@@ -94,23 +94,23 @@ class FieldEncryption:
         Not all: it runs at each start. Raises UnreadableSecret.
         """
         for table in _TABLES:
-            for order in ("ASC", "DESC"):
-                self._check_first(table, order)
-
-    def _check_first(self, table: _Table, order: str) -> None:
-        """Decrypt the first secret of a table's first rows. Raises UnreadableSecret."""
-        quote = self.database.quote
-        key, prefixes = quote(table.key), ", ".join(_prefix(quote(column)) for column in table.columns)
-        rows = self.database.read(
-            f"SELECT {key}, {prefixes} FROM {quote(table.name)} ORDER BY {key} {order} LIMIT {CHECKED_ROWS}"
-        )
-        for number, *found in rows:
-            if PREFIX in found:
-                column = quote(table.columns[found.index(PREFIX)])
-                sql = f"SELECT {column} FROM {quote(table.name)} WHERE {key} = ?"
+            rows = self._ends(table)
+            secrets = [row for row in rows if PREFIX in row]
+            for number, *found in secrets[:1] + secrets[-1:]:
+                column, key = self.database.quote(table.columns[found.index(PREFIX)]), self.database.quote(table.key)
+                sql = f"SELECT {column} FROM {self.database.quote(table.name)} WHERE {key} = ?"
                 for (text,) in self.database.read(sql, (number,)):
                     self.decrypt(text)
-                return
+
+    def _ends(self, table: _Table) -> list[Row]:
+        """Return the keys and the prefixes of a table's first and last rows."""
+        quote = self.database.quote
+        key, prefixes = quote(table.key), ", ".join(_prefix(quote(column)) for column in table.columns)
+        ordered = f"SELECT {key}, {prefixes} FROM {quote(table.name)} ORDER BY {key}"
+        rows = [*self.database.read(f"{ordered} LIMIT {CHECKED_ROWS}")]
+        if len(rows) == CHECKED_ROWS:
+            rows += reversed(self.database.read(f"{ordered} DESC LIMIT {CHECKED_ROWS}"))
+        return rows
 
     # -- texts -------------------------------------------------------------------------------------
 
