@@ -213,6 +213,7 @@ def test_all_that_the_cloud_does_not_have_is_told_with_its_place(run: Callable[.
         assert sum("could not be found" in text for _, text in told) == 7
 
 
+@pytest.mark.full
 def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     run(*UP)
     out = run("lock", "story", "--level", "stacks", "--reason", "disk swap", "--expires", "+2h")
@@ -246,6 +247,7 @@ def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     assert json.loads(run("lock-status", "story", "-f", "json"))["suppressed"] == []
 
 
+@pytest.mark.full
 def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
     path = tmp_path / "boom.yaml"
     path.write_text(
@@ -333,7 +335,7 @@ def test_no_line_is_wider_than_the_terminal(run: Callable[..., str]) -> None:
         assert [line for line in shown.splitlines() if len(line) > 62] == [], command
 
 
-@pytest.mark.share(3)
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["resources story -o wide", "ls -o wide", "show story -c id"])
 def test_no_word_is_broken(run: Callable[..., str], command: str) -> None:
     run(*UP)

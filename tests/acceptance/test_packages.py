@@ -68,6 +68,7 @@ def test_the_sdist_has_what_packagers_need(checkout: Path, tmp_path: Path) -> No
     assert wanted <= names
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("setting", "library"), [("ui", "jinja2"), ("metrics", "prometheus_client")])
 def test_a_missing_library_of_the_server_is_one_line(setting: str, library: str, tmp_path: Path) -> None:
     code = f"import sys; sys.modules['{library}'] = None; from heatlite.__main__ import main; sys.exit(main(['serve']))"

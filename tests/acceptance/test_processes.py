@@ -32,6 +32,7 @@ def test_up_tells_of_every_resource(heatlite: CommandLine, tmp_path: Path) -> No
     assert done.out.count("CREATE_COMPLETE  state changed") == 10
 
 
+@pytest.mark.full
 def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     """Commands find the server that works on their database."""
     server = serve()
@@ -184,7 +185,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], S
     )
 
 
-@pytest.mark.share(2)
+@pytest.mark.full
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
 def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
     done = heatlite("serve", "--host", host)

@@ -41,6 +41,7 @@ def piped(*words: str, **variables: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.full
 def test_each_question_on_a_terminal(home: Path) -> None:
     """It is asked, "n" does nothing, a pipe is refused, and "y" does it."""
     web, backup = str(home / "web.yaml"), str(home / "backup.db")

@@ -542,6 +542,7 @@ def test_what_a_role_may_do(town: Town, role: str) -> None:
             assert answer.json["explanation"] == "Access was denied to this resource."
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("auth", [Auth.BASIC, Auth.TOKENS, Auth.KEYSTONE])
 def test_an_intake_token_reports_and_opens_nothing_else(
     serve: Serve, tmp_path: Path, clock: SlowClock, auth: Auth
@@ -899,6 +900,7 @@ def test_what_proves_ones_identity_to_heatlite_is_not_kept(town: Town) -> None:
     assert town.server.store.database.read("SELECT DISTINCT secrets FROM action") == [(None,)]
 
 
+@pytest.mark.full
 def test_accounts_are_written(tmp_path: Path, serve: Serve) -> None:
     settings = Settings(database="", users_file=str(tmp_path / "users"), tokens_file=str(tmp_path / "tokens.toml"))
     for name, password in (("mia", "one"), ("b.o b", "two"), ("mia", "three")):

@@ -107,6 +107,7 @@ def test_a_stack_with_nothing_hidden_is_in_clear(heat: Heat, tmp_path: Path) -> 
     assert shown["resource_properties"] == {"value": "to be seen"}
 
 
+@pytest.mark.full
 def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     url, old, new = sqlite(tmp_path), new_key(), new_key()
 

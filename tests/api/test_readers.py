@@ -262,6 +262,7 @@ def test_what_asks_the_cloud_is_passed_on(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.full
 def test_the_engine_checks_passwords_and_readers_remember_them(tmp_path: Path) -> None:
     """So the engine counts every wrong one."""
     passwords = pytest.importorskip("heatlite.api.access.passwords")

@@ -70,6 +70,7 @@ def settle_actions(heat: Heat) -> None:
 
 
 class TestReplay:
+    @pytest.mark.full
     def test_twenty_at_once_take_effect_once(self, server: Embedded, heat: Heat) -> None:
         path = heat.create(GROUP)
         for number in range(1, 6):

@@ -111,6 +111,7 @@ def taken_over(place: Path, name: str) -> End:
         server.close()
 
 
+@pytest.mark.full
 @pytest.mark.share(20, whole=3)
 @pytest.mark.parametrize(("name", "how"), CUTS)
 def test_the_end_is_the_same(

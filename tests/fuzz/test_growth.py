@@ -73,7 +73,7 @@ class Chains:
         return {"get_attr": self._random.choice(([name, "value"], [name, "value"], [name], [name, "value", 0]))}
 
 
-@pytest.mark.share(3)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) -> None:
     heat, chains = Heat(server.app), Chains(seed)

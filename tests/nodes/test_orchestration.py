@@ -67,6 +67,7 @@ GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
 }
 
 
+@pytest.mark.full
 def test_an_agent_that_answers_garbage_harms_nobody(site: Site) -> None:  # noqa: F811
     agent, told = site.agents["a"], site.agents["b"]
     running = site.ask("a")

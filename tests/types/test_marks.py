@@ -290,6 +290,7 @@ def test_a_balancer_that_was_half_made_anew_is_made_by_the_next_update(troubled:
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
+@pytest.mark.full
 def test_a_volume_type_has_its_name_again_after_a_rollback(troubled: Any) -> None:
     cloudy = troubled(faults=[{"verb": "block_storage.retype_volume", "number": 1, "raises": "refused"}])
     kind = resource("OS::Cinder::VolumeType", name="x")

@@ -100,6 +100,7 @@ def test_resources_of_any_name_have_a_page(browser: Browser, name: str) -> None:
     assert "The mark is changed." in browser.post(page, "/do/mark", reason="smoke").text
 
 
+@pytest.mark.full
 def test_a_large_stack_is_shown_whole_on_request(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
     path = browser.heat.create(template(g=group, **{f"r{number}": value() for number in range(MOST_ROWS)}), name="wide")
@@ -169,6 +170,7 @@ def test_no_page_has_a_secret(browser: Browser) -> None:
     assert "update" in browser.get(f"{path}/lock").text
 
 
+@pytest.mark.full
 def test_odd_forms_are_no_fault_of_the_server(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="odd")
     csrf = {"csrf": browser.get(path).forms[0]["csrf"].value}

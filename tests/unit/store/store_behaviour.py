@@ -632,6 +632,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
     assert store.inconsistencies(1e9, 0.0) == []
 
 
+@pytest.mark.full
 @everywhere
 def test_templates_are_stored_and_deleted_at_the_same_time(store: Store) -> None:
     """Creates and deletes with few templates, during retention without a grace."""
@@ -1785,6 +1786,7 @@ def test_the_newest_thousand_refused_requests_of_a_tree_are_kept(store: Store) -
     assert store.suppressed.dropped("s0") is None
 
 
+@pytest.mark.full
 @everywhere
 def test_the_refused_requests_of_a_tree_have_a_limit_in_bytes(store: Store) -> None:
     with store.transaction():
