@@ -18,7 +18,7 @@ from heatlite.store.database.driver import Dialect, Driver
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import quoted
-from heatlite.store.database.statements import Answer, Parameters, Row, Sent, Statement, Value, Waiting
+from heatlite.store.database.statements import Answer, Fetched, Parameters, Row, Sent, Statement, Value, Waiting
 from heatlite.store.database.turns import Shared, Turn, Turns
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
@@ -265,6 +265,9 @@ class Database:
             return self._state.waiting.run(connection, sql, parameters, self._state.open)
         cursor = connection.cursor()
         cursor.execute(sql, parameters)
+        if self.dialect is Dialect.SQLITE:
+            # It reads while rows are fetched, which may fail. An open cursor would keep the file's old state.
+            return Fetched(cursor.rowcount, cursor.fetchall())
         return cursor
 
     def _connection(self) -> Connection:

@@ -17,7 +17,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 
 from heatlite.store.database.limits import Limits
-from heatlite.store.database.statements import Row, Statement, Value
+from heatlite.store.database.statements import Fetched, Row, Statement, Value
 
 Heard = TypeVar("Heard")
 
@@ -32,17 +32,6 @@ _OIDS = (0, 16, 23, 20, 701)
 """Types of parameters, by code. 0: the server derives the type, that of a text, from its place."""
 _DERIVED, _BOOLEAN, _INTEGER, _BIGINT, _DOUBLE = range(len(_OIDS))
 _SMALL = 2**31
-
-
-class Answer(NamedTuple):
-    """Answer to a statement of a pipeline."""
-
-    rowcount: int
-    rows: Sequence[Row]
-
-    def fetchall(self) -> Sequence[Row]:
-        """Return all rows."""
-        return self.rows
 
 
 class Connection(psycopg.Connection[Any]):
@@ -67,7 +56,7 @@ class Connection(psycopg.Connection[Any]):
         self._readable.register(self.pgconn.socket, select.POLLIN)
         self._any.register(self.pgconn.socket, select.POLLIN | select.POLLOUT)
 
-    def run(self, statements: Sequence[Statement]) -> list[Answer]:
+    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
         """Run statements in one round trip, with one Sync at the end.
 
         After an error the server skips the rest. Raises the first error.
@@ -250,12 +239,12 @@ def _is_big(code: int, value: Value) -> bool:
     return code == _INTEGER and not -_SMALL <= int(value or 0) < _SMALL
 
 
-def _answer(result: PGresult, transformer: abc.Transformer) -> Answer:
+def _answer(result: PGresult, transformer: abc.Transformer) -> Fetched:
     rows: Sequence[Row] = ()
     if result.status == ExecStatus.TUPLES_OK:
         transformer.set_pgresult(result)
         rows = transformer.load_rows(0, result.ntuples, tuple)
-    return Answer(result.command_tuples or 0, rows)
+    return Fetched(result.command_tuples or 0, rows)
 
 
 class _Silence(Exception):

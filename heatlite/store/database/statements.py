@@ -6,7 +6,7 @@ take one round trip; the other databases run each at once.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Value: TypeAlias = None | str | int | float | bool
 Parameters: TypeAlias = Sequence[Value]
@@ -21,6 +21,17 @@ class Answer(Protocol):
     @property
     def rowcount(self) -> int: ...
     def fetchall(self) -> Sequence[Row]: ...
+
+
+class Fetched(NamedTuple):
+    """An answer whose rows have been read."""
+
+    rowcount: int
+    rows: Sequence[Row]
+
+    def fetchall(self) -> Sequence[Row]:
+        """Return all rows."""
+        return self.rows
 
 
 class Pipelined(Protocol):

@@ -45,6 +45,41 @@ def test_a_full_disk_writes_nothing(store: Store) -> None:
     insert(store, a_stack("after"))  # a little still fits, and the connection works
 
 
+def test_a_page_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
+    """Also one that is read after the first rows."""
+    path = tmp_path / "heatlite.db"
+    database = Database(f"sqlite:///{path}")
+    with database.transaction():
+        database.write("CREATE TABLE page (id integer PRIMARY KEY, text text)")
+        database.write_many("INSERT INTO page VALUES (?, ?)", [(number, "x" * 3000) for number in range(100)])
+    ((size,),) = database.read("PRAGMA page_size")
+    database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    with path.open("r+b") as file:
+        file.seek(50 * size)
+        file.write(b"\xff" * size)
+    assert database.read("SELECT id FROM page LIMIT 1") == [(0,)]
+    with pytest.raises(DatabaseUnavailable, match="malformed"):
+        database.read("SELECT text FROM page")
+    with pytest.raises(RuntimeError, match="nothing was kept"), database.transaction():  # noqa: SIM117 - one within it
+        with pytest.raises(DatabaseUnavailable, match="malformed"):
+            database.send("SELECT text FROM page").rows()
+    database.close()
+
+
+def test_rows_that_nobody_reads_keep_no_old_state(store: Store) -> None:
+    insert(store, a_stack("a"))
+    insert(store, a_stack("b"))
+    with store.transaction():
+        unread = store.database.send("SELECT name FROM stack ORDER BY name")
+    assert store.database.path is not None
+    with closing(sqlite3.connect(store.database.path, isolation_level=None)) as other:
+        other.execute("DELETE FROM stack WHERE name = 'a'")
+    assert store.database.read("SELECT name FROM stack") == [("b",)]
+    insert(store, a_stack("c"))
+    assert unread.rows() == [("a",), ("b",)]
+
+
 def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     assert isinstance(store.database.peewee, peewee.SqliteDatabase)
     insert(store, a_stack("before"))
