@@ -102,6 +102,16 @@ def test_a_value_that_the_server_cannot_hold(database: Database, text: str) -> N
     assert rows(database) == [(1, "held", 1.0, True)]
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_a_value_that_is_never_sent_ends_the_transaction_all_the_same(database: Database, text: str) -> None:
+    with pytest.raises(RuntimeError), database.transaction():
+        database.send(ADD, (1, "one", 1.0, True))
+        with pytest.raises(Invalid):
+            database.read("SELECT * FROM pair WHERE text = ?", (text,))
+        database.read("SELECT 1")
+    assert rows(database) == []
+
+
 def test_large_statements(database: Database) -> None:
     """Larger than the buffers of both ends."""
     large = "x" * 5_000_000

@@ -318,6 +318,7 @@ class Database:
             self.listeners.database_unavailable()
         if self._state.open and self._state.failure is None:
             self._state.failure = ours
+            self._state.waiting.sent.clear()  # the server may not have begun: it would keep them
         return ours
 
     # -- transactions ----------------------------------------------------------------------------
