@@ -13,7 +13,7 @@ import pytest
 from benchmarks.relay import CHUNK, Relay
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.store.actions.services import Services
-from heatlite.store.database.database import Database
+from heatlite.store.database.database import SILENT_SECONDS, Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.postgresql import PREPARED, USES
 from heatlite.store.errors import Duplicate
@@ -210,6 +210,27 @@ def test_a_server_that_freezes_in_a_burst_is_given_up(relay: Relay) -> None:
         with pytest.raises(DatabaseUnavailable), database.transaction():
             database.send(ADD, (1, "one", 1.0, True))
             database.read("SELECT length(CAST(? AS text))", ("x" * 50_000_000,))
+        for one in freezer.held:
+            held.enter_context(closing(one))
+
+
+def test_a_transaction_that_a_silent_server_refuses_is_over(relay: Relay) -> None:
+    """Even if the server answers again a moment later."""
+    with Freezer(relay.url) as freezer, closing(Database(freezer.url, 1.0)) as database, ExitStack() as held:
+        database.use_request_limits()
+        database.read("SELECT 1")
+        freezer.requests = False
+        database.read("SELECT 1")  # the last one that it takes
+        with pytest.raises(DatabaseUnavailable, match="has not answered"):
+            database.read("SELECT 1")
+        freezer.requests = True
+        with pytest.raises(RuntimeError, match="nothing was kept"), database.transaction():
+            database.send(ADD, (1, "one", 1.0, True))
+            with pytest.raises(DatabaseUnavailable, match="does not answer"):
+                database.flush()
+            time.sleep(SILENT_SECONDS)
+            database.read("SELECT 1")
+        assert rows(database) == []
         for one in freezer.held:
             held.enter_context(closing(one))
 

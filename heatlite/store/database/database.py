@@ -300,9 +300,8 @@ class Database:
                 self._in_vain += time.monotonic() - begun >= self._limits.connect
                 raise
 
-    def _silence(self) -> DatabaseUnavailable:
-        self.listeners.database_unavailable()
-        return DatabaseUnavailable(reason="the server does not answer")
+    def _silence(self) -> Exception:
+        return self._failed(DatabaseUnavailable(reason="the server does not answer"))
 
     def _lost(self) -> bool:
         """Return whether the server has closed this thread's connection."""
@@ -313,13 +312,16 @@ class Database:
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's, and mark the transaction as failed."""
-        ours = self._driver.translate_error(error)
-        if isinstance(ours, DatabaseUnavailable):
+        return self._failed(self._driver.translate_error(error))
+
+    def _failed(self, error: Exception) -> Exception:
+        """Let the transaction, if there is one, only be rolled back. Returns the error."""
+        if isinstance(error, DatabaseUnavailable):
             self.listeners.database_unavailable()
         if self._state.open and self._state.failure is None:
-            self._state.failure = ours
+            self._state.failure = error
             self._state.waiting.sent.clear()  # the server may not have begun: it would keep them
-        return ours
+        return error
 
     # -- transactions ----------------------------------------------------------------------------
 
