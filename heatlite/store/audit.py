@@ -142,15 +142,16 @@ class Entry:
         Without `is_kept` the request leaves no row. Raises DatabaseUnavailable.
         """
         is_stored = not self._rows.database.withdraw() and self._written is not None
-        if not is_stored and not is_kept:
+        may_be_stored = self._written is not None  # the answer to a commit may have been lost
+        if not may_be_stored and not is_kept:
             return
         record = self._describe()
         if is_stored and is_kept and record == self._written:
             return
-        if not is_stored and record.outcome is Outcome.REFUSED and self._rows.is_repeat(record):
+        if not may_be_stored and record.outcome is Outcome.REFUSED and self._rows.is_repeat(record):
             return
         with self._rows.database.transaction():
-            if is_stored:
+            if may_be_stored:
                 self._rows.remove([record.request_id])
             if is_kept:
                 self._rows.insert(record)
