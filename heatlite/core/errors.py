@@ -406,11 +406,18 @@ class DatabaseUnavailable(Unavailable):
     text = "The database is unavailable: {reason}. Nothing was changed; try again."
 
 
+class CommitUnanswered(DatabaseUnavailable):
+    """The connection was lost during a commit, which the server may have done."""
+
+    text = "The database is unavailable: {reason}. The change may have been made; look before you try again."
+
+
 WIRE_NAMES: dict[type[HeatliteError], str] = {
     InvalidValue: "ValueError",
     StackNotFound: "EntityNotFound",
     OutputNotFound: "NotFound",
     EventNotFound: "HTTPNotFound",
+    CommitUnanswered: "DatabaseUnavailable",
 }
 
 

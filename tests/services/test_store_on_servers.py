@@ -1,13 +1,16 @@
 """The store on databases with a server, and faults that only a server has."""
 
+from contextlib import closing
+
 import pytest
 from store_behaviour import *  # noqa: F403
 from store_behaviour import a_stack, insert
 
-from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseUnavailable, Invalid, wire_name
 from heatlite.store.database.driver import Dialect
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
+from tests.faults.proxy import Proxy
 
 
 def cut_off(store: Store) -> None:
@@ -39,6 +42,21 @@ def test_a_connection_lost_in_a_transaction_takes_the_transaction_along(store: S
     assert store.stacks.count("acme", StackQuery()) == 0
     insert(store, a_stack("three"))
     assert store.stacks.count("acme", StackQuery()) == 1
+
+
+def test_a_commit_without_an_answer_is_not_told_to_have_changed_nothing(store: Store) -> None:
+    refused: dict[str, str] = {}
+    with closing(Proxy(store.database.url, every=3)) as proxy, closing(Store.open(proxy.url, lease=600.0)) as other:
+        for number in range(20):
+            try:
+                insert(other, a_stack(f"s{number}"))
+            except DatabaseUnavailable as error:
+                assert wire_name(error) == "DatabaseUnavailable"
+                refused[f"s{number}"] = error.message
+        assert proxy.unanswered > 0
+    names = {found.name for found in store.stacks.list("acme", StackQuery(limit=100))}
+    assert names & refused.keys(), "the server has done some of the commits"
+    assert all("may have been made" in refused[name] for name in names & refused.keys())
 
 
 def test_text_with_nul_is_kept_or_refused_but_never_cut(store: Store) -> None:

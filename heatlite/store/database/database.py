@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import peewee
 from peewee import Field, Insert, Query, Select
 
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.core.reading import only_reads, require_engine
 from heatlite.store.database.driver import Dialect, Driver
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
@@ -238,9 +238,10 @@ class Database:
             answer = self._execute(sql, parameters)
         except self._errors as error:
             lost = self._lost()
-            is_gone = lost or self.peewee.is_closed()
-            is_silent = is_gone and time.monotonic() - begun >= self._limits.connect
+            is_silent = (lost or self.peewee.is_closed()) and time.monotonic() - begun >= self._limits.connect
             self._silent = time.monotonic() if is_silent else None
+            if lost and sql == "COMMIT":
+                raise self._failed(CommitUnanswered(reason=str(error))) from error
             if was_begun or not lost or is_silent:
                 raise self.translate_error(error) from error
         else:
@@ -266,7 +267,7 @@ class Database:
         cursor = connection.cursor()
         cursor.execute(sql, parameters)
         if self.dialect is Dialect.SQLITE:
-            # It reads while rows are fetched, which may fail. An open cursor would keep the file's old state.
+            # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
             return Fetched(cursor.rowcount, cursor.fetchall())
         return cursor
 
