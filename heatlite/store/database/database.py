@@ -437,9 +437,8 @@ class Database:
         if self._state.waiting.begun or shared is not None:
             try:
                 self._execute("ROLLBACK", ())
-            except self._errors:
-                # SQLite has rolled back by itself (full disk), or the server is gone. A closed connection commits
-                # nothing.
+            except Exception:  # noqa: BLE001 - also MemoryError, of which SQLite has rolled back by itself
+                # So has it with a full disk, or the server is gone. A closed connection commits nothing.
                 self._drop()
         if shared is not None:
             shared.end()

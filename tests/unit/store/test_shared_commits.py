@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing.queues import Queue
 from typing import TypeAlias
 
 import pytest
@@ -20,6 +21,7 @@ from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
+from tests.processes import fresh
 from tests.thorough import examples
 
 Work: TypeAlias = Callable[[], object]
@@ -215,6 +217,36 @@ def test_a_failed_commit_keeps_nothing_of_anyone(requests: Requests) -> None:
     assert kept == [True], "the row in the audit log waits for the next transaction"
     insert(requests.store, a_stack("after"))
     assert requests.names() == {"after"}
+
+
+def _end_the_memory(url: str, outcomes: "Queue[list[str]]") -> None:
+    """Have the last of three requests find no memory, not even to roll back."""
+    store = Store.open(url)
+
+    def starve() -> None:
+        with suppress(MemoryError):
+            store.database.read("PRAGMA hard_heap_limit = 1")  # of this process, for good
+        store.stacks.insert(a_stack("c", status_reason="x" * 100_000))
+
+    with ThreadPoolExecutor(3) as pool:
+        requests = Requests(store, pool)
+        with requests.wait_for(requests.add("a"), requests.add("b"), starve) as waiting:
+            pass
+        outcomes.put([type(one.exception()).__name__ for one in waiting])
+
+
+def test_without_memory_nobody_waits_for_ever(store: Store) -> None:
+    context = fresh()
+    outcomes: Queue[list[str]] = context.Queue()
+    process = context.Process(target=_end_the_memory, args=(store.database.url, outcomes), daemon=True)
+    process.start()
+    try:
+        assert outcomes.get(timeout=60) == ["DatabaseUnavailable"] * 3
+    finally:
+        process.kill()
+        process.join()
+    insert(store, a_stack("after"))
+    assert {found.name for found in store.stacks.list("acme", StackQuery())} == {"after"}
 
 
 def test_another_process_sees_all_or_nothing(requests: Requests) -> None:
