@@ -18,7 +18,7 @@ import peewee
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
-from heatlite.store.large_values import LARGE, LargeValues
+from heatlite.store.large_values import LARGE, LargeValues, Parts
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
@@ -148,7 +148,9 @@ class Table:
     def _closed(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
         if self._stack is None and self._large_values is not None:
             project = self.columns.index("project")
-            rows = [self._extracted(row, str(row[project]), True, self._large_values) for row in rows]
+            values: Parts = {}
+            rows = [self._extracted(row, str(row[project]), True, self._large_values, values) for row in rows]
+            self._large_values.put(values)
         if self._always:
             rows = [self._encryption.encrypt_columns(row, self._always) for row in rows]
         if self._stack is None:
@@ -172,21 +174,22 @@ class Table:
             return rows
         root = self._root
         known = large_values.roots([str(rows[n][stack]) for n in found]) if root is None else {}
-        out = [*rows]
+        out, values = [*rows], Parts()
         for n in found:
             row, stack_id = rows[n], str(rows[n][stack])
             root_id = known.get(stack_id) or str(root is not None and row[root] or stack_id)
-            out[n] = self._extracted(row, root_id, stack_id in sealed, large_values)
+            out[n] = self._extracted(row, root_id, stack_id in sealed, large_values, values)
+        large_values.put(values)
         return out
 
     def _extracted(
-        self, row: tuple[Value, ...], owner: str, sealed: bool, large_values: LargeValues
+        self, row: tuple[Value, ...], owner: str, sealed: bool, large_values: LargeValues, values: Parts
     ) -> tuple[Value, ...]:
         """Return a row with references in place of large values."""
         cells, known = [*row], dict[bytes, str]()
         for at in self._shared:
             if cells[at] is not None:
-                cells[at] = large_values.extract(str(cells[at]), owner, sealed, known)
+                cells[at] = large_values.extract(str(cells[at]), owner, sealed, known, values)
         return tuple(cells)
 
 

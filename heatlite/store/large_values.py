@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import TypeAlias
 
 import peewee
 
@@ -49,6 +50,9 @@ _REFERENCES = re.compile(REFERENCE + "([0-9a-f]{64})")
 
 _Holders = Sequence[tuple[type[peewee.Model], str]]
 
+Parts: TypeAlias = dict[tuple[str, bool], dict[str, str]]
+"""Values by id, for each owner, those of sealed stacks apart."""
+
 
 class LargeValues:
     """The large values of all trees.
@@ -76,11 +80,11 @@ class LargeValues:
 
     # -- rows of other tables ------------------------------------------------------------------------
 
-    def extract(self, text: str, owner: str, sealed: bool, known: dict[bytes, str] | None = None) -> str:
-        """Store the large values of a JSON text; return the text with references.
+    def extract(self, text: str, owner: str, sealed: bool, known: dict[bytes, str], found: Parts) -> str:
+        """Add the large values of a JSON text to `found`; return the text with references.
 
-        Call it in the transaction that writes the text. `owner` is the root of a tree. The values of a `sealed` stack
-        are encrypted. `known` has results of the same transaction, for texts that repeat each other.
+        `owner` is the root of a tree. The values of a `sealed` stack are encrypted. `known` has the results of texts
+        that repeat each other.
         """
         if len(text) < LARGE or text.startswith(PREFIX):
             return text
@@ -92,10 +96,18 @@ class LargeValues:
             parts[part_id] = part
             return REFERENCE + part_id
 
-        short = _extracted(json.loads(text), keep, DEPTH, {} if known is None else known)
+        short = _extracted(json.loads(text), keep, DEPTH, known)
         if parts:
-            self._put(parts, owner, sealed)
+            found.setdefault((owner, sealed), {}).update(parts)
         return text if short == text else REFERENCE + short
+
+    def put(self, found: Parts) -> None:
+        """Store the values of all texts of a statement.
+
+        Call it in the transaction that writes them. Others may insert the same ones, so the order is that of the ids.
+        """
+        for owner, sealed in sorted(found):
+            self._put(found[owner, sealed], owner, sealed)
 
     def restore(self, rows: Sequence[Row], columns: Sequence[int]) -> Sequence[Row]:
         """Return rows with whole texts in the columns.
@@ -127,10 +139,7 @@ class LargeValues:
         return found
 
     def _put(self, parts: Mapping[str, str], owner: str, sealed: bool) -> None:
-        """Store values unless they exist.
-
-        Other transactions may insert the same ones, so the order is that of the ids.
-        """
+        """Store values unless they exist."""
         known: dict[str, bool] = {}
         for some in chunks([*parts]):
             sql = f"SELECT id, unused FROM {self._table} WHERE id IN ({marks(some)})"

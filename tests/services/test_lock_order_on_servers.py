@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from threading import Barrier
 from typing import Any
 
 import pytest
-from store_behaviour import a_stack, an_action, insert, put, put_after
+from store_behaviour import a_resource, a_stack, an_action, insert, put, put_after
 
 from heatlite import wiring
 from heatlite.core.action_payloads import ActionInputs
@@ -22,6 +24,7 @@ from heatlite.engine.state.requests import Request
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Parameters, Sent
+from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 UNTIL_IT_WAITS = 1.0
@@ -53,6 +56,32 @@ def elsewhere(store: Store, work: Callable[[], None]) -> Callable[[], None]:
         store.close()
 
     return run
+
+
+def test_rows_of_one_tree_with_the_same_large_values(store: Store, meter: Counting) -> None:
+    """In each order, written by workers at the same time."""
+    root = a_stack()
+    nested = [a_stack(f"nested-{number}", parent_id=root.id, root_id=root.id) for number in range(2)]
+    insert(store, root, *nested)
+    turns = 10
+    values = [[f"{turn}.{number}" + "x" * 5000 for number in range(6)] for turn in range(turns)]
+    begins = Barrier(2)
+
+    def write(stack: StackRecord, order: int) -> None:
+        for turn in range(turns):
+            rows = [
+                a_resource(f"r{turn}-{number}", stack_id=stack.id, properties={"user_data": value})
+                for number, value in enumerate(values[turn][::order])
+            ]
+            begins.wait(60)
+            with store.transaction():
+                store.resources.insert_many(rows)
+
+    with ThreadPoolExecutor(2) as pool:
+        works = [partial(write, stack, order) for stack, order in zip(nested, (1, -1), strict=True)]
+        for done in [pool.submit(elsewhere(store, work)) for work in works]:
+            done.result()
+    assert meter.refused == 0
 
 
 def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -> None:

@@ -10,7 +10,7 @@ from heatlite.core.records import shallow
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
-from heatlite.store.large_values import ProjectValues
+from heatlite.store.large_values import Parts, ProjectValues
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import SoftwareConfig as Config
@@ -35,7 +35,9 @@ class SoftwareConfigs:
         """Add a configuration."""
         kept = shallow(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
-        text = self._large_values.extract(dump(content), record.project, sealed=True)
+        found: Parts = {}
+        text = self._large_values.extract(dump(content), record.project, True, {}, found)
+        self._large_values.put(found)
         kept["content"] = self._encryption.encrypt(text)
         columns = self._database.quote(*_COLUMNS)
         values = [kept[name] for name in _COLUMNS]
@@ -116,9 +118,11 @@ class SoftwareDeployments:
 
     def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
         values: dict[str, object] = shallow(record)
+        found: Parts = {}
         for name in ("input_values", "output_values"):
-            text = self._large_values.extract(dump(values[name]), record.project, sealed=True)
+            text = self._large_values.extract(dump(values[name]), record.project, True, {}, found)
             values[name] = self._encryption.encrypt(text)
+        self._large_values.put(found)
         return values
 
     def insert(self, record: SoftwareDeploymentRecord) -> None:
