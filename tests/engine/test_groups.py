@@ -128,6 +128,15 @@ def test_members_are_made_in_batches_with_pauses(engine: Engine) -> None:
     assert all(later - sooner >= 60 for sooner, later in pairwise(moments))
 
 
+def test_no_batch_begins_after_another_resource_has_failed(engine: Engine) -> None:
+    policy = {"update_policy": {"batch_create": {"max_batch_size": 1}}}
+    boom, slow = resource("OS::Heat::TestResource", fail=True), resource("OS::Heat::TestResource", wait_secs=5)
+    stack = engine.create(template(boom=boom, g=group(2, slow, keys=policy)))
+    assert stack.status_reason == "Resource CREATE failed: ValueError: resources.boom: Test Resource failed boom"
+    assert engine.row(stack, "g").status_reason == "CREATE aborted: another resource failed"
+    assert len(members(engine, stack)) == 1
+
+
 def test_a_rolling_update_changes_one_after_the_other(engine: Engine) -> None:
     policy = {"update_policy": {"rolling_update": {"max_batch_size": 1, "min_in_service": 2}}}
     stack = engine.create(template(g=group(2, thing("v"), keys=policy)))

@@ -288,6 +288,14 @@ def test_a_failure_names_its_root_cause(engine: Engine) -> None:
     assert tree_states(engine, stack) == {"CREATE_FAILED"}
 
 
+def test_what_had_begun_when_another_failed_may_finish(engine: Engine) -> None:
+    slow = text(template(a=thing(wait_secs=5)))
+    stack = engine.create(template(boom=thing(fail=True), c=resource("slow.yaml")), files={"slow.yaml": slow})
+    assert stack.status_reason == "Resource CREATE failed: ValueError: resources.boom: Test Resource failed boom"
+    assert engine.states(stack) == {"boom": "CREATE_FAILED", "c": "CREATE_COMPLETE"}
+    assert tree_states(engine, stack) == {"CREATE_COMPLETE"}
+
+
 def test_a_failed_one_is_updated_in_place(engine: Engine) -> None:
     stack = engine.create(template(c=resource("pair.yaml", fail=True)), files={"pair.yaml": PAIR})
     nested, ids = child(engine, stack), engine.ids(child(engine, stack))

@@ -69,16 +69,20 @@ class ChildWaits:
             self._awaited[ordered] = operation
 
     def _order(self, operation: NestedOperation) -> None:
-        """Place the next order; without one the operation is done."""
+        """Place the next order; without one the operation is done.
+
+        While the walk stops no round begins, but one that was the last has completed the operation.
+        """
         order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
             if operation.verb not in CONVERGING:
                 order = retry_while_unavailable(self._clock, self._children.forward, operation, deadline)
-            elif stop is None:
+            elif stop is None or operation.round > 0:
                 urgent, definition = self._is_urgent(operation), self._transitions.definition
                 converge = self._children.converge
                 order = retry_while_unavailable(self._clock, converge, operation, definition, urgent, deadline)
-            else:
+            if stop is not None and operation.verb in CONVERGING and (order is not None or operation.round == 0):
+                order = None
                 give_up(operation, aborted_text(operation.verb, stop))
         except Exception as error:
             name, is_fault = operation.row.name, not isinstance(error, HeatliteError)

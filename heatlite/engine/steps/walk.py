@@ -301,7 +301,9 @@ class Walker:
             return
         if execution.failure is not None:
             text = f"Resource {execution.verb} failed: {execution.failure.text}"
-            if not self._optional and text not in self._stopping.failures:  # an earlier attempt may have met the same
+            is_cut_off = cause is not None and execution.failure.text == aborted_text(execution.verb, cause)
+            is_known = text in self._stopping.failures  # an earlier attempt may have met the same
+            if not (self._optional or is_cut_off or is_known):
                 self._stopping.failures.append(text)
             if not self._goes_on:
                 self._stopping.fail()
