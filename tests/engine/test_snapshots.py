@@ -53,6 +53,14 @@ def drop(engine: Engine, stack: StackRecord, snapshot: SnapshotRecord) -> None:
     engine.wait_for(lambda: not engine.store.actions.live([stack.id]))
 
 
+def nested(engine: Engine, stack: StackRecord) -> StackRecord:
+    return engine.store.stacks.descendants(engine.get(stack))[0]
+
+
+def content(engine: Engine, stack: StackRecord, folder: Path) -> str:
+    return (folder / (engine.row(stack, "a").physical_id or "")).read_text()
+
+
 def images(folder: Path) -> int:
     return len(list(folder.glob("*.image")))
 
@@ -162,6 +170,53 @@ class TestRestore:
         assert (final(stack), engine.outputs(stack)) == ("RESTORE_COMPLETE", {"o": "old"})
         assert engine.ids(stack) != before
 
+    @pytest.mark.parametrize("put", [False, True])
+    def test_what_it_made_stays(self, engine: Engine, folder: Path, put: bool) -> None:
+        definition = template(a=saved(folder, "old"), b=thing("b"))
+        stack = engine.create(definition)
+        snapshot = take(engine, stack)
+        (folder / engine.row(stack, "a").physical_name).write_text("as it was in use")
+        again = take(engine, stack)
+        stack = restore(engine, stack, snapshot)
+        before = engine.ids(stack)
+        engine.mark(stack, "b")
+        stack = engine.put(stack, definition) if put else engine.patch(stack)
+        assert final(stack) == "UPDATE_COMPLETE"
+        changed = {name for name, made in engine.ids(stack).items() if made != before[name]}
+        assert (changed, content(engine, stack, folder)) == ({"b"}, "old")
+        # Another snapshot takes its place.
+        stack = restore(engine, stack, again)
+        assert content(engine, stack, folder) == "as it was in use"
+        # One that has to be made again is made as the template says: the snapshot may be deleted.
+        drop(engine, stack, again)
+        engine.mark(stack, "a")
+        stack = engine.patch(stack)
+        assert (final(stack), content(engine, stack, folder)) == ("UPDATE_COMPLETE", "old")
+        before = engine.ids(stack)
+        assert engine.ids(engine.patch(stack)) == before
+
+    def test_until_the_template_asks_for_something_else(self, engine: Engine, folder: Path) -> None:
+        stack = engine.create(template(a=saved(folder, "old")))
+        snapshot = take(engine, stack)
+        stack = restore(engine, stack, snapshot)
+        (folder / "new.image").write_text("new")
+        stack = engine.put(stack, template(a=saved(folder, "old", image="new.image")))
+        assert content(engine, stack, folder) == "new"
+        stack = engine.put(stack, template(a=saved(folder, "fresh")))
+        assert content(engine, stack, folder) == "fresh"
+
+    def test_a_rollback_keeps_it(self, engine: Engine, folder: Path) -> None:
+        stack = engine.create(template(a=saved(folder, "old")), disable_rollback=False)
+        snapshot = take(engine, stack)
+        stack = restore(engine, stack, snapshot)
+        before = engine.ids(stack)
+        (folder / "new.image").write_text("new")
+        bad = template(a=saved(folder, "old", image="new.image"), b=thing(fail=True, depends_on="a"))
+        stack = engine.put(stack, bad)
+        assert (final(stack), engine.ids(stack)) == ("ROLLBACK_COMPLETE", before)
+        stack = engine.patch(stack)
+        assert (engine.ids(stack), content(engine, stack, folder)) == (before, "old")
+
     def test_one_that_fails_is_rolled_back(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder, "old")), disable_rollback=False)
         snapshot = take(engine, stack)
@@ -189,6 +244,9 @@ class TestRestore:
         assert engine.outputs(stack) == {"o": "new"}
         stack = restore(engine, stack, snapshot)
         assert (final(stack), engine.outputs(stack)) == ("RESTORE_COMPLETE", {"o": "old"}), stack.status_reason
+        made = engine.ids(nested(engine, stack))
+        stack = engine.patch(stack)
+        assert engine.ids(nested(engine, stack)) == made
         drop(engine, stack, snapshot)
         assert images(folder) == 0
 

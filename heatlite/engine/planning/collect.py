@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 
 from heatlite.core.errors import HeatliteError, StackValidationFailed
-from heatlite.core.json import JsonMap, canonical
+from heatlite.core.json import JsonMap, as_map, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose
 from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Questions, Relations, Wanted
-from heatlite.engine.planning.plan import IN_PLACE, Decision, Outcome, Plan, Reason
+from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
@@ -21,6 +21,8 @@ from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, 
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import ResourceType
+from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
@@ -93,11 +95,20 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
 
     Raises errors of functions, schemas, types and observations.
     """
-    resources = values.resources
-    restricted = definition.environment.restricted_actions(name)
+    resources, newest_first = values.resources, sorted(rows, key=lambda row: row.id, reverse=True)
+    resources.remember_restored(name, newest_first)
+    choice = _choice(definition, name, newest_first, values)
+    was_restored = choice.wanted is not None and choice.wanted.restored is not None and resources.saved(name) is None
+    if was_restored and choice.decision.outcome in {*NEW_OBJECT, Outcome.REBUILD}:
+        resources.drop_restored(name)
+        choice = _choice(definition, name, newest_first, values)
+    return choice
+
+
+def _choice(definition: Definition, name: str, rows: Sequence[ResourceRecord], values: Values) -> Choice:
+    resources, restricted = values.resources, definition.environment.restricted_actions(name)
     wanted = evaluate(definition, name, resources, values)
-    newest_first = sorted(rows, key=lambda row: row.id, reverse=True)
-    candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in newest_first]
+    candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in rows]
     return Choice(choose(candidates, restricted, replaced_above(resources.stack)), wanted)
 
 
@@ -110,17 +121,37 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
     whole = wanted.external_id is None
     budget = Bounded(values, resources.resource_data)
     properties = kind.schema.coerce(_section("properties", budget.resolved(wanted.properties)), whole)
-    saved = resources.saved(name)
-    if saved is not None:
-        with type_code():
-            properties = kind.schema.coerce(kind.restored(properties, saved))
+    properties, restored = _restored(kind, properties, name, resources)
     metadata = _section("metadata", budget.resolved(wanted.metadata)) if wanted.metadata else {}
     policy: JsonMap = {}
     replacement = definition.environment.replacement(name)
     if wanted.update_policy:
         policy = dict(_section("update_policy", budget.resolved(wanted.update_policy)))
         replacement = replacement.refined(policy.pop("replacement", None))
-    return Wanted(kind, properties, metadata, policy, replacement, definition, wanted.external_id, budget.size)
+    external_id, size = wanted.external_id, budget.size
+    return Wanted(kind, properties, metadata, policy, replacement, definition, external_id, size, restored)
+
+
+def _restored(
+    kind: ResourceType, given: JsonMap, name: str, resources: ResourceFactory
+) -> tuple[JsonMap, JsonMap | None]:
+    """Return the properties with those of a restore, and the record of these.
+
+    What a restore has put there stays with the object until the definition asks for other values: an update would undo
+    the restore. A new object is made as the definition says, since the snapshot may be deleted by then.
+    """
+    saved = resources.saved(name)
+    if saved is None:
+        for kept in resources.restored_before(name):
+            asked, put = as_map(kept.get("asked")), as_map(kept.get("put"))
+            if all(same(given.get(key), value) for key, value in asked.items()):
+                return kind.schema.coerce({**given, **put}), kept
+        return given, None
+    with type_code():
+        properties = kind.schema.coerce(kind.restored(given, saved))
+    changed = kind.schema.diff(given, properties)
+    asked, put = ({key: found.get(key) for key in sorted(changed)} for found in (given, properties))
+    return properties, {"asked": asked, "put": put} if changed else None
 
 
 def _section(name: str, value: object) -> JsonMap:

@@ -39,6 +39,8 @@ class Wanted:
     external_id: str | None = None
     size: int = 0
     """Approximate characters of JSON in properties, metadata and policy."""
+    restored: JsonMap | None = None
+    """Properties that a restore has put in place of given ones, for the row's `data`."""
 
 
 class Part(Enum):

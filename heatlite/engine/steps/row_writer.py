@@ -11,7 +11,7 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
-from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.engine.types.resource_factory import RESTORED, ResourceFactory
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -144,6 +144,10 @@ class RowWriter:
         Repeats `described`: one copy of a row is cheaper than two.
         """
         definition, now = self.definition.resources[row.name], self.now()
+        if wanted.restored is not None:
+            data = {**data, RESTORED: wanted.restored}
+        elif RESTORED in data:
+            data = {key: value for key, value in data.items() if key != RESTORED}
         row = changed(
             row,
             type=definition.type,

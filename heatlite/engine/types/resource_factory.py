@@ -16,7 +16,7 @@ from heatlite.core.errors import (
     TemplateOutputError,
 )
 from heatlite.core.ids import physical_name
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
@@ -49,6 +49,9 @@ READABLE = frozenset(
     }
 )  # fmt: skip
 """Verbs during and after which attributes can be read; otherwise they are null, as in Heat."""
+
+RESTORED = "restored"
+"""Key in the `data` of a row: the properties that a restore has put in place of those that were asked for."""
 
 
 @record(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class ResourceFactory:
         self.chosen: Mapping[str, ResourceRecord] = {}
         """By name, the rows that a running operation has finished; not all of them are stored yet."""
         self._saved: JsonMap = {}
+        self._restored: dict[str, list[JsonMap]] = {}
+        self._anew: set[str] = set()
         self.suspended = 0.0
         """Seconds that the running operation was suspended in all."""
         self.phase = ""
@@ -143,10 +148,31 @@ class ResourceFactory:
         data = entry.get("resource_data") if isinstance(entry, dict) else None
         return data if isinstance(data, dict) else None
 
+    def remember_restored(self, name: str, rows: Iterable[ResourceRecord]) -> None:
+        """Note what restores have put in place of a resource's properties.
+
+        Only the first call counts, at the beginning of an operation: a rollback brings that back.
+        """
+        self._anew.discard(name)
+        if name not in self._restored:
+            self._restored[name] = [as_map(row.data[RESTORED]) for row in rows if RESTORED in row.data]
+
+    def drop_restored(self, name: str) -> None:
+        """Note that the resource gets a new object.
+
+        Until `forget` or the next `remember_restored`.
+        """
+        self._anew.add(name)
+
+    def restored_before(self, name: str) -> Sequence[JsonMap]:
+        """Return what `remember_restored` has noted for an object that stays."""
+        return () if name in self._anew else self._restored.get(name, ())
+
     def forget(self) -> None:
         """Discard observations, restored data and the retry flag."""
         self._observed.clear()
         self._saved = {}
+        self._anew.clear()
         self.retries = False
 
     def finished_before(self, row: ResourceRecord) -> bool:

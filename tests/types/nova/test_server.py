@@ -729,6 +729,23 @@ class TestOperations:
         cloudy.delete(stack)
         assert ask(cloudy, "image.find_image", saved["name"]) is None
 
+    def test_an_update_does_not_undo_a_restore(self, cloudy: Cloudy) -> None:
+        definition = {"vm": server(keys={"update_policy": {"replacement": {"order": "rebuild"}}})}
+        stack = cloudy.made(definition)
+        old, image = id_of(cloudy, stack), shown(cloudy, stack)["image"]["id"]
+        snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "first")
+        cloudy.settle(stack)
+        cloudy.components.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.settle(stack)
+        cloudy.changed(stack, definition)
+        assert shown(cloudy, stack)["image"]["id"] != image
+        # A rebuild makes the server anew, as the template says.
+        cloudy.components.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.settle(stack)
+        cloudy.mark(stack, "vm")
+        cloudy.changed(stack, definition)
+        assert (id_of(cloudy, stack), shown(cloudy, stack)["image"]["id"]) == (old, image)
+
     def test_lock(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"vm": server()})
         cloudy.lock(stack)
