@@ -132,6 +132,8 @@ def explain(error: "ValidationError") -> str:
             instance: Any = error.instance
             unknown = sorted(instance.keys() - schema["properties"].keys())
             return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."
+        case "anyOf" if error.context:
+            return f"{', or '.join(explain(one).removesuffix('.') for one in error.context)}."
         case _:
             message = error.message
             return f"is not valid: {message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + '…'}"

@@ -11,7 +11,7 @@ from heatlite.core.healing import Mode, SecondOpinion
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
-from heatlite.core.shapes import Shape, closed
+from heatlite.core.shapes import Shape, closed, explain
 from heatlite.healing.reports import API, CHECK
 from heatlite.healing.rules.windows import Window, parse_cron
 
@@ -160,7 +160,7 @@ _VALIDATOR = Shape(_SCHEMA)
 def read_policy(document: Json) -> Policy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
     problems = [
-        Problem(("healing", *error.absolute_path), error.message, error="HTTPBadRequest")
+        Problem(("healing", *error.absolute_path), explain(error), error="HTTPBadRequest")
         for error in sorted(_VALIDATOR.iter_errors(document), key=lambda one: str(one.absolute_path))
     ]
     if not problems and isinstance(document, dict):

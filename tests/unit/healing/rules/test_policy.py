@@ -65,6 +65,25 @@ def test_a_fault_is_refused(document: JsonMap) -> None:
         read_policy(document)
 
 
+@table(
+    ("given", "text"),
+    [
+        ({"mode": "on"}, "healing.mode: must be one of: off, propose, auto."),
+        ({"ladder": [{"step": "fence"}]}, "healing.ladder[0].step: must be one of: replace, reboot, rebuild."),
+        ({"grace": "x" * 1000}, "healing.grace: must be a whole number, not text."),
+        ({"colour": "red"}, "healing: unknown key colour; there are: "),
+        (
+            {"max_unhealthy": "200%"},
+            "healing.max_unhealthy: must be a whole number, not text, or must match ^([0-9]|[1-9][0-9]|100)%$.",
+        ),
+    ],
+)
+def test_a_fault_is_explained(given: JsonMap, text: str) -> None:
+    with pytest.raises(HTTPBadRequest) as caught:
+        read_policy({**BASE, **given})
+    assert caught.value.message.startswith(f"The healing policy is not valid. {text}")
+
+
 def test_all_faults_are_named_at_once() -> None:
     rule: JsonMap = {"match": "a", "windows": [{"cron": "bad", "duration": 60}]}
     zone: JsonMap = {"cron": "* * * * *", "duration": 60, "timezone": "Mars/Olympus"}
