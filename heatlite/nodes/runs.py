@@ -73,10 +73,8 @@ class Runs:
         if not steps:
             return
         now = self._clock.now()
-        changed = [
-            replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at)
-            for one in map(how, self._store.node_actions.existing([step.id for step in steps]))
-        ]
+        existing = self._store.node_actions.existing([step.id for step in steps])
+        changed = [replace(one, updated_at=now) for one in map(how, existing)]
         lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
         self._record(changed, lines if reason else ())
         if not all(one.has_ended for one in changed):

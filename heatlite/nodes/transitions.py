@@ -1,6 +1,7 @@
 """Transitions of node actions, with history, events, dependants and playbook runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
@@ -83,10 +84,11 @@ class Ledger:
     ) -> None:
         """Write changed node actions.
 
-        `lines` are the server's history lines; `told` maps ids to histories from agents.
+        Those that the server ends have the time of their change as the end. `lines` are the server's history lines;
+        `told` maps ids to histories from agents.
         """
         # In order of creation, as everywhere: transactions that lock several actions cannot deadlock.
-        changed = sorted(changed, key=lambda action: action.seq)
+        changed = sorted(map(_with_end, changed), key=lambda action: action.seq)
         before = self._store.node_actions.states([action.id for action in changed])
         moved = [action for action in changed if action.state is not before[action.id]]
         for action in moved:
@@ -120,6 +122,12 @@ class Ledger:
             )
             for action in actions
         ])
+
+
+def _with_end(action: NodeActionRecord) -> NodeActionRecord:
+    if not action.has_ended or action.finished_at is not None:
+        return action
+    return replace(action, finished_at=action.updated_at)
 
 
 def _reason(action: NodeActionRecord, is_sealed: bool) -> str:

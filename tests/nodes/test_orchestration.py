@@ -126,6 +126,7 @@ def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:
     agent.wipe()
     site.orchestrate()
     assert (site.state(lost), site.state(kept)) == ("LOST", "NEW")
+    assert [site.action(one).finished_at is not None for one in (lost, kept)] == [True, False]
     assert site.history(lost)[-1] == "server LOST"
     assert agent.has(approved) == "NEW"
 
@@ -175,6 +176,7 @@ def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None
     assert (site.state(bad), site.state(late)) == ("FAILED", "NEW")
     assert agent.has(behind) == "NEW"
     assert site.action(bad).error.startswith("Sent 10 times in vain: the agent answers 503 OutOfOrder")
+    assert site.action(bad).finished_at is not None
     patient = site.ask("b", "full")
     site.agents["b"].refuses = agent.refuses
     site.orchestrate()
@@ -324,6 +326,7 @@ def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> Non
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
     assert [site.state(one) for one in (running, waits, unapproved)] == ["LOST", "CANCELLED", "CANCELLED"]
+    assert None not in [site.action(one).finished_at for one in (running, waits, unapproved)]
     assert site.store.nodes.of_root(site.stack.id) == []
     assert site.agents["a"].has(unapproved) is None
 

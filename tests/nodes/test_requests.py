@@ -57,7 +57,7 @@ def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more
         action = replace(site.now(action), **more)  # type: ignore[arg-type]
         with site.store.transaction():
             site.ledger.record([action])
-    return action
+    return site.now(action)
 
 
 def due(site: Site) -> int:
