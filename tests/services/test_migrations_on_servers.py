@@ -1,3 +1,74 @@
-"""Migrations on databases with a server."""
+"""Migrations on databases with a server, and collations of MariaDB."""
 
+import pytest
 from migration_behaviour import *  # noqa: F403
+from migration_behaviour import ACTIONS, before
+from store_behaviour import a_resource, a_stack
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database.driver import Dialect
+from heatlite.store.store import Store
+from heatlite.store.tables import MODELS
+from tests.databases import dump
+
+EXACT_TEXT = "0034_exact_text"
+EXACT = {"utf8mb4_nopad_bin"}
+PADDED = "utf8mb4_bin"
+
+only_on_mariadb = pytest.mark.parametrize("server", [Dialect.MARIADB], indirect=True)
+
+
+def collations(store: Store) -> dict[str, set[str]]:
+    """Collations of each table: its own and those of its columns."""
+    found: dict[str, set[str]] = {model._meta.table_name: set() for model in MODELS}
+    rows = store.database.read(
+        "SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = DATABASE()"
+        " UNION SELECT table_name, collation_name FROM information_schema.columns"
+        " WHERE table_schema = DATABASE() AND collation_name IS NOT NULL"
+    )
+    for table, collation in rows:
+        if table in found:
+            found[table].add(collation)
+    return found
+
+
+def pad(store: Store) -> None:
+    """Give the tables the collations that they had before the migration."""
+    for table, found in collations(store).items():
+        if found == EXACT:
+            sql = f"ALTER TABLE {store.database.quote(table)} CONVERT TO CHARACTER SET utf8mb4 COLLATE {PADDED}"
+            store.database.peewee.execute_sql(sql)
+
+
+@only_on_mariadb
+@pytest.mark.parametrize("since", [None, ACTIONS])
+def test_every_text_is_compared_exactly(database: Store, since: str | None) -> None:
+    if since is not None:
+        before(database, since)
+        pad(database)
+    database.upgrade()
+    assert collations(database) == {model._meta.table_name: EXACT for model in MODELS}
+
+
+@only_on_mariadb
+def test_an_upgrade_that_ended_between_two_tables_continues(database: Store, empty_url: str) -> None:
+    before(database, EXACT_TEXT)
+    pad(database)
+    stack = a_stack("wéb")
+    with database.transaction():
+        database.stacks.insert(stack)
+        database.resources.insert_many([a_resource("db "), a_resource("雲", physical_id="🖥")])
+    content = dump(database)
+    other = Store.open(empty_url)
+    database.database.peewee.execute_sql("SET SESSION lock_wait_timeout = 0")
+    with other.transaction():
+        other.stacks.get(stack.id)  # keeps the table from being changed
+        with pytest.raises(DatabaseUnavailable):
+            database.upgrade()
+        found = collations(database)
+    other.close()
+    assert found["action"] == EXACT
+    assert found["stack"] == {PADDED}
+    assert database.upgrade() == [EXACT_TEXT]
+    assert collations(database) == {model._meta.table_name: EXACT for model in MODELS}
+    assert dump(database) == content

@@ -15,10 +15,11 @@ class LongTextField(TextField):
 def create(db: Database, *models: type[Model]) -> None:
     """Create tables.
 
-    On MariaDB, text distinguishes "web" from "Web", unlike its default.
+    On MariaDB, text distinguishes "web" from "Web" and from "web ", unlike its default. Older tables get this collation
+    from 0034.
     """
     for model in models:
         if isinstance(db, MySQLDatabase):
-            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"]
         model.bind(db)
         model.create_table()

@@ -56,6 +56,7 @@ from heatlite.store.records import (
     SuppressedRecord,
 )
 from heatlite.store.stacks.events import EventQuery
+from heatlite.store.stacks.resources import INDEXED
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
@@ -339,6 +340,31 @@ def test_a_name_is_free_in_another_project_in_other_letters_and_after_deletion(s
     insert(store, second)
     assert store.stacks.by_name("acme", "web") == second
     assert store.stacks.get(first.id) == replace(first, deleted_at=110.0)
+
+
+@everywhere
+def test_spaces_at_the_end_tell_texts_apart(store: Store) -> None:
+    plain, spaced, foreign = a_stack("a"), a_stack("a "), a_stack("a", project="acme ")
+    insert(store, plain, spaced, foreign)
+    assert store.stacks.by_name("acme", "a") == plain
+    assert store.stacks.by_name("acme", "a ") == spaced
+    assert store.stacks.by_name("acme ", "a ") is None
+    assert names(store, StackQuery(sort_keys=("stack_name",), sort_dir="asc")) == ["a", "a "]
+    assert names(store, StackQuery(), "acme ") == ["a"]
+    assert names(store, StackQuery(), "acme  ") == []
+
+
+@everywhere
+def test_an_object_is_found_by_its_whole_id(store: Store) -> None:
+    stack = a_stack()
+    insert(store, stack)
+    ends = ("", " ", "  ", "\t", " x")
+    ids = {"x" * length + end for length in (1, INDEXED - 1, INDEXED, INDEXED + 1) for end in ends}
+    with store.transaction():
+        store.resources.insert_many([a_resource(one, stack_id=stack.id, physical_id=one) for one in sorted(ids)])
+    for one in ids:
+        assert [row.physical_id for row in store.resources.with_objects("acme", [one])] == [one]
+        assert [row.name for row in store.resources.of_type_with_object("OS::Heat::Value", one)] == [one]
 
 
 @everywhere
