@@ -121,7 +121,10 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
     whole = wanted.external_id is None
     budget = Bounded(values, resources.resource_data)
     properties = kind.schema.coerce(_section("properties", budget.resolved(wanted.properties)), whole)
-    properties, restored = _restored(kind, properties, name, resources)
+    restored: JsonMap | None = None
+    saved, kept = resources.saved(name), resources.restored_before(name)
+    if saved is not None or kept:
+        properties, restored = _restored(kind, properties, saved, kept)
     metadata = _section("metadata", budget.resolved(wanted.metadata)) if wanted.metadata else {}
     policy: JsonMap = {}
     replacement = definition.environment.replacement(name)
@@ -133,19 +136,18 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
 
 
 def _restored(
-    kind: ResourceType, given: JsonMap, name: str, resources: ResourceFactory
+    kind: ResourceType, given: JsonMap, saved: JsonMap | None, kept: Sequence[JsonMap]
 ) -> tuple[JsonMap, JsonMap | None]:
     """Return the properties with those of a restore, and the record of these.
 
     What a restore has put there stays with the object until the definition asks for other values: an update would undo
     the restore. A new object is made as the definition says, since the snapshot may be deleted by then.
     """
-    saved = resources.saved(name)
     if saved is None:
-        for kept in resources.restored_before(name):
-            asked, put = as_map(kept.get("asked")), as_map(kept.get("put"))
+        for one in kept:
+            asked, put = as_map(one.get("asked")), as_map(one.get("put"))
             if all(same(given.get(key), value) for key, value in asked.items()):
-                return kind.schema.coerce({**given, **put}), kept
+                return kind.schema.coerce({**given, **put}), one
         return given, None
     with type_code():
         properties = kind.schema.coerce(kind.restored(given, saved))

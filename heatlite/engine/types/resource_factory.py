@@ -98,7 +98,7 @@ class ResourceFactory:
         self.chosen: Mapping[str, ResourceRecord] = {}
         """By name, the rows that a running operation has finished; not all of them are stored yet."""
         self._saved: JsonMap = {}
-        self._restored: dict[str, list[JsonMap]] = {}
+        self._restored: dict[str, tuple[JsonMap, ...]] = {}
         self._anew: set[str] = set()
         self.suspended = 0.0
         """Seconds that the running operation was suspended in all."""
@@ -154,8 +154,12 @@ class ResourceFactory:
         Only the first call counts, at the beginning of an operation: a rollback brings that back.
         """
         self._anew.discard(name)
-        if name not in self._restored:
-            self._restored[name] = [as_map(row.data[RESTORED]) for row in rows if RESTORED in row.data]
+        if name in self._restored:
+            return
+        self._restored[name] = ()
+        for row in rows:
+            if RESTORED in row.data:
+                self._restored[name] += (as_map(row.data[RESTORED]),)
 
     def drop_restored(self, name: str) -> None:
         """Note that the resource gets a new object.
