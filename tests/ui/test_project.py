@@ -1,6 +1,9 @@
 """Pages of a project and of a stack's parts, and their forms."""
 
+import json
+
 import pytest
+import yaml
 
 from heatlite import wiring
 from heatlite.store.store import Store
@@ -100,6 +103,46 @@ def test_node_actions_and_runs_wait_for_an_approval(browser: Browser, store: Sto
     assert len(matrix.find_all("a")) == 2
     one = browser.get("/nodes").html.find("td", {"class": "name"}).a["href"]
     assert "Arguments" in browser.get(one).text
+
+
+def test_nodes_of_the_same_name_have_rows_of_their_own(browser: Browser, store: Store) -> None:
+    below = {"type": "below.yaml"}
+    files = {"below.yaml": json.dumps(template(web=value()))}
+    browser.heat.create(template(a=below, b=below), name="twins", files=files)
+    stack = store.stacks.by_name("demo", "twins")
+    assert stack is not None
+    ids = {registered(store, one, "web").id for one in store.stacks.descendants(stack)}
+    body = {"document": {**yaml.safe_load(PLAYBOOK), "node_playbook": "2026-11-21"}}
+    run = browser.heat.call("POST", f"/stacks/twins/{stack.id}/node_playbook_runs", body, code=202).json["action"]["id"]
+    matrix = browser.get(f"/actions/{run}").html.find("table", {"class": "matrix"})
+    assert {one.text for one in matrix.find_all("th", {"scope": "row"})} == {f"web ({one})" for one in ids}
+    assert len(matrix.find_all("a")) == 2
+    assert "2 actions" in browser.get("/approvals").text
+    browser.heat.call("POST", f"/node_playbook_runs/{run}/reject")
+
+
+def test_a_large_run_hides_no_other_request(browser: Browser, store: Store) -> None:
+    browser.heat.create(template(web=value(), db=value(), log=value()), name="busy")
+    stack = store.stacks.by_name("demo", "busy")
+    assert stack is not None
+    for name in ("web", "db", "log"):
+        registered(store, stack, name)
+    path = f"/stacks/busy/{stack.id}"
+    asked = {"node": "web", "kind": "script", "args": {"config": "before all others"}}
+    one = browser.heat.call("POST", path + "/node_actions", asked, code=201).json["node_action"]["id"]
+    action = {"kind": "script", "args": {"config": "true"}}
+    stages = [{"name": f"s{number}", "nodes": "all", "action": action} for number in range(67)]
+    document = {"node_playbook": "2026-11-21", "stages": stages}
+    run = browser.heat.call("POST", path + "/node_playbook_runs", {"document": document}, code=202).json["action"]["id"]
+    page = browser.get("/approvals")
+    assert "before all others" in page.text
+    assert "201 actions" in page.text
+    page = browser.get(f"/actions/{run}")
+    assert len(page.html.find("table", {"class": "matrix"}).find_all("a")) == 200
+    assert f"heatlite node actions --run {run}" in page.text
+    assert "There are more nodes or stages" in page.text
+    browser.heat.call("POST", f"/node_actions/{one}/reject")
+    browser.heat.call("POST", f"/node_playbook_runs/{run}/reject")
 
 
 def test_snapshots_are_taken_restored_and_deleted(browser: Browser) -> None:

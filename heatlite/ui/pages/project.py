@@ -4,6 +4,7 @@ They show actions, approvals, incidents, nodes, playbooks and engines.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -88,20 +89,29 @@ class ActionPage(ProjectPage):
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
         reference = parts["action"]
         action = as_map(api.get(f"/actions/{quoted(reference)}").get("action"))
-        found: list[JsonMap] = []
+        answer: JsonMap = {}
+        lines = [command(api.project, "action", "show", text(action.get("name")))]
         if action.get("action") == "STACK_PLAYBOOK":
-            asked = {"run": text(action.get("id")), "sort": "created_at:asc"}
-            found = as_maps(api.get("/node_actions", **asked).get("node_actions"))
-        names = sorted({text(one.get("node")) for one in found})
-        by_cell = {(one.get("stage"), text(one.get("node"))): one for one in found}
+            answer = api.get("/node_actions", run=text(action.get("id")), sort="created_at:asc")
+            lines.append(command(api.project, "node", "actions", "--run", text(action.get("id"))))
+        found = as_maps(answer.get("node_actions"))
         return {
             "action": action,
             "history": as_maps(api.get(f"/actions/{quoted(reference)}/history").get("history")),
             "stages": as_maps(as_map(action.get("inputs")).get("stages")),
-            "nodes": names,
-            "cells": by_cell,
-            "commands": [command(api.project, "action", "show", text(action.get("name")))],
+            "nodes": _labels(found),
+            "cells": {(one.get("stage"), one.get("node_id")): one for one in found},
+            "more": href(answer.get("links"), "next"),
+            "commands": lines,
         }
+
+
+def _labels(node_actions: Sequence[JsonMap]) -> dict[str, str]:
+    """Return ids of nodes → names, sorted by name. Nested stacks may use the same names."""
+    names = {text(one.get("node_id")): text(one.get("node")) for one in node_actions}
+    count = Counter(names.values())
+    labels = {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
+    return dict(sorted(labels.items(), key=lambda item: item[1]))
 
 
 class ApprovalsPage(ProjectPage):
@@ -110,14 +120,13 @@ class ApprovalsPage(ProjectPage):
     template, tab = "approvals.html", "approvals"
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
-        pending = as_maps(api.get("/node_actions", state="PENDING_APPROVE", limit=200).get("node_actions"))
-        single = [text(one.get("id")) for one in pending if not one.get("run")]
+        asked = {"state": "PENDING_APPROVE", "requester": "user"}  # those of a run wait with it
+        single = [text(one.get("id")) for one in as_maps(api.get("/node_actions", **asked).get("node_actions"))]
         runs = as_maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
         return {
             "pending": [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]],
             "more": max(0, len(single) - NEWEST),
             "runs": runs,
-            "of_run": {text(run.get("id")): [one for one in pending if one.get("run") == run["id"]] for run in runs},
             "proposed": as_maps(api.get("/incidents", state="PROPOSED").get("incidents")),
             "commands": [
                 command(api.project, "node", "actions", "--state", "PENDING_APPROVE"),
