@@ -1,5 +1,6 @@
 """One action after others: decision 0008."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -223,14 +224,44 @@ def test_one_that_waits_for_one_for_later(engine: Engine) -> None:
 
 
 def test_two_that_can_only_wait_for_each_other_do_not(engine: Engine) -> None:
-    """A later action on the same stack finds it held by the one that waits for it."""
+    """A later action would find its stack held by the one that waits for it."""
     grove = Grove(engine, 1)
     with engine.clock.held():
         later = after(engine, grove.good[0], not_before=engine.clock.now() + 10)
-        action = after(engine, grove.good[0], later)
+        before = engine.get(grove.good[0])
+        with pytest.raises(ActionConflict, match=f"would be held for action {later.id}"):
+            after(engine, grove.good[0], later)
+        assert engine.get(grove.good[0]) == before
+        early = after(engine, grove.good[0], later, not_before=engine.clock.now() + 5)
+        last = after(engine, grove.good[0], later, not_before=engine.clock.now() + 20)
+        engine.clock.pass_(5)
+        engine.components.schedule.sweep()
+        assert status(engine, early, later, last) == [CANCELLED, ActionStatus.INIT, ActionStatus.INIT]
+        engine.clock.pass_(5)
+        engine.components.schedule.sweep()
+        assert ended(engine, later) == [SUCCEEDED]
+        engine.settle(grove.good[0])
         engine.clock.pass_(10)
         engine.components.schedule.sweep()
-        assert ended(engine, later, action) == [CANCELLED, FAILED]
+        assert ended(engine, last) == [SUCCEEDED]
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_nor_do_two_on_one_line_of_a_tree(engine: Engine, above: bool) -> None:
+    below = {"type": "below.yaml"}
+    root = engine.create(template(a=below, b=below), "tree", files={"below.yaml": json.dumps(template(a=thing()))})
+    child, other = engine.store.stacks.descendants(engine.get(root))
+    with engine.clock.held():
+        target, held = (root, child) if above else (child, root)
+        later = after(engine, target, not_before=engine.clock.now() + 10)
+        with pytest.raises(ActionConflict, match="would be held"):
+            after(engine, held, later)
+        if above:
+            return
+        beside = after(engine, other, later)
+        engine.clock.pass_(10)
+        engine.components.schedule.sweep()
+        assert ended(engine, later, beside) == [SUCCEEDED, SUCCEEDED]
 
 
 def test_an_action_that_is_not_there(engine: Engine) -> None:

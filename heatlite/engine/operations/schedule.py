@@ -11,6 +11,7 @@ Dependencies cannot form a cycle: an action names existing actions only, and its
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 
 from heatlite.core.action_payloads import ActionInputs
@@ -70,6 +71,7 @@ class Schedule:
             if _is_done(stack, verb):
                 return
             depends_on = self._checked(stack, verb, timing)
+            self._check_order(stack, timing.depends_on)
             action = self._action(context, self._admission.set_in_progress(stack, verb), verb, timing)
             self._admission.enqueue_action(context, action, depends_on)
 
@@ -104,6 +106,22 @@ class Schedule:
             if found is None or found.project != stack.project:
                 raise HTTPBadRequest(f"depends_on: this project has no action with the id {action_id}.")
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
+
+    def _check_order(self, stack: StackRecord, depends_on: Iterable[str]) -> None:
+        """Refuse to hold a stack for an action that has yet to take it.
+
+        Call with the stack row locked. Raises ActionConflict.
+        """
+        line = {stack.id, *(one.id for one in self._store.stacks.ancestors(stack))}
+        line.update(one.id for one in self._store.stacks.descendants(stack))
+        for action_id in depends_on:
+            found = self._store.actions.get(action_id)
+            if found is not None and found.status is ActionStatus.INIT and found.stack_id in line:
+                raise ActionConflict(
+                    f"Stack {stack.name} would be held for action {found.id} ({found.verb}), which could then not"
+                    " begin: it has yet to wait for its time, or for an approval. Choose a later not_before, or wait"
+                    " until it has begun."
+                )
 
     def _action(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> ActionRecord:
         inputs = ActionInputs(believes_absence=timing.believes_absence)
@@ -142,6 +160,8 @@ class Schedule:
                 raise ActionConflict(f"Stack {stack.name} is {stack.verb}_COMPLETE already: there is nothing to do.")
             if action.verb is Verb.CHECK and self._is_suspended(stack):
                 raise ActionConflict(f"Stack {stack.name} is suspended: once checked, it could not be resumed.")
+            known = self._store.dependencies.of(action.id)
+            self._check_order(stack, [one.depended for one in known if one.dependent == action.id])
             self._admission.set_in_progress(stack, action.verb)
             now = self._clock.now()
             deadline = now + (action.timeout or self._settings.default_action_timeout)

@@ -107,7 +107,10 @@ class ActionPage(ProjectPage):
 
 
 def _labels(node_actions: Sequence[JsonMap]) -> dict[str, str]:
-    """Return ids of nodes → names, sorted by name. Nested stacks may use the same names."""
+    """Return ids of nodes → names, sorted by name.
+
+    Nested stacks may use the same names.
+    """
     names = {text(one.get("node_id")): text(one.get("node")) for one in node_actions}
     count = Counter(names.values())
     labels = {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
