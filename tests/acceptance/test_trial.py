@@ -100,9 +100,37 @@ def test_a_fault_of_the_cloud(run: Run) -> None:
         ("template: network.yaml\ncloud: {latency: soon}\nsteps: [{do: create}]\n", "$.latency: 'soon' is not of type"),
         ("template: bananas.yaml\nsteps: [{do: create}]\n", "bananas.yaml"),
         ("{\n", "no valid YAML"),
+        (expecting("{outputs: {address: {matches: '('}}}"), "$.steps[0].expect.outputs.address.matches: '(' is not a"),
+        (expecting("{resources: {net: {attributes: {mtu: {matches: '['}}}}}"), "attributes.mtu.matches: '[' is not a"),
+        ("template: network.yaml\ncloud: {latency: soon}\nsteps: [{do: create}]\n", "0.yaml: cloud: $.latency: "),
     ],
 )
 def test_a_file_that_makes_no_sense(run: Run, text: str, told: str) -> None:
     code, out = run(text)
     assert code in (1, 2)
     assert told in out
+
+
+def test_dates_are_texts_as_in_templates(run: Run, tmp_path: Path) -> None:
+    template = "{type: OS::Heat::Value, properties: {value: {get_param: day}}}"
+    (tmp_path / "day.yaml").write_text(
+        "heat_template_version: 2018-08-31\nparameters: {day: {type: string}}\n"
+        f"resources: {{a: {template}}}\noutputs: {{day: {{value: {{get_attr: [a, value]}}}}}}\n"
+    )
+    code, out = run(
+        "template: day.yaml\nparameters: {day: 2026-01-02}\n"
+        "steps:\n- {do: create, expect: {outputs: {day: 2026-01-02}}}\n"
+    )
+    assert code == 0, out
+
+
+def test_a_step_that_takes_too_long_has_failed(run: Run, tmp_path: Path) -> None:
+    """The results of the other steps and files are told, too."""
+    slow = "template: network.yaml\ntimeout: 0.2\ncloud: {latency: 1}\nsteps: [{do: create}, {do: delete}]\n"
+    code, out = run(slow, GOOD, "--junit", tmp_path / "report.xml")
+    assert code == 1
+    assert "1 create: FAILED\n    the stack is still CREATE_IN_PROGRESS after 0.2 s" in out
+    assert "2 delete: skipped" in out
+    assert out.splitlines()[-1].endswith("nothing is left: ok")
+    suites = ElementTree.parse(tmp_path / "report.xml").getroot()
+    assert [suite.get("failures") for suite in suites] == ["1", "0"]

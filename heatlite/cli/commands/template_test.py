@@ -6,7 +6,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
@@ -28,12 +28,20 @@ OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume",
 _TEXT: Final[JsonMap] = {"type": "string"}
 _FLAG: Final[JsonMap] = {"type": "boolean"}
 _MAP: Final[JsonMap] = {"type": "object"}
-_RESOURCE: Final = closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_MAP)
+_VALUES: Final[JsonMap] = {
+    "type": "object",
+    "additionalProperties": {
+        "if": {"type": "object", "required": ["matches"], "maxProperties": 1},
+        "then": {"properties": {"matches": {"format": "regex"}}},
+    },
+}
+"""Values, or ``{matches: PATTERN}``."""
+_RESOURCE: Final = closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_VALUES)
 _EXPECTED: Final = closed(
     status={"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
     reason=_TEXT,
     refused=_TEXT,
-    outputs=_MAP,
+    outputs=_VALUES,
     resources={"type": "object", "additionalProperties": _RESOURCE},
     cloud={"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
 )
@@ -65,6 +73,19 @@ TIMEOUT: Final = 60.0
 """Seconds for a step, unless the file has `timeout`."""
 
 commands = CommandGroup()
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads dates as texts, as in templates."""
+
+    yaml_implicit_resolvers = {
+        first: [one for one in found if one[0] != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class _Late(Exception):
+    """A step has taken too long."""
 
 
 @dataclass
@@ -119,8 +140,8 @@ def _read(path: Path) -> JsonMap:
     import jsonschema  # loading takes longer than most commands run
 
     try:
-        written = yaml.safe_load(path.read_text("utf-8"))
-        jsonschema.validate(written, _SCHEMA)
+        written = yaml.load(path.read_text("utf-8"), _Loader)
+        jsonschema.validate(written, _SCHEMA, format_checker=jsonschema.FormatChecker(["regex"]))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -142,7 +163,11 @@ def _server(trial: Trial, host: Host) -> Iterator[tuple[Client, config.Settings]
             simulation=str(scenario),
             environment_dir=config.load().environment_dir,
         )
-        with host.connect(settings, False) as transport:
+        with ExitStack() as opened:
+            try:
+                transport = opened.enter_context(host.connect(settings, False))
+            except config.BadSetting as error:
+                raise CommandError(str(error).replace(str(scenario), f"{trial.path}: cloud")) from error
             yield Client(transport, "/v1/test"), settings
 
 
@@ -187,7 +212,11 @@ class _Stage:
         if "refused" in expected:
             yield f"it was to be refused: {expected['refused']}"
             return
-        stack = self._settled()
+        try:
+            stack = self._settled()
+        except _Late as late:
+            yield str(late)
+            return
         yield from self._look_at_stack(stack, step, expected)
         if stack is not None:
             yield from self._look_at_resources(stack, expected, before)
@@ -228,16 +257,17 @@ class _Stage:
     def _settled(self) -> Stack | None:
         """Wait until no operation is in progress.
 
-        Returns the stack, or None once it is gone.
+        Returns the stack, or None once it is gone. Raises _Late.
         """
-        end = time.monotonic() + cast(float, self._trial.written.get("timeout", TIMEOUT))
+        seconds = cast(float, self._trial.written.get("timeout", TIMEOUT))
+        end = time.monotonic() + seconds
         pause = 0.005
         while True:
             stack = self._client.again(self._there())
             if stack is None or not stack.in_progress:
                 return stack
             if time.monotonic() > end:
-                raise CommandError(f"{self._trial.path}: {stack.name} is still {stack.status} (timeout)")
+                raise _Late(f"the stack is still {stack.status} after {seconds:g} s")
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)
 
