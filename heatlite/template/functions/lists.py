@@ -273,6 +273,8 @@ class Select(Function):
 
     def apply(self, arguments: object) -> object:
         index, within = sequence(arguments)
+        if within == "":  # get_param gives it for a missing part of a parameter
+            return ""
         if isinstance(within, str):
             try:
                 within = json.loads(within)

@@ -618,6 +618,8 @@ def test_select() -> None:
         (["zz", {"k": 1}], ""),
         (["7", ["a"]], ""),
         (["7", None], ""),
+        (["k", ""], ""),
+        (["k", {"get_param": ["map", "missing"]}], ""),
         ([1, {"get_attr": ["a", "ip"]}], "10.0.0.2"),
     ):
         assert evaluate({"Fn::Select": arguments}, version) == value
