@@ -88,13 +88,12 @@ class StrReplaceText(Function):
         free = (character for code in range(0xF0000, 0x10FFFE) if (character := chr(code)) not in used)
         put_in: dict[int, str] = {}
         text, size = template, len(template)
-        absent = [key for key in values if key not in template] if self.required else []
-        if absent:
-            raise wrong(f"The following params were not found in the template: {', '.join(absent)}")
+        absent = []
         for key in sorted(sorted(values), key=len, reverse=True):
             value = values[key]
             found = text.count(key)
             if not found:
+                absent.append(key)  # or it occurs only within longer ones
                 continue
             size += found * (len(value) - len(key))
             if size > MAX_TEXT:
@@ -102,6 +101,8 @@ class StrReplaceText(Function):
             mark = next(free)
             text = text.replace(key, mark)
             put_in[ord(mark)] = value
+        if self.required and absent:
+            raise wrong(f"The following params were not found in the template: {', '.join(absent)}")
         self.bindings.charge(size >> 7)
         return text.translate(put_in)
 

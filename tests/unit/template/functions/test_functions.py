@@ -402,6 +402,8 @@ def test_str_replace_strict() -> None:
     assert "not found in the template: c" in fails(call("str_replace_vstrict", {"c": "1"})).message
     assert "not found in the template: c, d" in fails(call("str_replace_strict", {"c": "1", "a": "", "d": "2"})).message
     assert evaluate(call("str_replace_strict", {"a": [], "b": {}})) == "[] {}"
+    within_longer_ones: Json = {"a b": "1", "a": "2", "c": "3"}
+    assert "not found in the template: a, c" in fails(call("str_replace_strict", within_longer_ones)).message
     assert evaluate(call("str_replace_vstrict", {"a": False, "b": " "})) == "False  "
     for empty in (None, "", [], {}):
         assert (
