@@ -566,6 +566,7 @@ def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSch
     if old is None or new is None or strategy == "overwrite" or schema is None:
         return new
     if schema.type == "json":
+        old, new = (schema.examine(value, constrained=False)[0] for value in (old, new))  # may be JSON text
         return _deep(old, new) if strategy == "deep_merge" else _shallow(old, new)
     if schema.type == "comma_delimited_list":
         if isinstance(old, list) and isinstance(new, list):
