@@ -155,7 +155,8 @@ def _value_faults(schema: ParameterSchema, value: object) -> list[str]:
 def parameter_value(schema: ParameterSchema, value: object) -> Json:
     """A property's value as the nested template's parameter gets it.
 
-    For a comma_delimited_list, the maps in a list are written out as ``.member.N.key=value``. Raises ValueError.
+    For a comma_delimited_list, the maps in a list are written out as ``.member.N.key=value``, and a null in it is an
+    empty text: it may come from an attribute. Raises ValueError.
     """
     if schema.type == "comma_delimited_list" and isinstance(value, list):
         items: list[Json] = []
@@ -163,7 +164,7 @@ def parameter_value(schema: ParameterSchema, value: object) -> Json:
             if isinstance(item, Mapping):
                 items += [f".member.{i}.{key}={part}" for key, part in item.items()]
             else:
-                items.append(item)
+                items.append("" if item is None else item)
         return items
     if value is None:
         return _NULLS[schema.type]

@@ -135,6 +135,12 @@ def test_a_null_is_a_value_even_with_a_default(kind: str, value: Json, default: 
     assert provider.parameters({}) == ({} if default else {"p": UNKNOWN})
 
 
+def test_a_null_within_a_list_is_an_empty_item() -> None:
+    document: JsonMap = {"heat_template_version": "2018-08-31", "parameters": {"p": {"type": "comma_delimited_list"}}}
+    provider = Provider("child.yaml", Template(document), {})
+    assert provider.parameters({"p": [None, "a", 1]}) == {"p": ["", "a", 1]}
+
+
 # -- faults within ---------------------------------------------------------------------------------
 
 
