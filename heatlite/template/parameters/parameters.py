@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -278,8 +279,19 @@ class ParameterSchema:
         return value, _faults(value, self.constraints if constrained else ())
 
     def masked(self, text: str, given: Json) -> str:
-        """A message about a value, in which the value of a hidden parameter does not show."""
-        return text.replace(to_text(given), MASK) if self.hidden and to_text(given) else text
+        """A message about a value, in which the value of a hidden parameter does not show.
+
+        Neither as given nor as its type reads it: a message may be about a number or one item of a list.
+        """
+        if not self.hidden:
+            return text
+        typed = self.examine(given, constrained=False)[0]
+        for whole in (to_text(given), to_text(typed)):
+            text = text.replace(whole, MASK) if whole else text
+        for item in typed if isinstance(typed, list) and self.type == "comma_delimited_list" else ():
+            if item and str(item) in text:  # as a word: short items occur in all messages
+                text = re.sub(rf"(?<!\w){re.escape(str(item))}(?!\w)", MASK, text)
+        return text
 
     def as_text(self, value: object) -> str:
         """A typed value as the API writes it."""

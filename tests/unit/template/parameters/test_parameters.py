@@ -148,6 +148,25 @@ def test_hidden_values_do_not_show() -> None:
     assert "secret" not in caught.value.message
 
 
+@table(
+    ("kind", "constraint", "given", "shown"),
+    [
+        ("comma_delimited_list", {"allowed_values": ["x"]}, "secret1,secret2", '"******" is not an allowed value [x]'),
+        ("comma_delimited_list", {"custom_constraint": "ip_addr"}, "1.1.1.1,secret", '"******" does not validate'),
+        ("number", {"range": {"max": 3}}, "0123456.70", "****** is out of range"),
+        ("number", {"allowed_values": [1]}, " 123456", '"******" is not an allowed value'),
+    ],
+)
+def test_typed_hidden_values_do_not_show(kind: str, constraint: Json, given: str, shown: str) -> None:
+    definition: JsonMap = {"type": kind, "hidden": True, "constraints": [constraint]}
+    with pytest.raises(StackValidationFailed) as caught:
+        bind(definition, given)
+    assert caught.value.message.startswith(f"Parameter 'p' is invalid: {shown}")
+    with pytest.raises(Invalid) as refused:
+        bind({**definition, "default": given})
+    assert "123456" not in refused.value.message and "secret" not in refused.value.message
+
+
 def test_immutable() -> None:
     definition: JsonMap = {"type": "string", "immutable": True}
     new = bind(definition, "b").parameters
