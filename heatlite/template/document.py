@@ -501,7 +501,7 @@ class Definition:
 
     def _decided(self, condition: object, path: Path, phase: Phase = Phase.DEFINITIONS) -> bool:
         try:
-            return self._conditions.decide(condition, path)
+            return self._conditions.decide(condition, path) is not False
         except StackValidationFailed as error:
             for problem in error.problems:
                 self._add(phase, problem)

@@ -263,8 +263,11 @@ class Bindings(Protocol):
         metadata, deletion_policy and update_policy.
         """
 
-    def decide(self, condition: object, path: Path) -> bool:
-        """Evaluate a condition: a name, a boolean, or a condition function."""
+    def decide(self, condition: object, path: Path) -> bool | Unknown:
+        """Evaluate a condition: a name, a boolean, or a condition function.
+
+        UNKNOWN counts as true.
+        """
 
     def charge(self, work: int) -> None:
         """Count `work` (a `weight`, of what a function looks at or makes).

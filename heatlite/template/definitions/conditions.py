@@ -13,12 +13,12 @@ from heatlite.core.errors import (
 )
 from heatlite.template.dialects import Dialect
 from heatlite.template.expression import (
-    UNKNOWN,
     Call,
     Failed,
     Function,
     NoResources,
     Parser,
+    Unknown,
     failure,
     raise_together,
     sift,
@@ -59,8 +59,8 @@ def _at(path: Path, error: Invalid) -> StackValidationFailed:
 class Conditions:
     """The conditions section; the `Bindings` of a template's functions.
 
-    A broken definition is put down once in `problems` and then counts as true. So does a condition that depends
-    on a value that is not known yet.
+    A broken definition is put down once in `problems` and then counts as true. A condition that depends on a value
+    that is not known yet is UNKNOWN.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Conditions:
             **dialect.conditions,
         }
         self._work_left = MAX_WORK
-        self._decided: dict[str, bool] = {}
+        self._decided: dict[str, bool | Unknown] = {}
         self._open: set[str] = set()
         self.problems: list[Problem] = []
         for name in definitions:
@@ -108,10 +108,10 @@ class Conditions:
         """Restore the full amount of work for another reader."""
         self._work_left = MAX_WORK
 
-    def decide(self, condition: object, path: Path) -> bool:
+    def decide(self, condition: object, path: Path) -> bool | Unknown:
         """Evaluate a name, a boolean or a condition function.
 
-        Raises StackValidationFailed.
+        UNKNOWN counts as true. Raises StackValidationFailed.
         """
         if isinstance(condition, bool):
             return condition
@@ -123,7 +123,7 @@ class Conditions:
             return self._named(condition)
         return self._evaluate(condition, path)
 
-    def _named(self, name: str) -> bool:
+    def _named(self, name: str) -> bool | Unknown:
         if name in self._decided:
             return self._decided[name]
         path: Path = (self._section, name)
@@ -140,7 +140,7 @@ class Conditions:
         self._decided[name] = holds
         return holds
 
-    def _evaluate(self, condition: object, path: Path) -> bool:
+    def _evaluate(self, condition: object, path: Path) -> bool | Unknown:
         is_call = isinstance(condition, dict) and len(condition) == 1 and next(iter(condition)) in self._functions
         if not is_call:
             raise failure(path, f'Invalid condition "{condition}"')
@@ -151,8 +151,6 @@ class Conditions:
         failed: list[Failed] = []
         result = sift(parsed, NoResources(), failed)
         raise_together([_at(path, error) for _, error in failed])
-        if result is UNKNOWN:
-            return True
-        if not isinstance(result, bool):
+        if not isinstance(result, bool | Unknown):
             raise failure(path, f"The condition value should be boolean, after resolved the value is {result}")
         return result

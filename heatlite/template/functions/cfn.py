@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from heatlite.core.errors import InvalidTemplateReference
 from heatlite.template.expression import Call, Function, deferred, entries
 from heatlite.template.functions.arguments import Items, brief, sequence, wrong
+from heatlite.template.functions.logic import opposite
 from heatlite.template.functions.references import GetAttrSelecting, GetParam, GetResource, ResourceFacade
 from heatlite.template.functions.text import ListJoinOne, StrReplaceText, StrSplit
 
@@ -145,4 +146,4 @@ class CfnNot(Function):
         given = call.arguments
         if not isinstance(given, list) or len(given) != 1:
             raise call.fault(f'Arguments to "{call.name}" must be of the form [condition]')
-        return not call.bindings.decide(given[0], (*call.path, 0))
+        return opposite(call.bindings.decide(given[0], (*call.path, 0)))

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from heatlite.core.errors import StackValidationFailed
-from heatlite.template.expression import OMIT, Call, Function, raise_together
+from heatlite.template.expression import OMIT, UNKNOWN, Call, Function, Unknown, raise_together
 from heatlite.template.functions.arguments import Items, sequence
 
 
@@ -18,7 +18,7 @@ class If(Function):
         if not isinstance(given, list) or not (2 if cls.short else 3) <= len(given) <= 3:
             form = "[condition_name, value_if_true, value_if_false]"
             raise call.fault(f'Arguments to "{call.name}" must be of the form: {form}')
-        chosen = 1 if call.bindings.decide(given[0], (*call.path, 0)) else 2
+        chosen = 2 if call.bindings.decide(given[0], (*call.path, 0)) is False else 1
         return OMIT if chosen == len(given) else call.parser.parse_part(given[chosen], (*call.path, chosen))
 
 
@@ -49,13 +49,18 @@ class Equals(Function):
         return one == other
 
 
+def opposite(value: bool | Unknown) -> bool | Unknown:
+    """Return the opposite of a condition; that of an unknown one is unknown."""
+    return value if isinstance(value, Unknown) else not value
+
+
 class Not(Function):
     summary = "The opposite of a condition."
     __slots__ = ()
 
     @classmethod
     def build(cls, call: Call) -> object:
-        return not call.bindings.decide(call.arguments, call.path)
+        return opposite(call.bindings.decide(call.arguments, call.path))
 
 
 class And(Function):
@@ -64,14 +69,22 @@ class And(Function):
 
     @classmethod
     def build(cls, call: Call) -> object:
-        return all(cls.operands(call))
+        return cls.decided(call, False)
 
     @classmethod
-    def operands(cls, call: Call) -> list[bool]:
+    def decided(cls, call: Call, decisive: bool) -> bool | Unknown:
+        """Return `decisive` if an operand has that value."""
+        operands = cls.operands(call)
+        if decisive in operands:
+            return decisive
+        return UNKNOWN if UNKNOWN in operands else not decisive
+
+    @classmethod
+    def operands(cls, call: Call) -> list[bool | Unknown]:
         given = call.arguments
         if not isinstance(given, list) or len(given) < 2:
             raise call.fault(f'The minimum number of condition arguments to "{call.name}" is 2.')
-        decided: list[bool] = []
+        decided: list[bool | Unknown] = []
         errors: list[StackValidationFailed] = []
         for i, item in enumerate(given):
             try:
@@ -88,4 +101,4 @@ class Or(And):
 
     @classmethod
     def build(cls, call: Call) -> object:
-        return any(cls.operands(call))
+        return cls.decided(call, True)

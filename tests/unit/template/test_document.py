@@ -406,13 +406,30 @@ def test_a_very_long_chain_of_conditions_is_an_error_of_ours() -> None:
         holds("c0", {**chain, "c3000": True})
 
 
-def test_a_condition_on_what_is_not_known_yet_counts_as_true() -> None:
+@table(
+    ("condition", "expected"),
+    [
+        ({"get_param": "p"}, True),
+        ({"not": {"get_param": "p"}}, True),
+        ({"not": {"not": "named"}}, True),
+        ("negated", True),
+        ({"and": [True, {"not": "named"}]}, True),
+        ({"and": ["named", False]}, False),
+        ({"not": {"and": ["named", False]}}, True),
+        ({"not": {"and": ["named", True]}}, True),
+        ({"or": [False, {"not": "named"}]}, True),
+        ({"not": {"or": ["named", False]}}, True),
+        ({"not": {"or": ["named", True]}}, False),
+    ],
+)
+def test_a_condition_on_what_is_not_known_yet_counts_as_true(condition: Json, expected: bool) -> None:
     document: dict[str, Json] = {
         "heat_template_version": LATEST,
         "parameters": {"p": {"type": "boolean"}},
-        "resources": resource(condition={"get_param": "p"}),
+        "conditions": {"named": {"get_param": "p"}, "negated": {"not": "named"}},
+        "resources": resource(condition=condition),
     }
-    assert "x" in Template(document).bind(Environment(), {}, strict=False).resources
+    assert ("x" in Template(document).bind(Environment(), {}, strict=False).resources) is expected
 
 
 def test_disabled_resources() -> None:
