@@ -63,6 +63,12 @@ def sequence(value: object) -> Sequence[object]:
 
 
 def brief(value: object) -> str:
-    """Return the value as Python writes it, shortened to 80 characters."""
+    """Return the value as Python writes it, of a long one the type and size.
+
+    A part of a hidden value would not be masked.
+    """
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    if len(text) <= 80:
+        return text
+    kind = "text" if isinstance(value, str) else "list" if isinstance(value, list) else "value"
+    return f"a {kind} of {len(text)} characters"

@@ -234,7 +234,7 @@ class MakeUrl(Function):
         place = (f"{user}@" if user else "") + host
         if "port" in given:
             if not re.fullmatch("[0-9]{1,5}", text("port")) or not 1 <= int(text("port")) <= 65535:
-                raise wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
+                raise wrong(f'Invalid port {brief(text("port"))} for "{self.name}": must be between 1 and 65535')
             place += f":{text('port')}"
         if ":" in text("scheme"):
             raise wrong(f'"{self.name}" "scheme" should not contain ":"')

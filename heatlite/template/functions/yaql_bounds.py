@@ -259,10 +259,15 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
 Takes them in the order of its parameters."""
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
-MAX_SHOWN: Final = 500
+_QUOTE: Final = re.compile("[\"']")
+MAX_SHOWN: Final = 200
+"""Characters. Python itself shows only so many of a text that is no number."""
 
 
 def said(error: Exception) -> str:
-    """Return an error text of the library, shortened and without addresses."""
+    """Return an error text of the library without addresses.
+
+    Of a long one only the beginning, without values: a part of a hidden value would not be masked.
+    """
     text = _ADDRESS.sub("", str(error))
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} …"
+    return text if len(text) <= MAX_SHOWN else f"{_QUOTE.split(text, maxsplit=1)[0][:MAX_SHOWN]}…"

@@ -629,6 +629,25 @@ def test_select() -> None:
         assert "Fn::Select" in fails({"Fn::Select": arguments}, version).message
 
 
+@table(
+    "function",
+    [
+        {"map_merge": ["secret" * 20]},
+        {"list_concat": ["secret" * 20]},
+        {"list_join": ["", [{"get_param": "number"}, "secret" * 20]]},
+        {"repeat": {"for_each": {"x": [{"k": "secret" * 20}]}, "template": "x"}},
+        {"map_replace": [{}, {"secret" * 20: {}}]},
+        {"make_url": {"host": "h", "port": "secret" * 20}},
+        {"yaql": {"expression": "int($.data)", "data": "secret" * 200}},
+        {"yaql": {"expression": "secret " * 200}},
+        {"yaql": {"expression": "$.data.get(secret)", "data": "secret" * 200}},
+    ],
+)
+def test_no_message_shows_a_part_of_a_long_value(function: Json) -> None:
+    message = fails(function).message
+    assert "secret" not in message and len(message) < 300
+
+
 # -- if ------------------------------------------------------------------------------------------------
 
 
