@@ -160,15 +160,20 @@ class ServerGroup(ScalingGroup[P_co]):
         if found is None:
             raise EntityNotFound(entity="Launch Configuration", name=reference)
         given = self.facts.properties.get("Tags")
-        tags: list[Json] = [*(given if isinstance(given, list) else []), *self.own_tags()]
+        tags = given if isinstance(given, list) else []
         server: JsonMap = {
             "type": SERVER,
-            "properties": {**found.facts.properties, **self.more_properties(), "Tags": tags},
+            "properties": {**found.facts.properties, **self.more_properties(), "Tags": [*tags, *self.own_tags(tags)]},
         }
         return {**server, "metadata": found.metadata} if found.metadata else server
 
-    def own_tags(self) -> list[Json]:
-        """Return the tags that identify the servers of a group."""
+    def own_tags(self, given: list[Json]) -> list[Json]:
+        """Return the tags that identify the servers of a group.
+
+        A given tag for metering takes the place of the group's name.
+        """
+        if any(isinstance(tag, Mapping) and str(tag.get("Key")).startswith("metering.") for tag in given):
+            return []
         return [{"Key": "metering.groupname", "Value": self.physical_name}]
 
     def more_properties(self) -> JsonMap:
@@ -301,8 +306,8 @@ class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::Auto
         coerced, faults = cls.schema.examine(given)
         return None if faults else _one_server(coerced.get("DesiredCapacity", coerced.get("MinSize")))
 
-    def own_tags(self) -> list[Json]:
-        return [*super().own_tags(), {"Key": "metering.AutoScalingGroupName", "Value": self.physical_name}]
+    def own_tags(self, given: list[Json]) -> list[Json]:
+        return [*super().own_tags(given), {"Key": "metering.AutoScalingGroupName", "Value": self.physical_name}]
 
     def more_properties(self) -> JsonMap:
         zones = self.props.VPCZoneIdentifier

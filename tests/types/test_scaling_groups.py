@@ -360,6 +360,16 @@ def test_servers_are_as_the_launch_configuration_says(build: Build) -> None:
         signal(group, asked("change_in_capacity", 1))
 
 
+def test_a_tag_for_metering_takes_the_place_of_the_groups_name(build: Build) -> None:
+    own = [{"Key": "metering.groupname", "Value": "web"}]
+    group = of_servers(build, InstanceGroup)
+    (members,) = group.become(**ZONES, LaunchConfigurationName="lc", Size=1, Tags=own)
+    assert [server["properties"]["Tags"] for server in members.values()] == [own]
+    group = of_servers(build, CfnAutoScalingGroup)
+    (members,) = group.become(**ZONES, LaunchConfigurationName="lc", MinSize=1, MaxSize=1, Tags=own)
+    assert [server["properties"]["Tags"] for server in members.values()] == [[*own, named("AutoScalingGroupName")]]
+
+
 def test_servers_of_an_autoscaling_group(build: Build, clock: Any) -> None:
     group = of_servers(build, CfnAutoScalingGroup)
     sizes = {"MinSize": 1, "MaxSize": 3, "Cooldown": 5}
