@@ -12,7 +12,7 @@ first used. A type that cannot be loaded is reported with the reason, and harms 
 
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from importlib.metadata import EntryPoint, EntryPoints, distribution, distributions
 
@@ -81,6 +81,9 @@ class UnavailableType:
         return None
 
     def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:
+        return []
+
+    def check_siblings(self, given: Mapping[str, object], names: Container[str]) -> list[Fault]:
         return []
 
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:

@@ -51,7 +51,7 @@ calls a service does so in `prepare_signal`, before the transaction. There are t
 
 import builtins
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from heatlite.core.errors import InvalidTemplateAttribute
@@ -267,6 +267,14 @@ class Resource(Handlers, Generic[P_co]):
     @classmethod
     def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG003
         """Return faults of valid properties that the installation does not offer."""
+        return []
+
+    @classmethod
+    def check_siblings(cls, given: Mapping[str, object], names: Container[str]) -> list[Fault]:  # noqa: ARG003
+        """Return faults of valid properties that name resources.
+
+        `names` are the resources of the template.
+        """
         return []
 
     @classmethod

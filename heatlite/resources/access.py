@@ -1,6 +1,7 @@
 """AWS::IAM::User, its keys, and OS::Heat::AccessPolicy."""
 
 import secrets
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -8,6 +9,8 @@ from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Resource, Schema, prop
 from heatlite.plugin.signing import KeyHolder
+from heatlite.template.expression import has_unknown
+from heatlite.template.types import Fault
 
 
 class AccessPolicyProps(Schema):
@@ -18,6 +21,13 @@ class AccessPolicy(Resource[AccessPolicyProps], type="OS::Heat::AccessPolicy"):
     """A list of resources, for AWS::IAM::User: the keys of that user open no others."""
 
     quick = True
+
+    @classmethod
+    def check_siblings(cls, given: Mapping[str, object], names: Container[str]) -> list[Fault]:
+        allowed = given["AllowedResources"]
+        listed = allowed if isinstance(allowed, list) else []
+        unknown = [name for name in listed if not has_unknown(name) and str(name) not in names]
+        return [Fault(("AllowedResources",), f"AccessPolicy resource {name} not in stack") for name in unknown]
 
     def handle_create(self) -> None:
         self.physical_id = self.physical_name

@@ -1,6 +1,6 @@
 """Templates used as resource types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from heatlite.core.errors import StackValidationFailed
@@ -93,6 +93,9 @@ class Provider:
         return faults
 
     def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG002
+        return []
+
+    def check_siblings(self, given: Mapping[str, object], names: Container[str]) -> list[Fault]:  # noqa: ARG002
         return []
 
     def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG002

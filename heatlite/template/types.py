@@ -3,7 +3,7 @@
 The registry of types gives it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -92,6 +92,12 @@ class ResourceTypeView(Protocol):
 
     def check_installation(self, given: Mapping[str, object], installation: "Installation") -> list[Fault]:
         """Return faults of valid properties that the installation does not offer."""
+
+    def check_siblings(self, given: Mapping[str, object], names: Container[str]) -> list[Fault]:
+        """Return faults of valid properties that name resources.
+
+        `names` are the resources of the template.
+        """
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         """The same for the update_policy section."""

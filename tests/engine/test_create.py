@@ -121,6 +121,17 @@ def test_values_that_turn_out_bad_fail_the_resource(engine: Engine) -> None:
     assert engine.told(stack)[3:5] == ["b CREATE_IN_PROGRESS", "b CREATE_FAILED"]
 
 
+def test_an_access_policy_names_resources_of_its_template(engine: Engine) -> None:
+    def policy(*names: object) -> dict[str, Any]:
+        return template(p=resource("OS::Heat::AccessPolicy", AllowedResources=list(names)), a=thing())
+
+    with pytest.raises(HeatliteError, match=r"resources\.p\..*: AccessPolicy resource nobody not in stack$"):
+        engine.create(policy("a", "nobody"))
+    stack = engine.create(policy("a", attr("a", "output")))  # the attribute is not known yet
+    with pytest.raises(HeatliteError, match="AccessPolicy resource b not in stack"):
+        engine.put(stack, policy("b"))
+
+
 @pytest.mark.parametrize("minutes", [2, None])
 def test_timeout(engine: Engine, minutes: int | None) -> None:
     before = engine.clock.now()

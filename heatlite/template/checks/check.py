@@ -393,7 +393,11 @@ class _Checker:
 
     def _property_faults(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:
-            return view.check_properties(given) or view.check_installation(given, self.types.installation)
+            return (
+                view.check_properties(given)
+                or view.check_installation(given, self.types.installation)
+                or view.check_siblings(given, self.definition.resources)
+            )
         # Values do not count, so only names are looked at; and nothing must be given.
         missing = self._missing(kind, view)
         faults = view.check_properties(dict.fromkeys(given, UNKNOWN))

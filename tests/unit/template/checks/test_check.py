@@ -1,7 +1,7 @@
 """All problems of a template, in Heat's order, with Heat's texts."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import pytest
 import yaml
@@ -43,6 +43,9 @@ class Type:
         }
 
     def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:
+        return []
+
+    def check_siblings(self, given: Mapping[str, object], names: Container[str]) -> list[Fault]:
         return []
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
