@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import cast
@@ -18,6 +18,7 @@ from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
 from heatlite.resources.groups import Group, RollingUpdate
 from heatlite.resources.members import Batch, batches, changed, oldest_first, template_of, wanted_size
+from heatlite.template.expression import has_unknown
 from heatlite.template.types import Fault, NestedTemplate
 
 
@@ -68,11 +69,20 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         definition = self.definition()
         if not isinstance(definition, Mapping):  # in a preview: the definition is not known yet
             return self.stack_of(self.definitions)
-        size = self._size()
-        rolling = self.rolling(definition) if self.definitions else None
+        old = self.definitions
+        rolling = self.rolling(definition) if old else None
+        if rolling is not None and has_unknown([rolling.most, rolling.in_service]):
+            rolling = Rolling(1, 0, 0.0)  # in a preview: the policy is not known yet
         # Keep previews reproducible: new members get their random names only when they are created.
-        names = (name for name in map("new_{}".format, count(1)) if name not in self.definitions)
-        return self._step(Batch(size, size if rolling else 0), definition, new_name=names.__next__)
+        names = (name for name in map("new_{}".format, count(1)) if name not in old)
+        present = self._present()
+        lost = old.keys() - {member.name for member in self.well()}
+        for number, step in enumerate(_steps(self._parameters(rolling))):
+            present = [*changed(present, step, names.__next__, lambda _: definition).items()]
+            if number == 0:  # it makes failed members again: they are no longer the first to be removed
+                present.sort(key=lambda item: item[0] in lost)
+        after: JsonMap = dict(present)
+        return self.stack_of({name: after[name] for name in old if name in after} | after)
 
     def child(self, number: int) -> ChildStack | None:
         definition = self.definition()
@@ -92,12 +102,18 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
     def _planned(self, rolling: Rolling | None) -> JsonMap:
         """Return the parameters of the remaining steps, as `_steps` reads them."""
-        plan: JsonMap = {"size": self._size(), "current": len(self.definitions), "pause": 0.0, "pauses": 0}
+        plan = self._parameters(rolling)
         if rolling is not None:
-            plan |= {"most": rolling.most, "in_service": rolling.in_service, "pause": rolling.pause}
             steps = list(_rolls(plan))
             self.fitting(steps, rolling.pause)
             plan["pauses"] = len(steps)
+        return plan
+
+    def _parameters(self, rolling: Rolling | None) -> JsonMap:
+        """Return the parameters of all steps of an operation."""
+        plan: JsonMap = {"size": self._size(), "current": len(self.definitions), "pause": 0.0, "pauses": 0}
+        if rolling is not None:
+            plan |= {"most": rolling.most, "in_service": rolling.in_service, "pause": rolling.pause}
         return plan
 
     @property
@@ -110,13 +126,14 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         present = len(self.definitions)
         return present if self.keeps_members else self.limited(self.wanted(present))
 
-    def _step(
-        self, step: Batch, definition: Json, pause: float = 0.0, new_name: Callable[[], str] = _new_name
-    ) -> ChildStack:
+    def _present(self) -> list[tuple[str, Json]]:
+        """Return the members with their definitions, the first to be removed at the front."""
         old = self.definitions
-        nested = self.nested
-        order = oldest_first(old, () if nested is None else nested.members)
-        after = changed([(name, old[name]) for name in order], step, new_name, lambda _: definition)
+        return [(name, old[name]) for name in self.leaving_order()]
+
+    def _step(self, step: Batch, definition: Json, pause: float = 0.0) -> ChildStack:
+        old = self.definitions
+        after = changed(self._present(), step, _new_name, lambda _: definition)
         kept: JsonMap = {name: after[name] for name in old if name in after}
         return self.stack_of(kept | after, pause)
 

@@ -226,6 +226,31 @@ def test_what_is_open_in_a_group_is_open_in_its_members(engine: Engine) -> None:
     assert entry(plan, "g", "1").action == "update", "how many there will be is open: those that are there are shown"
 
 
+@pytest.mark.parametrize(("before", "after", "most", "in_service"), [
+    (3, 3, 2, 2), (2, 2, 2, 2), (4, 2, 2, 3), (2, 5, 1, 2), (3, 3, 1, 0), (1, 0, 1, 1),
+])  # fmt: skip
+def test_a_rolling_update_makes_and_deletes_the_members_that_its_plan_says(
+    engine: Engine, before: int, after: int, most: int, in_service: int
+) -> None:
+    def group(text: str, size: int) -> Any:
+        rolling = {"max_batch_size": most, "min_in_service": in_service}
+        given = {"resource": {"type": "OS::Heat::TestResource", "properties": {"value": text}}}
+        sizes = {"min_size": 0, "max_size": 9, "desired_capacity": size}
+        return template(g=resource("OS::Heat::AutoScalingGroup", **given, **sizes, rolling_updates=rolling))
+
+    stack = engine.create(group("old", before))
+    inner = engine.store.stacks.get(engine.row(stack, "g").physical_id or "")
+    assert inner is not None
+    old = engine.ids(inner)
+    found = actions(planned(engine, stack, group("new", after)))
+    engine.clock.pass_(1)
+    engine.put(stack, group("new", after))
+    new = engine.ids(inner)
+    assert {name for name in old if found.get(f"g/{name}") == "delete"} == old.keys() - new.keys()
+    assert {name for name in old if found.get(f"g/{name}") == "update"} == old.keys() & new.keys()
+    assert list(found.values()).count("create") == len(new.keys() - old.keys())
+
+
 def test_the_plan_of_a_scaling_group_is_the_same_each_time(engine: Engine) -> None:
     def group(size: int) -> Any:
         member = {"type": "OS::Heat::TestResource"}

@@ -166,6 +166,13 @@ def test_a_goal_with_unknown_properties(group: Group, unknown: str) -> None:
     assert list(resource.goal().template["resources"]) == names
 
 
+def test_a_goal_with_an_unknown_rolling_update(group: Group) -> None:
+    group.become(**SIZES, resource=OLD, desired_capacity=2)
+    resource = group.now()
+    resource.facts.properties |= {"resource": NEW, "rolling_updates": {"max_batch_size": UNKNOWN, "min_in_service": 2}}
+    assert list(resource.goal().template["resources"].values()) == [NEW, NEW]
+
+
 # -- signals ---------------------------------------------------------------------------------------
 
 
