@@ -140,6 +140,7 @@ def test_confirm_shows_the_plan_and_does_that_or_nothing(
     assert asked == "Delete the stack s with 2 resources? [y/N] heatlite: Nothing was done.\n"
 
 
+@pytest.mark.full
 def test_results_for_programs(run: Callable[..., str], tmp_path: Path) -> None:
     def write(value: str) -> str:
         a = f"a: {{type: OS::Heat::TestResource, properties: {{update_replace_value: '{value}'}}}}"
@@ -283,6 +284,7 @@ def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
     assert unknown == "heatlite: -P: error: The Parameter (size) was not defined in template. (HTTP 400)\n"
 
 
+@pytest.mark.full
 def test_the_state_of_a_stack_is_explained(run: Callable[..., str], tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(
@@ -308,6 +310,7 @@ def test_the_state_of_a_stack_is_explained(run: Callable[..., str], tmp_path: Pa
     assert "There are none" not in run("resources", "s", "-o", "wide")
 
 
+@pytest.mark.full
 def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) -> None:
     group = "{count: 2, resource_def: {type: 'OS::Heat::RandomString'}}"
     (tmp_path / "s.yaml").write_text(
@@ -432,6 +435,7 @@ def interrupted(command: list[str], until: str) -> tuple[int, str]:
     return process.returncode, errors
 
 
+@pytest.mark.full
 def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
     def write(name: str, properties: str) -> str:
         resource = f"{{type: OS::Heat::TestResource, properties: {{{properties}}}}}"

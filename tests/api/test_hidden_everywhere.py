@@ -186,6 +186,7 @@ def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monke
     server.close()
 
 
+@pytest.mark.full
 def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
     heat: Heat, server: wiring.Embedded, tmp_path: Path
 ) -> None:

@@ -405,7 +405,7 @@ def split(name: str) -> tuple[Verb, Status]:
     return Verb(verb), Status(status)
 
 
-@pytest.mark.share(9)
+@pytest.mark.full
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 @table("name", sorted(EXPECTED))
 def test_matrix(bench: Bench, operation: str, name: str) -> None:

@@ -177,6 +177,7 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
         serve_metrics(quiet, Meter())()
 
 
+@pytest.mark.full
 def test_slow_clients_do_not_hold_the_port_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connection has a thread and may open a connection of the database."""
     monkeypatch.setattr(metrics_module, "SCRAPE_SECONDS", 0.5)

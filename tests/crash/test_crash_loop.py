@@ -16,7 +16,6 @@ from tests.crash.scenarios import CALLER, file, odd, settle, stack_of, template
 from tests.crash.test_every_commit import objects, place, start, victims
 from tests.crash.victim import SURVIVED, live
 from tests.databases import sqlite
-from tests.thorough import FULL
 
 __all__ = ["place", "victims"]
 
@@ -32,7 +31,8 @@ def states(server: Embedded) -> dict[str, str]:
     return {stack.name: state(stack.verb, stack.status) for stack in found}
 
 
-@pytest.mark.parametrize("rollback", [False, True] if FULL else [False])
+@pytest.mark.full
+@pytest.mark.parametrize("rollback", [False, True])
 def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext, rollback: bool) -> None:
     (place / "now" / "files").mkdir(parents=True)
     database = sqlite(place / "now")

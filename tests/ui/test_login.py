@@ -125,6 +125,7 @@ def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> Non
     assert "Plan" in page.forms[1].submit("step", value="plan").text
 
 
+@pytest.mark.full
 def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
     app = serve(auth=Auth.BASIC).app
     proof = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})

@@ -133,6 +133,7 @@ def test_a_form_needs_its_token_and_origin(browser: Browser) -> None:
     browser.app.post(address, fields, headers=own, status=303)
 
 
+@pytest.mark.full
 def test_a_refresh_without_news_is_empty(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="calm")
     pages = [f"{browser.home}{path}{part}" for part in ("", "/health", "/lock", "/nodes", "/progress", "/snapshots")]

@@ -104,6 +104,7 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     assert store.stacks.count("acme", StackQuery()) == 2
 
 
+@pytest.mark.full
 def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
