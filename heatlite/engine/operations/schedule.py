@@ -11,7 +11,7 @@ Dependencies cannot form a cycle: an action names existing actions only, and its
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from heatlite.core.action_payloads import ActionInputs
@@ -107,11 +107,13 @@ class Schedule:
                 raise HTTPBadRequest(f"depends_on: this project has no action with the id {action_id}.")
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
 
-    def _check_order(self, stack: StackRecord, depends_on: Iterable[str]) -> None:
+    def _check_order(self, stack: StackRecord, depends_on: Sequence[str]) -> None:
         """Refuse to hold a stack for an action that has yet to take it.
 
         Call with the stack row locked. Raises ActionConflict.
         """
+        if not depends_on:
+            return
         line = {stack.id, *(one.id for one in self._store.stacks.ancestors(stack))}
         line.update(one.id for one in self._store.stacks.descendants(stack))
         for action_id in depends_on:

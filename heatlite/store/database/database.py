@@ -434,14 +434,16 @@ class Database:
             with suppress(Exception):
                 self._commit(turn)
                 return
-        if self._state.waiting.begun or shared is not None:
-            try:
+        try:
+            if self._state.waiting.begun or shared is not None:
                 self._execute("ROLLBACK", ())
-            except Exception:  # noqa: BLE001 - also MemoryError, of which SQLite has rolled back by itself
-                # So has it with a full disk, or the server is gone. A closed connection commits nothing.
-                self._drop()
-        if shared is not None:
-            shared.end()
+        except (*self._errors, MemoryError):
+            # SQLite has rolled back by itself (disk or memory full), or the server is gone. A closed connection commits
+            # nothing.
+            self._drop()
+        finally:
+            if shared is not None:
+                shared.end()
 
     @property
     def transaction_memo(self) -> set[str]:
