@@ -10,9 +10,9 @@ otherwise. All tests of a file that the command line names run.
 
 - ``@pytest.mark.share(5)`` keeps each fifth case. ``share(9, whole=3)`` keeps each third one in
   the whole run, for a table whose rule has a faster test of all cases elsewhere; ``whole=1`` keeps all.
-- ``@pytest.mark.full`` keeps none: a slow test whose rule a faster one covers, or which starts many processes.
+- ``@pytest.mark.full`` keeps none: a slow test. A faster one covers the rule, or the whole run is soon enough for it.
 
-The short run does not even collect the folders in `SERVICES`, unless the command line names them.
+The short run does not even collect the folders in `LEFT_OUT`, unless the command line names them.
 """
 
 import os
@@ -27,8 +27,8 @@ STRICT = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 """True if a test that skips fails."""
 FULL = STRICT and not os.environ.get("HEATLITE_TEST_SHARE")
 """True if this is the whole run."""
-SERVICES = frozenset({"chaos", "clouds", "faults", "services"})
-"""Folders of tests that need database servers, brokers or the library of a cloud."""
+LEFT_OUT = frozenset({"chaos", "clouds", "crash", "faults", "services"})
+"""Folders of tests that need services or kill processes."""
 MOST_CASES = 2 if FULL else 1
 """Cases of a parametrised test whose marker does not say how many."""
 SHARED_FIXTURE = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
@@ -49,7 +49,7 @@ def repeats(number: int, usual: int) -> int:
 
 def is_left_out(folder: Path, arguments: Iterable[str]) -> bool:
     """True for a folder of services that the command did not name."""
-    if FULL or folder.name not in SERVICES or folder.parent != Path(__file__).parent:
+    if FULL or folder.name not in LEFT_OUT or folder.parent != Path(__file__).parent:
         return False
     named = (Path(argument.partition("::")[0]).resolve() for argument in arguments)
     return not any(path.is_relative_to(folder) for path in named)

@@ -357,6 +357,7 @@ def test_headings_of_a_table_differ(run: Callable[..., str]) -> None:
     assert shown.split()[:6] == ["time", "user", "operation", "stack", "resource", "outcome"]
 
 
+@pytest.mark.full
 def test_down(run: Callable[..., str]) -> None:
     run(*UP)
     lines = run("events", "story").splitlines()
@@ -368,6 +369,7 @@ def test_down(run: Callable[..., str]) -> None:
     assert run("ls") == ""
 
 
+@pytest.mark.full
 def test_checks(run: Callable[..., str]) -> None:
     run(*UP)
     assert "[story]: CHECK_COMPLETE" in run("check", "story", "--every", "10m")
@@ -526,6 +528,7 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     assert "Install the heatlite that made it" in run("ls", "--database", newer, code=1)
 
 
+@pytest.mark.full
 def test_a_check_without_an_answer_promises_no_replacement(
     run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
     assert heatlite("nothing").code == 2
 
 
+@pytest.mark.full
 def test_validate_tells_every_problem(heatlite: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(
         "heat_template_version: 2018-08-31\n"

@@ -124,6 +124,7 @@ def test_dates_are_texts_as_in_templates(run: Run, tmp_path: Path) -> None:
     assert code == 0, out
 
 
+@pytest.mark.full
 def test_a_step_that_takes_too_long_has_failed(run: Run, tmp_path: Path) -> None:
     """The results of the other steps and files are told, too."""
     slow = "template: network.yaml\ntimeout: 0.2\ncloud: {latency: 1}\nsteps: [{do: create}, {do: delete}]\n"

@@ -213,6 +213,7 @@ def test_what_is_wrong_is_refused(agent: Agent, body: object, status: int, code:
     assert agent.get("/v1/agent")["revision"] == revision
 
 
+@pytest.mark.full
 def test_nobody_gets_in_without_the_secret(agent: Agent) -> None:
     revision = agent.get("/v1/agent")["revision"]
     work = {"kind": "script", "args": {"config": "true"}}

@@ -174,6 +174,7 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     assert not lives(job)
 
 
+@pytest.mark.full
 def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "agent.md").read_text().split("```toml\n")[1].split("```")[0]
     file = tmp_path / "agent.toml"

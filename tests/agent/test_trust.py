@@ -41,6 +41,7 @@ def proxy() -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
+@pytest.mark.full
 def test_the_secret_goes_through_no_proxy_of_plain_http(
     tmp_path: Path, proxy: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("writable", "reason"), [("folder", "other users may write"), ("secret", "other users may write")]
 )
@@ -136,6 +138,7 @@ def test_what_another_user_owns_is_refused(tmp_path: Path, of_another: str, monk
         daemon.run(Settings(folder=folder, port=0))
 
 
+@pytest.mark.full
 def test_the_url_to_register_at_comes_from_a_file(tmp_path: Path) -> None:
     """A command line can be read by all users of the machine."""
     with Registry() as registry:

@@ -61,6 +61,7 @@ P = {"get_param": "p"}
 MUCH: Any = {"parameters": {"p": "z" * UNIT}}
 
 
+@pytest.mark.full
 def test_values_that_are_known_are_refused_before_anything_is_made(engine: Engine) -> None:
     made = with_parameter(**copies(80, P))
     for name in ("create", "preview_create"):
@@ -99,6 +100,7 @@ def test_nested_stacks_that_are_known_to_hold_too_much_are_refused(engine: Engin
             engine.create(made, environment=environment, files=files)
 
 
+@pytest.mark.full
 def test_a_stack_beyond_the_limit_is_not_refused_to_shrink(engine: Engine, place: Path) -> None:
     stack = engine.create(with_parameter(**copies(60, P)), environment=MUCH)
     engine.close()
@@ -117,6 +119,7 @@ def doubling(count: int, of: object = ["x"], end: str = "") -> Any:
     return template(**resources)
 
 
+@pytest.mark.full
 def test_values_that_double_stop_at_the_limit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
@@ -149,6 +152,7 @@ def test_a_resource_of_too_much_says_so(engine: Engine) -> None:
         )
 
 
+@pytest.mark.full
 def test_references_within_a_function_count(engine: Engine) -> None:
     """Arguments of functions are searched: no more than a resource may hold."""
     many = [{"get_attr": ["a", "value"]}] * 5000
@@ -160,6 +164,7 @@ def test_references_within_a_function_count(engine: Engine) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_rows_of_a_stack_have_a_limit_together(engine: Engine) -> None:
     made = with_parameter(tiny=value("x"), **copies(80, later("p")))
     stack = engine.create(made, environment=MUCH)
@@ -207,6 +212,7 @@ def stored(engine: Engine) -> int:
     return sum(len(part or "") for row in rows for part in row)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", ["z" * UNIT, [{"a": "z" * 100}] * (UNIT // 100)])
 def test_the_value_of_a_parameter_is_stored_once_in_a_tree(engine: Engine, given: Any) -> None:
     kind = "string" if isinstance(given, str) else "json"
@@ -241,6 +247,7 @@ def structured(config: object) -> Any:
     return resource("OS::Heat::StructuredConfig", config=config, inputs=inputs)
 
 
+@pytest.mark.full
 def test_the_input_of_deployments_is_stored_once_in_a_project(engine: Engine) -> None:
     """Each has it in its values, the server's config as an input, and in its content."""
     each = {f"d{number}": deployment(server=f"web{number}") for number in range(20)}
@@ -252,6 +259,7 @@ def test_the_input_of_deployments_is_stored_once_in_a_project(engine: Engine) ->
     assert stored(engine) < 4 * UNIT
 
 
+@pytest.mark.full
 def test_the_config_of_a_server_has_a_limit(engine: Engine) -> None:
     """The content has an input many times, and a server has many configs."""
     stack = engine.create(with_parameter(c=structured({"a": [{"get_input": "x"}] * 1000}), d=deployment()), "a",
@@ -263,6 +271,7 @@ def test_the_config_of_a_server_has_a_limit(engine: Engine) -> None:
     assert len(dump(engine.components.software.deployed("demo", "web"))) < 8 * UNIT
 
 
+@pytest.mark.full
 def test_one_row_with_a_value_many_times_stores_it_once(engine: Engine) -> None:
     """The generated template of a group whose members have numbers, and a snapshot."""
     member = {"type": "OS::Heat::Value", "properties": {"value": [P, "%index%"]}}
@@ -343,6 +352,7 @@ def test_a_tree_counts_what_it_holds_already(engine: Engine) -> None:
     assert engine.store.stack_sizes.of_tree(stack.id) < 5 * UNIT
 
 
+@pytest.mark.full
 def test_a_tree_has_one_limit_however_deep(engine: Engine) -> None:
     middle = dump(tree_of(6))
     made = template(**{f"m{number}": resource("m.yaml") for number in range(6)})
@@ -351,6 +361,7 @@ def test_a_tree_has_one_limit_however_deep(engine: Engine) -> None:
     assert "(max_stack_data)" in stack.status_reason
 
 
+@pytest.mark.full
 def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
     """Each nested stack has a parameter, and next to no resources."""
     made = with_parameter(tiny=value("x"), **tree_of(80, p=later("p"))["resources"])
@@ -360,6 +371,7 @@ def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
     assert held(engine) <= 65 * UNIT
 
 
+@pytest.mark.full
 def test_the_templates_of_groups_count(engine: Engine) -> None:
     """Members with numbers make a template that repeats what they have."""
     text = {"list_join": ["", ["%index%" + "z" * 1000, attr("tiny", "value")]]}

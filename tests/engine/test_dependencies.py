@@ -156,6 +156,7 @@ def test_its_own_stack_is_deleted_while_it_waits(engine: Engine) -> None:
     assert ended(engine, first) == [SUCCEEDED]
 
 
+@pytest.mark.full
 def test_it_runs_out_of_time_while_it_waits(engine: Engine) -> None:
     grove = Grove(engine, 2)
     with engine.clock.held():

@@ -148,6 +148,7 @@ STEPS: st.SearchStrategy[tuple[Callable[..., None], int]] = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.full
 @given(steps=st.lists(STEPS, min_size=6, max_size=14))
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @pytest.mark.usefixtures("plugins")

@@ -288,6 +288,7 @@ def test_check_of_a_part(engine: Engine) -> None:
     assert set(engine.states(inner).values()) == {"CHECK_COMPLETE"}
 
 
+@pytest.mark.full
 def test_ignored_signals_are_counted_by_minute(engine: Engine) -> None:
     one = {"g": scaling(thing("v"), low=1, high=9, desired_capacity=3, cooldown=1000), "up": policy(1)}
     stack = engine.create(template(**one))
@@ -357,6 +358,7 @@ FREELY = frozenset({"check"})
 """Operations that a maintenance lock allows."""
 
 
+@pytest.mark.full
 @kinds
 def test_each_refusal_of_each_operation_changes_nothing(engine: Engine, kind: str) -> None:
     """Limits, unknown and repeated members, no group, a lock, a live action."""

@@ -294,6 +294,7 @@ def member_files(folder: str, value: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["scaling", "rolling"])
 def test_the_template_of_the_members_may_move(engine: Engine, kind: str) -> None:
     """A request has only its own template's files, and an update goes step by step."""

@@ -305,6 +305,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     engine.close()
 
 
+@pytest.mark.full
 @given(document=templates())
 @settings(max_examples=examples(25), suppress_health_check=SHARED_FIXTURE, deadline=None)
 def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> None:

@@ -233,6 +233,7 @@ def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.full
 def test_after_an_outage_nothing_happens_without_a_new_report(healing: Healing) -> None:
     healing.policy(**AUTO)
     incidents = [healing.fire(f"g/{number}") for number in range(3)]
@@ -292,6 +293,7 @@ def test_a_mark_expires_without_reports(healing: Healing) -> None:
     assert healing.states()["2"] == "CHECK_COMPLETE"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("operation", "after"), [("lock", 30), ("lock", 90), ("suspend", 30)])
 def test_a_lock_or_suspension_is_followed_by_nothing_without_a_new_report(
     healing: Healing, operation: str, after: float
@@ -352,6 +354,7 @@ def test_scale_in_closes_the_incident_of_the_member_that_goes(healing: Healing) 
     assert healing.told(incident) == ("CLOSED", "gone")
 
 
+@pytest.mark.full
 def test_a_window_opens_once(healing: Healing) -> None:
     opening = START - START % 86400 + 86400 + 7200
     healing.ttl = 200_000
@@ -368,6 +371,7 @@ def test_a_window_opens_once(healing: Healing) -> None:
     assert healing.updates() == 1
 
 
+@pytest.mark.full
 def test_after_an_hour_without_engines_a_new_report_comes_first(healing: Healing) -> None:
     opening = START - START % 86400 + 86400 + 7200
     healing.ttl = 200_000
@@ -435,6 +439,7 @@ def test_a_busy_stack_is_marked_when_it_is_free(healing: Healing) -> None:
     assert healing.told(incident) == ("MARKED", "mode_off")
 
 
+@pytest.mark.full
 def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
     stacks = [engine.create(template(a=thing()), name=f"s{number}") for number in range(12)]
     with engine.clock.held():
@@ -470,6 +475,7 @@ def files(healing: Healing, number: int) -> StackRecord:
     return healing.stack
 
 
+@pytest.mark.full
 def test_repairs_that_fail_suspend_the_scope(healing: Healing, plugins: Path) -> None:
     a_file(healing)
     healing.policy(**{**AUTO, "cooldown": 100}, give_up_after=2)
@@ -559,6 +565,7 @@ def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
         operations.close(Context("other"), incident, "")
 
 
+@pytest.mark.full
 def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
     operations = healing.engine.components.healing_operations
     incident = healing.fire("g/2")
@@ -658,6 +665,7 @@ def test_a_member_in_a_group_in_a_group_is_repaired_from_the_root(healing: Heali
     engine.unlock(groups["0"])
 
 
+@pytest.mark.full
 @pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
@@ -856,6 +864,7 @@ def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
     assert healing.updates() == 0
 
 
+@pytest.mark.full
 def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
     healing.policy(**{**AUTO, "max_unhealthy": "100%", "parallel": 6})
     for member in "01234":

@@ -227,6 +227,7 @@ def restart(healing: Healing) -> None:
     healing.store, healing.loop = healing.engine.store, healing.engine.components.healing
 
 
+@pytest.mark.full
 def test_a_window_opens_once_though_all_processes_restart_in_it(healing: Healing) -> None:
     incident = waits_for_window(healing)
     healing.engine.clock.pass_(61)
@@ -296,6 +297,7 @@ def actions_of(engine: Engine, stack_id: str) -> list[str]:
     return [str(verb) for (verb,) in found]
 
 
+@pytest.mark.full
 def test_a_member_of_a_template_in_a_group_in_a_group(engine: Engine) -> None:
     """Repairs are one update from the root; siblings get no action.
 

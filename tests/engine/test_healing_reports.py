@@ -168,6 +168,7 @@ def test_the_report_that_was_missing_marks_with_the_next_look(healing: Healing) 
     assert healing.told(incident(healing, "g/2"))[0] == "MARKED"
 
 
+@pytest.mark.full
 def test_a_lock_that_is_longer_than_the_time_to_live_keeps_the_mark(healing: Healing) -> None:
     healing.policy(mode="off")
     send(healing.engine, at("g/2"))
@@ -227,6 +228,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return called
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("state", "words"), [(state, words) for state in BEFORE for words in LOCKS if (state, words[0]) not in UNABLE]
 )
@@ -262,6 +264,7 @@ def test_nothing_follows_a_lock_without_a_new_report(
     assert sorted(calls) == ["handle_create", "handle_delete"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", LOCKS)
 def test_a_lock_while_a_repair_settles(
     healing: Healing,
@@ -317,6 +320,7 @@ def until(healing: Healing, state: str) -> str:
     return found[0]
 
 
+@pytest.mark.full
 def test_a_repair_that_a_person_has_cancelled(slow: Healing) -> None:
     """It is not repeated before the alert has resolved once."""
     send(slow.engine, at("a"))
@@ -339,6 +343,7 @@ def test_a_repair_that_a_person_has_cancelled(slow: Healing) -> None:
     assert slow.updates() == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by_id", [True, False])
 def test_three_repairs_that_fail(healing: Healing, plugins: Path, by_id: bool) -> None:
     """Their scope is suspended until it is acknowledged and reported."""

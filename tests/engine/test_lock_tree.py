@@ -143,6 +143,7 @@ class TestInherited:
             assert "Stack s is under maintenance" in refused(tree, lambda name=name: engine.unlock(tree[name]))
             refused(tree, lambda name=name: engine.delete(tree[name]))
 
+    @pytest.mark.full
     def test_it_expires_as_a_whole(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree.root, ALL, expires_at=engine.clock.now() + 60)
         engine.clock.pass_(61)
@@ -507,6 +508,7 @@ class TestNothingIsForgotten:
         assert engine.ids(tree["leaf"])["x"] != old["x"]
         assert engine.ids(tree["leaf"])["z"] == old["z"]
 
+    @pytest.mark.full
     @pytest.mark.parametrize("level", [ALL, STACKS, None])
     @pytest.mark.parametrize("marked", [True, False])
     def test_a_failed_check_is_told_from_a_mark(
@@ -607,6 +609,7 @@ def do(tree: Tree, step: str, what: str, level: LockLevel | None, changed: dict[
             tree.put(**changed)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(st.lists(STEPS, max_size=10))
 def test_any_history_of_locks(plugins: Path, steps: list[tuple[str, str, LockLevel | None]]) -> None:

@@ -205,6 +205,7 @@ def test_to_stop_what_waits_waits_for_nobody(engine: Engine, fleet: Fleet, rollb
     assert engine.put(fleet.stack, NEW).status == "COMPLETE"
 
 
+@pytest.mark.full
 def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) -> None:
     """The second sees the first holder of the tree: a changing machine gets nothing."""
     for number in range(6):

@@ -228,6 +228,7 @@ class TestProcess:
         finally:
             engine.close()
 
+    @pytest.mark.full
     def test_many_stacks_at_once(self, engine: Engine) -> None:
         stacks = [
             engine.create(template(a=thing(), b=thing(ref("a"))), name=f"s{number}", wait=False) for number in range(20)

@@ -109,6 +109,7 @@ def what_happened(before: ResourceRecord | None, after: ResourceRecord | None) -
     return "keep" if before.properties == after.properties else "update"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("marks", [False, True])
 def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
     numbers = count()

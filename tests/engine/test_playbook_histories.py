@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,6 +150,7 @@ LIKELY = ["goes on"] * 12 + ["approve"] * 2 + ["suspend", "resume"]
 STEP = st.tuples(st.sampled_from([*STEPS, *LIKELY]), st.integers(0, 9))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(steps=st.lists(STEP, max_size=25))
 def test_a_history(engine: Engine, steps: list[tuple[str, int]]) -> None:

@@ -26,6 +26,7 @@ authority = "{folder}/authority.pem"
 """
 
 
+@pytest.mark.full
 def test_who_has_the_wrong_certificate_gets_no_answer_and_is_not_believed(tmp_path: Path) -> None:
     authority, stranger = (certificates.Authority(tmp_path, name) for name in ("authority", "stranger"))
     for name in ("agent", "server"):

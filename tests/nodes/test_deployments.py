@@ -51,6 +51,7 @@ def scripts(site: Site) -> list[Any]:
     return [told["action"] for told in site.agents["a"].actions.values()]
 
 
+@pytest.mark.full
 def test_an_agent_carries_a_deployment_out_while_its_stack_action_waits(site: Site) -> None:
     agent = site.agents["a"]
     site.register("a", deployments=True)
@@ -128,6 +129,7 @@ def test_a_real_agent_runs_the_script(site: Site, tmp_path: Path) -> None:
         assert real.stop() == 0
 
 
+@pytest.mark.full
 def test_no_other_agent_answers_for_a_server(site: Site) -> None:
     """Though it knows the id that the node action will have."""
     with site.engine.clock.held():

@@ -99,6 +99,7 @@ def test_an_agent_without_its_secret_is_not_believed(site: Site) -> None:  # noq
     assert site.agents["a"].has(action) == "NEW"
 
 
+@pytest.mark.full
 def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     running, waits = site.ask("a"), site.ask("b")
@@ -117,6 +118,7 @@ def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
     assert site.state(running) == "DONE"
 
 
+@pytest.mark.full
 def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     lost, kept = site.ask("a"), site.ask("b")
@@ -158,6 +160,7 @@ def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # 
     assert (asked.approved_by, found.approved_by) == ("max", None)
 
 
+@pytest.mark.full
 def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.refuses = {
@@ -210,6 +213,7 @@ def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None: 
     assert agent.has(waits) == "NEW"
 
 
+@pytest.mark.full
 def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.misbehaves = lambda method, _: (200, b"{}", "") if method == "POST" else None
@@ -241,6 +245,7 @@ def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> No
     site.engine.wait_for(lambda: site.agents["a"].has(held) == "NEW")
 
 
+@pytest.mark.full
 def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, waits = site.ask("a"), site.ask("b", sent_at=None, turn=False)
@@ -278,6 +283,7 @@ def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F
     assert (site.action(other).node, site.state(other), site.state(own)) == ("b", "PENDING_SCHEDULE", "NEW")
 
 
+@pytest.mark.full
 def test_what_databases_cannot_keep_is_replaced(site: Site) -> None:  # noqa: F811
     odd = "a\0b\u2028\U0001f600"
     action = site.agents["a"].put(outputs={"o": odd, odd: [odd]}, error=odd, state="FAILED", args={odd: odd})
@@ -349,6 +355,7 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
     site.engine.wait_for(lambda: site.agents["b"].has(action) == "NEW")
 
 
+@pytest.mark.full
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
     """Requests are asked once and actions sent once, however often both run."""
     components, store, clock = site.engine.components, site.store, site.engine.clock

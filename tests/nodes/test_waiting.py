@@ -1,11 +1,14 @@
 """Stack actions and work for agents in each other's way, with agents that answer."""
 
+import pytest
+
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.engine.state.requests import Timing
 from tests.engine.conftest import MEMBER, engine, place, plugins, resource, template, thing  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 
 
+@pytest.mark.full
 def test_an_endless_stream_of_work_keeps_no_update_waiting(site: Site) -> None:  # noqa: F811
     """The update waits for actions sent before it; later ones are sent after it."""
     agent = site.agents["a"]

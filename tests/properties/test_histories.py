@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -292,6 +293,7 @@ crash = st.tuples(st.none() | st.integers(1, 8), st.none() | st.integers(1, 6))
 step = st.tuples(templates(may_fail=True), st.lists(crash, max_size=3), st.none() | st.sampled_from(NAMES))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(step, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_the_next_good_update_sets_it_right(
@@ -315,6 +317,7 @@ def test_the_next_good_update_sets_it_right(
 guarded = st.tuples(step, st.frozensets(st.sampled_from(NAMES)))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(guarded, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_nothing_deletes_what_is_protected(

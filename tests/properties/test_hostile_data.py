@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def test_templates(document: dict[str, Json]) -> None:
     template(json.dumps(document).encode())
 
 
+@pytest.mark.full
 @more
 @given(st.lists(ENVIRONMENTS, min_size=1, max_size=3))
 def test_environments(documents: list[dict[str, Json]]) -> None:

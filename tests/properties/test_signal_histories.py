@@ -141,6 +141,7 @@ def types() -> Iterator[None]:
         yield
 
 
+@pytest.mark.full
 @settings(
     max_examples=int(DRAWN or examples(12)),
     deadline=None,

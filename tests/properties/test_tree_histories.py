@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -616,6 +617,7 @@ STEP = st.one_of(
 )
 
 
+@pytest.mark.full
 @given(steps=st.lists(STEP, min_size=3, max_size=10), deleted_during=st.booleans())
 @settings(
     max_examples=int(DRAWN or examples(12)),

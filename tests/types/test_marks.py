@@ -149,6 +149,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.share(8)
 @pytest.mark.parametrize(("file", "first", "second"), PAIRS)
 def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:
@@ -275,6 +276,7 @@ def test_a_floating_ip_leads_to_the_port_again_if_a_new_one_was_not_made(trouble
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
+@pytest.mark.full
 @pytest.mark.share(3)
 @pytest.mark.parametrize("verb", ["create_load_balancer", "create_pool", "create_member", "delete_listener"])
 def test_a_balancer_that_was_half_made_anew_is_made_by_the_next_update(troubled: Any, verb: str) -> None:

@@ -57,6 +57,7 @@ def test_a_full_one_stays_unless_it_is_purged(cloudy: Cloudy) -> None:
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
+@pytest.mark.full
 def test_purging_takes_as_many_rounds_as_it_needs(cloudy: Cloudy) -> None:
     stack = cloudy.made({"c": container(name="mine", PurgeOnDelete=True)})
     fill(cloudy, "mine", 250)

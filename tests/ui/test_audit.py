@@ -11,6 +11,7 @@ from tests.api.conftest import template, value
 from .conftest import Browser
 
 
+@pytest.mark.full
 def test_the_log_is_filtered_and_exported(browser: Browser) -> None:
     name = "=audited"
     browser.heat.create(template(a=value()), name="audited")

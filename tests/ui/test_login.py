@@ -96,6 +96,7 @@ def test_the_cookie_is_bound_to_the_host_with_https(serve: Serve) -> None:
     assert "/api/ui/static/" in answer.text
 
 
+@pytest.mark.full
 def test_a_session_expires_and_its_row_goes(serve: Serve, clock: LateClock) -> None:
     server = serve(auth=Auth.BASIC)
     browser = Browser(server.app)
@@ -111,6 +112,7 @@ def test_a_session_expires_and_its_row_goes(serve: Serve, clock: LateClock) -> N
     assert server.store.database.read("SELECT digest FROM ui_session") == []
 
 
+@pytest.mark.full
 def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> None:
     browser = Browser(serve(auth=Auth.BASIC).app)
     log_in(browser, user="mia", password="right")

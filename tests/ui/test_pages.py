@@ -155,6 +155,7 @@ def test_a_refused_form_names_the_page_to_go_on_with(browser: Browser) -> None:
     assert "data-page" not in browser.get(path).html.body.attrs
 
 
+@pytest.mark.full
 def test_no_page_has_a_secret(browser: Browser) -> None:
     """Not of a hidden parameter, of a property that has it, nor of a refused request."""
     text = template(a=value({"get_param": "password"})) | {

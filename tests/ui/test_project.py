@@ -74,6 +74,7 @@ def test_progress_names_the_first_failure(browser: Browser) -> None:
     assert "Attempt" in browser.get(action).text
 
 
+@pytest.mark.full
 def test_node_actions_and_runs_wait_for_an_approval(browser: Browser, store: Store) -> None:
     path = browser.heat.create(template(web=value(), db=value()), name="machines")
     stack = store.stacks.by_name("demo", "machines")
@@ -121,6 +122,7 @@ def test_nodes_of_the_same_name_have_rows_of_their_own(browser: Browser, store: 
     browser.heat.call("POST", f"/node_playbook_runs/{run}/reject")
 
 
+@pytest.mark.full
 def test_a_large_run_hides_no_other_request(browser: Browser, store: Store) -> None:
     browser.heat.create(template(web=value(), db=value(), log=value()), name="busy")
     stack = store.stacks.by_name("demo", "busy")
@@ -168,6 +170,7 @@ def test_outputs_are_shown_with_their_values(browser: Browser) -> None:
     assert all(text in row for text in ("address", "203.0.113.7", "of the balancer"))
 
 
+@pytest.mark.full
 def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="heals")
     page = browser.post(browser.get(path + "/health"), "/do/policy", 400, policy="mode: [")
@@ -186,6 +189,7 @@ def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     assert "None: nothing is repaired" in browser.post(browser.get(path + "/health"), "/do/policy_off").text
 
 
+@pytest.mark.full
 def test_several_requests_are_decided_at_once(browser: Browser, store: Store) -> None:
     path = browser.heat.create(template(web=value(), db=value()), name="many")
     stack = store.stacks.by_name("demo", "many")

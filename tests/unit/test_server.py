@@ -24,6 +24,7 @@ def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "lost" in str(record.exc_info[1])
 
 
+@pytest.mark.full
 def test_it_starts_without_what_only_some_installations_use() -> None:
     """Such a library is imported when it is used."""
     libraries = {"openstack", "keystoneauth1", "keystonemiddleware", "oslo_policy", "prometheus_client"}

@@ -39,6 +39,7 @@ def attributes(cloudy: Cloudy, stack: StackRecord, name: str, wanted: tuple[str,
     return cloudy.components.reader.attributes(Context("p"), cloudy.get(stack), cloudy.row(stack, name), wanted)
 
 
+@pytest.mark.full
 def test_all_come_and_go(cloudy: Cloudy) -> None:
     before = cloudy.census()
     stack = cloudy.made(ALL)

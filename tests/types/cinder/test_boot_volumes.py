@@ -42,6 +42,7 @@ def restored(cloudy: Cloudy, stack: StackRecord, snapshot: str) -> StackRecord:
     return cloudy.settle(stack)
 
 
+@pytest.mark.full
 def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: Callable[..., Cloudy]) -> None:
     """The first attempt fails at the new server; a second one continues there."""
     fault = {"verb": "compute.create_server", "number": 2, "raises": "refused"}

@@ -163,6 +163,7 @@ class TestUpdate:
         thing = cloudy.thing(stack, "v")
         assert (thing["size"], thing["bootable"], cloudy.count(VOLUME)) == (1, "true", 1)
 
+    @pytest.mark.full
     def test_an_extension_that_comes_to_nothing_fails(self, troubled: Callable[..., Cloudy]) -> None:
         fault = {"verb": "block_storage.extend_volume", "number": 1, "goes": "error_extending", "message": "no room"}
         cloudy = troubled(faults=[fault])

@@ -127,6 +127,7 @@ def test_what_may_not_change_makes_another(cloudy: Cloudy, name: str, new: JsonM
     assert cloudy.row(stack, name).physical_id != old
 
 
+@pytest.mark.full
 def test_parts_wait_for_one_another(troubled: Callable[..., Cloudy]) -> None:
     """Ten members of one pool at once: each waits for those before, none fails."""
     cloudy = troubled(build=5)

@@ -141,6 +141,7 @@ def test_versions(version: str) -> None:
     assert faults({"heat_template_version": version}) == []
 
 
+@pytest.mark.full
 @table(
     ("since", "text"),
     [

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.store.records import Announcement
@@ -32,6 +34,7 @@ def test_the_worker_is_woken_while_it_is_attached() -> None:
     assert (local.claim_filter.kinds, local.claim_filter.zones) == (None, None)
 
 
+@pytest.mark.full
 def test_one_process_needs_no_celery() -> None:
     code = "import sys, heatlite.server; sys.exit('celery' in sys.modules or 'kombu' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

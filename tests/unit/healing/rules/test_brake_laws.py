@@ -6,6 +6,8 @@ A held incident is not repaired. The release of a brake begins nothing.
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
 from heatlite.core.healing import STOP_BRAKES, Brake, IncidentState
 from heatlite.healing.rules.brakes import Facts, mark_brakes, repair_brakes
 from heatlite.healing.rules.incident import OF_PLAN, Wants, look
@@ -92,6 +94,7 @@ def releases() -> Iterator[tuple[Brake, IncidentState]]:
         yield from ((brake, state) for state in (OBSERVED, CONFIRMED) if brake in OF_MARK)
 
 
+@pytest.mark.full
 @table(("brake", "state"), list(releases()))
 def test_a_released_stop_brake_begins_nothing_within_a_day(brake: Brake, state: IncidentState) -> None:
     one, wants = looked(open_incident(state), held_by(FREE, brake))

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from math import inf
 
+import pytest
 from store_behaviour import an_action, put
 
 from heatlite.store.actions.claims import max_takeovers, takeover_delay
@@ -42,6 +43,7 @@ def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: s
     return counts
 
 
+@pytest.mark.full
 def test_kills_at_random_do_not_look_like_a_crash_loop(store: Store) -> None:
     """Under load an attempt needs longer for its first commit than any engine lives."""
     chance = random.Random(1)

@@ -159,6 +159,7 @@ def test_a_key_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         open_cipher((), tmp_path / "heat.db")
 
 
+@pytest.mark.full
 def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
     program = """
 import sys
