@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from heatlite.core.config import BadSetting
 from heatlite.simulated.simulation import RAISED, Fault, Scenario
@@ -44,16 +45,17 @@ _SCHEMA = {
     },
 }
 
+_VALIDATOR = Draft202012Validator(_SCHEMA)
+
 
 def scenario(written: object, origin: str) -> Scenario:
     """Parse a scenario with the fields of `Scenario`.
 
     Raises BadSetting, which names `origin`.
     """
-    try:
-        jsonschema.validate(written, _SCHEMA)
-    except jsonschema.ValidationError as error:
-        raise BadSetting(f"{origin}: {error.json_path}: {error.message}") from error
+    error = best_match(_VALIDATOR.iter_errors(written))
+    if error is not None:
+        raise BadSetting(f"{origin}: {error.json_path}: {error.message}")
     given: dict[str, Any] = dict(written) if isinstance(written, dict) else {}
     given["faults"] = tuple(Fault(**one) for one in given.get("faults", ()))
     return Scenario(**given)

@@ -17,6 +17,7 @@ from heatlite.core.records import record
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
+from heatlite.store.database.statements import Value
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
 
@@ -344,19 +345,17 @@ class AuditLog:
 
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the request ids of rows from before a moment, oldest first."""
-        return self._ids(Audit.select(Audit.request_id).where(Audit.time < moment).order_by(Audit.time).limit(limit))
+        return self._ids("time < ? ORDER BY time LIMIT ?", moment, limit)
 
     def over_limit(self, limit: int) -> list[str]:
         """Return the request ids of rows without a caller beyond the limit of an outcome."""
-        found: list[str] = []
-        for outcome in map(str, Outcome):
-            unknown = Audit.select(Audit.request_id).where(Audit.user.is_null(), Audit.outcome == outcome)
-            found += self._ids(unknown.order_by(Audit.time.desc()).limit(limit).offset(MAX_UNKNOWN))
-        return found
+        rest = f"{self.database.quote('user')} IS NULL AND outcome = ? ORDER BY time DESC LIMIT ? OFFSET ?"
+        return [found for outcome in Outcome for found in self._ids(rest, str(outcome), limit, MAX_UNKNOWN)]
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows."""
         self.database.change(Audit.delete().where(Audit.request_id.in_(ids)))
 
-    def _ids(self, query: peewee.Select) -> list[str]:
-        return [request_id for (request_id,) in self.database.select(query)]
+    def _ids(self, condition: str, *parameters: Value) -> list[str]:
+        rows = self.database.read(f"SELECT request_id FROM audit WHERE {condition}", parameters)
+        return [str(request_id) for (request_id,) in rows]

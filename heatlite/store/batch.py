@@ -11,12 +11,14 @@ batch is one statement, or one prepared statement run by the driver:
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 import peewee
 
 from heatlite.store.database.driver import Dialect
-from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.sql import chunks, marks, quoted
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LARGE, LargeValues, Parts
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -27,6 +29,20 @@ ROWS = 20
 
 On PostgreSQL as many changed rows at most have a statement each.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """SQL of a table, with ``?`` for each parameter."""
+
+    name: str
+    key: str
+    select: str
+    insert: str
+    insert_rows: str
+    insert_json: str
+    update: str
+    update_json: str
 
 
 class Table:
@@ -52,7 +68,7 @@ class Table:
         are values of the row's project.
         """
         self._encryption = encryption
-        self._database = database = encryption.database
+        self._database = encryption.database
         self.columns = (*mutable, key, *fixed)
         self._width = len(mutable) + 1
         self._names = tuple(f"c{at}" for at in range(len(self.columns)))
@@ -64,27 +80,8 @@ class Table:
         self._large_values = large_values
         self._stack = None if stack is None else self.columns.index(stack)
         self._root = self.columns.index("root_id") if "root_id" in self.columns else None
-        quote = database.quote
-        self.name = quote(model._meta.table_name)
-        self._key = quote(key)
-        self._insert = f"INSERT INTO {self.name} ({quote(*self.columns)}) "
-        self._select = f"SELECT {quote(*self.columns)} FROM {self.name} "
-        types = [f"c{at} {_sql_type(model._meta.fields[name])}" for at, name in enumerate(self.columns)]
-        self._insert_json = f"{self._insert}SELECT * FROM json_to_recordset(?::json) AS given ({', '.join(types)})"
-        changes = ", ".join(f"{quote(name)} = given.c{at}" for at, name in enumerate(mutable))
-        self._update_json = (
-            f"UPDATE {self.name} SET {changes} FROM json_to_recordset(?::json) "
-            f"AS given ({', '.join(types[: self._width])}) WHERE {self.name}.{self._key} = given.c{len(mutable)}"
-        )
-        row = f"({marks(self.columns)})"
-        self._insert_rows = f"{self._insert}VALUES {', '.join([row] * ROWS)}"
-        self._insert += f"VALUES {row}"
-        if database.dialect is Dialect.MARIADB:
-            changes = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in mutable)
-            self._update = f"{self._insert} ON DUPLICATE KEY UPDATE {changes}"
-        else:
-            changes = ", ".join(f"{quote(name)} = ?" for name in mutable)
-            self._update = f"UPDATE {self.name} SET {changes} WHERE {self._key} = ?"
+        self._sql = _statements(self._database.dialect, model, tuple(mutable), key, tuple(fixed))
+        self.name = self._sql.name
 
     def insert(self, rows: Sequence[tuple[Value, ...]]) -> None:
         """Add rows in their order, by `Database.send`."""
@@ -93,17 +90,17 @@ class Table:
         rows = self._closed(rows)
         if self._database.dialect is Dialect.POSTGRESQL:
             if len(rows) == 1:
-                self._database.send(self._insert, rows[0])
+                self._database.send(self._sql.insert, rows[0])
             else:
-                self._database.send(self._insert_json, (self._objects(rows),))
+                self._database.send(self._sql.insert_json, (self._objects(rows),))
             return
         if self._database.dialect is Dialect.SQLITE:
             whole = len(rows) - len(rows) % ROWS
             for at in range(0, whole, ROWS):
-                self._database.write(self._insert_rows, [*chain.from_iterable(rows[at : at + ROWS])])
+                self._database.write(self._sql.insert_rows, [*chain.from_iterable(rows[at : at + ROWS])])
             rows = rows[whole:]
         if rows:
-            self._database.write_many(self._insert, rows)
+            self._database.write_many(self._sql.insert, rows)
 
     def update(self, rows: Sequence[tuple[Value, ...]]) -> None:
         """Write the mutable columns of existing rows, by `Database.send`."""
@@ -111,16 +108,16 @@ class Table:
             return
         rows = self._closed(rows)
         if self._database.dialect is Dialect.MARIADB:
-            self._database.write_many(self._update, rows)
+            self._database.write_many(self._sql.update, rows)
             return
         rows = [row[: self._width] for row in rows]
         if self._database.dialect is Dialect.SQLITE:
-            self._database.write_many(self._update, rows)
+            self._database.write_many(self._sql.update, rows)
         elif len(rows) <= ROWS:
             for row in rows:
-                self._database.send(self._update, row)
+                self._database.send(self._sql.update, row)
         else:
-            self._database.send(self._update_json, (self._objects(rows),))
+            self._database.send(self._sql.update_json, (self._objects(rows),))
 
     def _objects(self, rows: Sequence[tuple[Value, ...]]) -> str:
         """Return rows as one parameter, a list of JSON objects."""
@@ -129,15 +126,15 @@ class Table:
     def delete(self, keys: Sequence[str]) -> None:
         """Remove rows by their keys."""
         for some in chunks(keys):
-            self._database.send(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks(some)})", some)
+            self._database.send(f"DELETE FROM {self.name} WHERE {self._sql.key} IN ({marks(some)})", some)
 
     def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Return whole rows. `rest` is the SQL after FROM, with ``?`` for each parameter."""
-        return self._opened(self._database.read(self._select + rest, parameters))
+        return self._opened(self._database.read(self._sql.select + rest, parameters))
 
     def send_select(self, rest: str, parameters: Sequence[Value] = ()) -> Callable[[], Sequence[Row]]:
         """Do as `select` by `Database.send`. Returns a call that returns the rows."""
-        sent = self._database.send(self._select + rest, parameters)
+        sent = self._database.send(self._sql.select + rest, parameters)
         return lambda: self._opened(sent.rows())
 
     def _opened(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -191,6 +188,44 @@ class Table:
             if cells[at] is not None:
                 cells[at] = large_values.extract(str(cells[at]), owner, sealed, known, values)
         return tuple(cells)
+
+
+@cache
+def _statements(
+    dialect: Dialect, model: type[peewee.Model], mutable: tuple[str, ...], key: str, fixed: tuple[str, ...]
+) -> _Statements:
+    """Return the statements of a table, built once: every store that is opened needs them."""
+    columns = (*mutable, key, *fixed)
+
+    def quote(*names: str) -> str:
+        return quoted(dialect.quotation_mark, names)
+
+    name = quote(model._meta.table_name)
+    into = f"INSERT INTO {name} ({quote(*columns)}) "
+    row = f"({marks(columns)})"
+    insert = f"{into}VALUES {row}"
+    types = [f"c{at} {_sql_type(model._meta.fields[column])}" for at, column in enumerate(columns)]
+    changes = ", ".join(f"{quote(column)} = given.c{at}" for at, column in enumerate(mutable))
+    update_json = (
+        f"UPDATE {name} SET {changes} FROM json_to_recordset(?::json) "
+        f"AS given ({', '.join(types[: len(mutable) + 1])}) WHERE {name}.{quote(key)} = given.c{len(mutable)}"
+    )
+    if dialect is Dialect.MARIADB:
+        changes = ", ".join(f"{quote(column)} = VALUES({quote(column)})" for column in mutable)
+        update = f"{insert} ON DUPLICATE KEY UPDATE {changes}"
+    else:
+        changes = ", ".join(f"{quote(column)} = ?" for column in mutable)
+        update = f"UPDATE {name} SET {changes} WHERE {quote(key)} = ?"
+    return _Statements(
+        name=name,
+        key=quote(key),
+        select=f"SELECT {quote(*columns)} FROM {name} ",
+        insert=insert,
+        insert_rows=f"{into}VALUES {', '.join([row] * ROWS)}",
+        insert_json=f"{into}SELECT * FROM json_to_recordset(?::json) AS given ({', '.join(types)})",
+        update=update,
+        update_json=update_json,
+    )
 
 
 def _sql_type(field: "peewee.Field[object]") -> str:

@@ -136,7 +136,7 @@ class Database:
 
     def quote(self, *names: str) -> str:
         """Return the names as SQL identifiers, separated by commas."""
-        return quoted("`" if self.dialect is Dialect.MARIADB else '"', names)
+        return quoted(self.dialect.quotation_mark, names)
 
     # -- statements ------------------------------------------------------------------------------
 

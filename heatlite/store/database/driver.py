@@ -37,6 +37,11 @@ class Dialect(StrEnum):
     POSTGRESQL = "PostgreSQL"
     MARIADB = "MariaDB"
 
+    @property
+    def quotation_mark(self) -> str:
+        """The quotation mark around names of tables and columns."""
+        return "`" if self is Dialect.MARIADB else '"'
+
 
 class Driver:
     """The driver for a database URL. Raises BadSetting and MissingDriver."""
