@@ -75,7 +75,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests into one order, and leave out those that `tests/thorough.py` names for this run."""
+    """Put the tests in order; leave out those that `tests/thorough.py` names."""
     items.sort(key=lambda item: item.path)
     if not names_tests(config.args):
         items[:], left = share(items)

@@ -194,7 +194,7 @@ class Table:
 def _statements(
     dialect: Dialect, model: type[peewee.Model], mutable: tuple[str, ...], key: str, fixed: tuple[str, ...]
 ) -> _Statements:
-    """Return the statements of a table, built once: every store that is opened needs them."""
+    """Return the statements of a table. Built once: each store needs them."""
     columns = (*mutable, key, *fixed)
 
     def quote(*names: str) -> str:
