@@ -1,5 +1,8 @@
 """Scenarios of simulated clouds, read from files."""
 
+import difflib
+import fnmatch
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from heatlite.core.config import BadSetting
+from heatlite.simulated.services import KINDS, VERBS
 from heatlite.simulated.simulation import RAISED, Fault, Scenario
 
 SERVICES = (
@@ -57,8 +61,19 @@ def scenario(written: object, origin: str) -> Scenario:
     if error is not None:
         raise BadSetting(f"{origin}: {error.json_path}: {error.message}")
     given: dict[str, Any] = dict(written) if isinstance(written, dict) else {}
+    for kind in given.get("quotas", ()):
+        if kind not in KINDS:
+            raise _unknown(f"{origin}: $.quotas", "kind", kind, KINDS)
+    for at, fault in enumerate(given.get("faults", ())):
+        if not fnmatch.filter(VERBS, fault["verb"]):
+            raise _unknown(f"{origin}: $.faults[{at}].verb", "verb", fault["verb"], VERBS)
     given["faults"] = tuple(Fault(**one) for one in given.get("faults", ()))
     return Scenario(**given)
+
+
+def _unknown(place: str, noun: str, name: str, known: Iterable[str]) -> BadSetting:
+    close = difflib.get_close_matches(name, known, 1)
+    return BadSetting(f"{place}: there is no {noun} {name}{f'; did you mean {close[0]}?' if close else ''}")
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -17,6 +17,7 @@ from heatlite.simulated import (
     network,
     object_store,
 )
+from heatlite.simulated.block_storage.quotas import LIMITS
 from heatlite.simulated.simulation import Scenario, Simulation, Verb, View
 
 MODULES: Final = (
@@ -30,6 +31,12 @@ VERBS: Final[Mapping[str, Verb]] = {
     for name, verb in verbs.items()
 }
 """Verbs by name; a service's special verb replaces the regular one."""
+
+KINDS: Final = frozenset({
+    *(collection.kind for module in MODULES for collection in module.COLLECTIONS),
+    *(f"block_storage.{limit}" for limit in LIMITS),
+})  # fmt: skip
+"""Kinds of objects, and the limits of block storage, that may have a quota."""
 
 
 def simulate(scenario: Scenario, clock: Clock, path: Path | None = None) -> Simulation:

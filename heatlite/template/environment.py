@@ -524,7 +524,7 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
     """Merge environment files, later ones on top.
 
     The first file that sets a parameter defines its merge strategy, by default overwriting. Once a file has set
-    parameters, parameters unknown to the template are dropped from later ones, as Heat does. Raises
+    parameters, nulls and parameters unknown to the template are dropped from later ones, as Heat does. Raises
     StackValidationFailed with all places where strategies contradict each other or do not fit the type.
     """
     parameters: JsonMap = {}
@@ -537,7 +537,7 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
         known = schemas if parameters else environment.parameters
         given = {name: value for name, value in environment.parameters.items() if name in known}
         for merged, values in ((parameters, given), (defaults, environment.parameter_defaults)):
-            for name, value in values.items():
+            for name, value in (_set(values) if merged else values).items():
                 try:
                     strategy = _strategy(name, environment.merge_strategies, fixed)
                     merged[name] = _merged(name, merged.get(name), value, strategy, schemas.get(name))
@@ -571,7 +571,8 @@ def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSch
     if schema.type == "comma_delimited_list":
         if isinstance(old, list) and isinstance(new, list):
             return [*old, *new]
-        return ",".join(text for text in (_comma_text(old), _comma_text(new)) if text)
+        texts = (",".join(map(str, value)) if isinstance(value, list) else str(value) for value in (old, new))
+        return ",".join(filter(None, texts))
     if schema.type == "string" and isinstance(old, str) and isinstance(new, str):
         return old + new
     text = f"The merge strategy '{strategy}' does not fit the parameter '{name}' of type {schema.type}."
@@ -580,17 +581,17 @@ def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSch
     )
 
 
-def _comma_text(value: Json) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+def _set(new: Mapping[str, Json]) -> JsonMap:
+    return {key: value for key, value in new.items() if value is not None}
 
 
 def _shallow(old: Json, new: Json) -> Json:
-    return {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else new
+    return {**old, **_set(new)} if isinstance(old, Mapping) and isinstance(new, Mapping) else new
 
 
 def _deep(old: Json, new: Json) -> Json:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return {**old, **{key: _deep(old[key], value) if key in old else value for key, value in new.items()}}
+        return {**old, **{key: _deep(old.get(key), value) for key, value in _set(new).items()}}
     if isinstance(old, list) and isinstance(new, list):
         return [*old, *new]
     if isinstance(old, str) and isinstance(new, str):

@@ -56,13 +56,16 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
 
     Both files are readable by their owner only. The copy is consistent even while an engine writes. `keys` is the
     setting `encryption_keys`; if it is set, the key file is not in use and not copied. Raises BadSetting for a database
-    server, BadBackup if there is nothing to copy or `target` exists and `overwrite` is False, DatabaseUnavailable.
+    server, BadBackup if there is nothing to copy, no folder for it, or `target` exists and `overwrite` is False.
+    Raises DatabaseUnavailable.
     """
     source = _file(url)
     if not source.is_file():
         raise BadBackup(f"There is no database {source}.")
     key = key_file(source)
     copied_key = _key_of(target) if not keys and key.is_file() else None
+    if not target.parent.is_dir():
+        raise BadBackup(f"There is no folder {target.parent}. Create it, or choose another one.")
     for path in (target, _key_of(target)):
         if path.exists() and not overwrite:
             raise BadBackup(f"{path} exists. Choose another name, or add --force to overwrite it.")

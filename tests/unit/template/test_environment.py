@@ -185,6 +185,11 @@ def merged(name: str, first: Json, second: Json, strategy: str) -> Json:
     ("name", "first", "second", "strategy", "result"),
     [
         ("text", "a", "b", "overwrite", "b"),
+        ("text", "a", None, "overwrite", "a"),
+        ("text", "a", None, "merge", "a"),
+        ("text", None, "b", "merge", "b"),
+        ("map", {"a": 1}, {"a": None, "b": 2}, "merge", {"a": 1, "b": 2}),
+        ("map", {"a": {"x": 1}}, {"a": {"x": None}}, "deep_merge", {"a": {"x": 1}}),
         ("text", "a", "b", "merge", "ab"),
         ("text", "a", "b", "deep_merge", "ab"),
         ("list", "a,b", "c", "overwrite", "c"),
