@@ -173,6 +173,8 @@ class HealingOperations:
                     held = next((one for one in place.stacks if one.locked), scene.tree.root)
                     raise locked_error(Operation.MARK, held, context)
             self._loop.apply(scene, incident, Event.CLEARED, now, CLOSED_BY_HAND.format(context.user, reason))
+            if scene is not None:
+                self._loop.judge_after_closing(scene, now)
         audit.info("healing incident=%s request=close by=%s reason=%s", incident_id, context.user, reason)
 
     def approve(self, context: Context, incident_id: str, plan_digest: str) -> None:

@@ -15,16 +15,17 @@ SUSPENDED = "HEALING_SCOPE"
 
 
 def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
-    """Open and close the breakers of a tree.
+    """Open and close the breakers of a tree. One without an open incident is closed: it holds nothing.
 
     Returns True if one closed: then all incidents need new evidence.
     """
     closed = False
-    for scope in sorted({*(one.scope for one in tree.incidents), *tree.scopes}):
+    reported = {one.scope for one in tree.incidents}
+    for scope in sorted({*reported, *tree.scopes}):
         record = tree.scopes.get(scope, HealingScopeRecord(tree.root.id, scope))
         facts = tree.scope_facts(scope, now)
         allowed = tree.policy.of_scope(scope).max_unhealthy.of(facts.members)
-        is_open, was_open = facts.unhealthy > allowed, record.open_since is not None
+        is_open, was_open = scope in reported and facts.unhealthy > allowed, record.open_since is not None
         if is_open == was_open:
             continue
         store.healing_scopes.save(replace(record, open_since=now if is_open else None))

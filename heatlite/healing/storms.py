@@ -43,10 +43,10 @@ def limit_of(record: HealthSourceRecord) -> StormLimit:
     return StormLimit(**{name: value for name, value in numbers if isinstance(value, int)})
 
 
-def storms(store: Store, project: str, sources: Sequence[str], now: float) -> Storms:
-    """Begin and end the storms of sources by their incidents.
+def storms(store: Store, project: str, sources: Sequence[str], now: float, root_id: str | None = None) -> Storms:
+    """Begin and end the storms of sources by their incidents. Call within a transaction.
 
-    Call within a transaction.
+    Each root stack with an open incident has the event, and that of `root_id`.
     """
     stormy, ended = set[str](), False
     for source in sources:
@@ -65,16 +65,19 @@ def storms(store: Store, project: str, sources: Sequence[str], now: float) -> St
             stormy.add(source)
         elif store.health_sources.end_storm(project, source, now):
             store.incidents.demand_evidence(now, source=(project, source))
-            _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now)
+            _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now, root_id)
             ended = True
     return Storms(frozenset(stormy), ended)
 
 
-def _write_events(store: Store, project: str, source: str, status: str, reason: str, now: float) -> None:
-    """Write one event for each root stack with an open incident of a source."""
+def _write_events(
+    store: Store, project: str, source: str, status: str, reason: str, now: float, root_id: str | None = None
+) -> None:
+    """Write one event for each root stack with an open incident of a source, and for `root_id`."""
     events = []
-    for root_id in store.incidents.roots_of_source(project, source):
-        root = store.stacks.get(root_id)
+    roots = store.incidents.roots_of_source(project, source)
+    for one in dict.fromkeys([*roots, *([] if root_id is None else [root_id])]):
+        root = store.stacks.get(one)
         if root is not None and root.deleted_at is None:
             events.append(EventRecord(root.id, root.name, "OS::Heat::Stack", root.id, STORM, status, reason[:255], now))
     store.events.append_many(events)

@@ -103,14 +103,16 @@ class HealingLoop:
             root = self._store.stacks.lock(root_id)
             scene = None if root is None or root.deleted_at is not None else self.scene(root, now)
             if scene is None:
-                for incident in self._store.incidents.open_of_root(root_id):
+                left = self._store.incidents.open_of_root(root_id)
+                for incident in left:
                     self.apply(None, incident, Event.GONE, now)
+                self._end_storms(left, now)
                 self._store.healing_policies.delete(root_id)
                 return
             scene = self._with_marks(scene)
             wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
             wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
-            self._wake_after_closing(scene, now)
+            self.judge_after_closing(scene, now)
         if wanting:
             self._begin_repairs(root_id, wanting)
 
@@ -288,15 +290,28 @@ class HealingLoop:
                     partial(self._meter.repair_ended, repair.step, RESULTS[event], now - repair.begun_at)
                 )
 
-    def _wake_after_closing(self, scene: Scene, now: float) -> None:
-        """Have the breakers of a tree judged again soon after incidents were closed."""
+    def judge_after_closing(self, scene: Scene, now: float) -> None:
+        """Judge storms and breakers again if incidents of a tree were closed.
+
+        Once none is left, no sweep does. The next report would end what has long been over, and not be evidence.
+        """
         left = self._store.incidents.open_of_root(scene.tree.root.id)
         if len(left) == len(scene.tree.incidents):
             return
+        self._end_storms(scene.tree.incidents, now)
         if left:
             self._store.incidents.wake([left[0].id], now)
         else:
-            refresh_breakers(self._store, replace(scene.tree, incidents=()), now)
+            # The scopes of the scene are from before it was judged.
+            scopes = self._store.healing_scopes.of_root(scene.tree.root.id)
+            refresh_breakers(self._store, replace(scene.tree, incidents=(), scopes=scopes), now)
+
+    def _end_storms(self, closed: Sequence[IncidentRecord], now: float) -> None:
+        """End the storms of the sources of closed incidents, unless others keep them up."""
+        sources = {(one.project, one.source) for one in closed}
+        for stormy in self._store.health_sources.storms() if closed else ():
+            if (stormy.project, stormy.name) in sources:
+                storms(self._store, stormy.project, [stormy.name], now, closed[0].root_id)
 
 
 def _has_old_evidence(incident: IncidentRecord, scene: Scene) -> bool:

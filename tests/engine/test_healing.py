@@ -31,7 +31,12 @@ from heatlite.healing.by_hand import HealRequest
 from heatlite.healing.rules.policy import DEFAULT, VERSION
 from heatlite.healing.sweep import HealingLoop
 from heatlite.healing.tree import read_tree
-from heatlite.store.healing.records import HealingPolicyRecord, IncidentRecord, ObservationRecord
+from heatlite.store.healing.records import (
+    HealingPolicyRecord,
+    HealingScopeRecord,
+    IncidentRecord,
+    ObservationRecord,
+)
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, START, Engine, template, thing
 from tests.engine.test_groups import group, nested
@@ -224,13 +229,54 @@ def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
     for one in incidents:
         healing.resolve(one)
     healing.sweep()
-    incident = healing.fire("g/5", key="later")
-    healing.pass_(120)
     told = [line for line in healing.engine.told(healing.stack) if "STORM" in line]
     assert told == ["s HEALING_STORM_BEGUN", "s HEALING_STORM_ENDED"]
-    healing.fire("g/5")
+    incident = healing.fire("g/5", key="later")
     healing.pass_(120)
     assert healing.told(incident)[0] == "SETTLING"
+    assert told == [line for line in healing.engine.told(healing.stack) if "STORM" in line]
+
+
+@pytest.mark.parametrize("end", ["resolved at once", "closed by hand"])
+def test_a_breaker_closes_with_the_last_incident(healing: Healing, end: str) -> None:
+    """The next report is evidence: no release of an old breaker takes it away."""
+    healing.policy(**AUTO)
+    incidents = [healing.fire("g/1"), healing.fire("g/2")]
+    if end == "resolved at once":  # before any sweep has seen that they are two
+        for one in incidents:
+            healing.resolve(one)
+        healing.sweep(1)
+    else:
+        healing.sweep(1)
+        for one in incidents:
+            healing.engine.components.healing_operations.close(MEMBER, one, "both are well")
+    assert healing.store.healing_scopes.counts() == (0, 0)
+    told = [line for line in healing.engine.told(healing.stack) if "BREAKER" in line]
+    assert [line.rpartition("_")[2] for line in told] == ["OPEN", "CLOSED"]
+    incident = healing.fire("g/3")
+    healing.pass_(90)
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_a_breaker_closes_though_rows_that_nobody_reports_have_failed(healing: Healing) -> None:
+    failed = [replace(row, status=Status.FAILED) for row in healing.engine.rows(healing.group)[:2]]
+    with healing.store.transaction():
+        healing.store.resources.save_many(failed)
+    incident = healing.fire("g/5")
+    healing.sweep(1)
+    assert healing.store.healing_scopes.counts() == (1, 0)
+    healing.resolve(incident)
+    healing.sweep(1)
+    assert healing.store.healing_scopes.counts() == (0, 0)
+
+
+def test_scopes_of_a_deleted_stack_do_not_count(healing: Healing) -> None:
+    with healing.store.transaction():
+        record = HealingScopeRecord(healing.stack.id, "g", open_since=healing.now, is_suspended=True)
+        healing.store.healing_scopes.save(record)
+    assert healing.store.healing_scopes.counts() == (1, 1)
+    healing.engine.delete(healing.stack)
+    assert healing.store.healing_scopes.counts() == (0, 0)
 
 
 @pytest.mark.full

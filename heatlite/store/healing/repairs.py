@@ -13,6 +13,7 @@ from heatlite.store.database.statements import Row
 from heatlite.store.healing.incidents import digest
 from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
 from heatlite.store.tables.healing import HealingPolicy, HealingScope, HealingSweep, Repair
+from heatlite.store.tables.stacks import Stack
 
 _REPAIR = (
     Repair.id,
@@ -139,10 +140,14 @@ class HealingScopes:
             self._database.change(HealingScope.update(changed).where(mine))
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of scopes with an open breaker, and of suspended ones."""
+        """Return the number of scopes with an open breaker, and of suspended ones.
+
+        Those of deleted stacks do not count: nobody can acknowledge them.
+        """
         is_open = peewee.fn.SUM(peewee.Case(None, [(HealingScope.open_since.is_null(False), 1)], 0))
         held = peewee.fn.SUM(peewee.Case(None, [(HealingScope.is_suspended == True, 1)], 0))  # noqa: E712
-        ((opened, suspended),) = self._database.select(HealingScope.select(is_open, held))
+        query = HealingScope.select(is_open, held).join(Stack, on=Stack.id == HealingScope.root_id)
+        ((opened, suspended),) = self._database.select(query.where(Stack.deleted_at.is_null()))
         return int(opened or 0), int(suspended or 0)
 
 

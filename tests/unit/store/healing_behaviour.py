@@ -200,6 +200,8 @@ def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_writte
         store.healing_policies.put(policy)
         store.healing_scopes.save(replace(scope, failures=0))
         store.healing_scopes.save(scope)
+        store.healing_scopes.save(replace(scope, root_id="of a stack that is gone"))
+        store.stacks.insert(StackRecord("root", "s", "acme", "ann", "t", {}, Verb.CREATE, Status.COMPLETE, "", 1.0))
         store.repairs.insert(repair)
     assert store.health_sources.get(*named) == source
     assert (store.health_sources.count("acme"), store.health_tokens.count("acme")) == (1, 1)
