@@ -107,6 +107,8 @@ _FAULT = Shape(
 )
 _ANY = Shape({"type": "object"})
 
+_ESCAPE = re.compile(r"\\(?:\\|u0000)")
+"""An escaped backslash, or NUL. Another escape after an escaped backslash is text."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -293,13 +295,17 @@ def _read(said: bytes) -> JsonMap:
     """Return the answer as storable JSON. Raises NodeFault."""
     try:
         # Databases cannot store NUL, and the output of scripts may have some.
-        value = json.loads(said.decode().replace("\\u0000", "\\ufffd"), parse_constant=_refuse)
+        value = json.loads(_ESCAPE.sub(_without_nul, said.decode()), parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate, or a number like 1e999
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None
     if not isinstance(value, dict):
         raise NodeFault("its answer is no JSON object")
     return value
+
+
+def _without_nul(escape: re.Match[str]) -> str:
+    return "\\ufffd" if escape[0] == "\\u0000" else escape[0]
 
 
 def _refuse(name: str) -> NoReturn:

@@ -285,7 +285,7 @@ def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F
 
 @pytest.mark.full
 def test_what_databases_cannot_keep_is_replaced(site: Site) -> None:  # noqa: F811
-    odd = "a\0b\u2028\U0001f600"
+    odd = "a\0b\\u0000\\\0\u2028\U0001f600"  # a NUL, its escape as the text of a script, a backslash and a NUL
     action = site.agents["a"].put(outputs={"o": odd, odd: [odd]}, error=odd, state="FAILED", args={odd: odd})
     site.orchestrate()
     kept = odd.replace("\0", "\ufffd")
