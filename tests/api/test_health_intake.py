@@ -321,9 +321,11 @@ def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Hea
     later = {**alert(identifier), "startsAt": "2026-11-02T13:00:00+00:00"}
     assert send(heat, later)["counts"] == {"accepted": 1}
     assert send(heat, alert(identifier))["counts"] == {"ignored": 1}
+    assert send(heat, alert(identifier, "resolved"))["counts"] == {"ignored": 1}  # a delivery that was repeated late
     known = store.observations.at("demo", "alertmanager", ["f"])
     assert [one.is_open for one in known] == [False, True]
     assert len(heat.get("/incidents")["incidents"]) == 1
+    assert send(heat, {**later, "status": "resolved"})["counts"] == {"cleared": 1}
 
 
 def test_episodes_have_a_limit(heat: Heat, path: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -512,7 +514,11 @@ def test_an_intake_token_reports_and_does_nothing_else(guarded: Heat) -> None:
         ("POST", "/health/grafana", body), ("POST", "/stacks", {}), ("GET", "/incidents", None),
     ):  # fmt: skip
         assert reporter.call(method, path, given).status_int == 403, path
+    refused = reporter.fault("POST", "/health/grafana", body, code=403)
+    assert refused[1] == "The intake token prometheus may only report to the source alertmanager."
     assert reporter.of("other").call("POST", "/health/alertmanager", body).status_int == 403
+    no_source = guarded.fault("POST", "/health_tokens", {"name": "t", "source": "Alert manager"}, code=400)
+    assert no_source[1] == "The name of a source has 1 to 64 small letters, digits, - and _."
     guarded.call("DELETE", f"/health_tokens/{made['health_token']['id']}", None, 204)
     assert reporter.call("POST", "/health/alertmanager", body).status_int == 401
     guarded.fault("DELETE", f"/health_tokens/{made['health_token']['id']}", code=404)

@@ -37,8 +37,10 @@ class IntakeTokens:
         found, now = self._store.health_tokens.by_digest(token_digest(token)), self._clock.now()
         if found is None or found.expires_at is not None and found.expires_at <= now:
             raise Unauthorized(challenge=self.challenge)
-        if found.project != project or found.source is not None and named.get("source", found.source) != found.source:
+        if found.project != project:
             raise HTTPForbidden(project=project)
+        if found.source is not None and named.get("source", found.source) != found.source:
+            raise HTTPForbidden(f"The intake token {found.name} may only report to the source {found.source}.")
         if now - (found.last_used_at or 0.0) >= NOTE_USE:
             with self._store.transaction():
                 self._store.health_tokens.used(found.id, now)

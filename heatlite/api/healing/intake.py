@@ -12,7 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.ids import new_id
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
 from heatlite.healing.intake.formats import time_of
 from heatlite.healing.intake.intake import Intake
@@ -69,8 +69,7 @@ class Sources:
 
     def on_put_config(self, req: Request, resp: Response, source: str) -> None:
         """Replace the document of a source."""
-        if not SOURCE_NAME.is_valid(source):
-            raise HTTPBadRequest("The name of a source has 1 to 64 small letters, digits, - and _.")
+        _check_name(source)
         self._intake.configure(req.caller.project, source, bodies.checked(req, ANY))
         self.on_get(req, resp, source)
 
@@ -100,6 +99,8 @@ class IntakeTokens:
         """Create an intake token. Only this answer has the token itself."""
         body = bodies.checked(req, TOKEN)
         expires_at, source = body.get("expires_at"), body.get("source")
+        if source is not None:
+            _check_name(source)
         token = PREFIX + secrets.token_hex(TOKEN_BYTES)
         record = HealthTokenRecord(
             new_id(),
@@ -140,6 +141,11 @@ class Objects:
         if not 0 < len(wanted) <= MAX_OBJECTS:
             raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")
         resp.media = {"resources": views_of(self._store, req, wanted)}
+
+
+def _check_name(source: Json) -> None:
+    if not SOURCE_NAME.is_valid(source):
+        raise HTTPBadRequest("The name of a source has 1 to 64 small letters, digits, - and _.")
 
 
 def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMap]:

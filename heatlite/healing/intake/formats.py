@@ -64,7 +64,7 @@ def _alerts(document: SourceDocument, body: JsonMap, version: str) -> Delivery:
         raise HTTPBadRequest(f'The body needs "version": "{version}" of the format {document.format}.')
     alerts = _list(body, "alerts", "max_alerts")
     truncated = body.get("truncatedAlerts")
-    count = truncated if isinstance(truncated, int) and truncated > 0 else 0
+    count = max(0, truncated) if isinstance(truncated, int) and not isinstance(truncated, bool) else 0
     return Delivery(tuple(_each(alerts, lambda alert: _alert(document, alert))), count)
 
 
@@ -203,7 +203,9 @@ def _texts(given: JsonMap, name: str, required: bool = True) -> dict[str, str]:
 
 def _time(given: Json, name: str, required: bool = True) -> float | None:
     """Return seconds since the epoch. A time without a zone is UTC."""
-    if given is None and not required:
+    if given is None:
+        if required:
+            raise _Invalid(f'"{name}" is missing')
         return None
     try:
         return time_of(str(given))

@@ -35,11 +35,24 @@ def test_an_alert(name: str) -> None:
     body = {"version": version, "alerts": [alert(fingerprint="f1")], "receiver": "ignored", "truncatedAlerts": 3}
     delivery = read_delivery(source(name), body)
     assert delivery.truncated == 3
+    assert read_delivery(source(name), {**body, "truncatedAlerts": True}).truncated is not True
     (report,) = delivery.reports
     assert isinstance(report, Report)
     assert (report.key, report.word, report.starts_at) == ("f1", Word.FIRING, NOON)
     assert (report.physical_id, report.stack, report.resource) == ("11111111-aaaa", None, None)
     assert report.summary == "ServerDown: no answer"
+
+
+@table(
+    ("starts", "said"),
+    [
+        (None, '"startsAt" is missing'),
+        ("noon", "\"startsAt\": 'noon' is not a time in ISO 8601, such as 2026-11-22T12:00:00Z."),
+    ],
+)
+def test_a_time_that_is_none_is_explained(starts: object, said: str) -> None:
+    found = one(source("alertmanager"), {"version": "4", "alerts": [alert(starts=starts)]})
+    assert isinstance(found, Outcome) and found.detail == said
 
 
 def test_without_a_fingerprint_the_labels_are_the_key() -> None:
