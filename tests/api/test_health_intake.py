@@ -83,6 +83,11 @@ def test_a_report_is_accepted_once(heat: Heat, path: str) -> None:
     assert again["results"][0]["incident"] == result["incident"]
     (incident,) = heat.get("/incidents")["incidents"]
     assert (incident["state"], incident["source"], incident["path"]) == ("OBSERVED", "alertmanager", "db")
+    for asked in ("state=OBSERVED,MARKED", "state=MARKED&state=OBSERVED", "source=grafana,alertmanager", "path=db"):
+        assert heat.get(f"/incidents?{asked}")["incidents"] == [incident]
+    for asked in ("state=MARKED,CLOSED", "closed_as=healed,gone", "source=grafana", "path=web"):
+        assert heat.get(f"/incidents?{asked}")["incidents"] == []
+    heat.fault("GET", "/incidents?state=", code=400)
     for _ in range(2):
         send(heat, alert(key="watchdog"))
     shown = heat.get("/health/alertmanager")["source"]

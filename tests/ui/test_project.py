@@ -189,6 +189,18 @@ def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     assert "None: nothing is repaired" in browser.post(browser.get(path + "/health"), "/do/policy_off").text
 
 
+def test_open_incidents_are_shown_and_closed(browser: Browser) -> None:
+    browser.heat.create(template(a={"type": "OS::Heat::TestResource"}), name="told")
+    report = {"key": "k", "status": "unhealthy", "stack": "told", "resource": "a", "reason": "smoke"}
+    browser.heat.call("POST", "/health/generic", {"reports": [report]})
+    page = browser.get("/healing")
+    (row,) = (row for row in page.html.select("#incidents tbody tr") if "smoke" in row.text)
+    assert [cell.text for cell in row.find_all("td")][:4] == ["a", "told", "observed", "generic"]
+    form = next(one for one in page.forms.values() if one.action.endswith("/do/close") and one["id"].value in str(row))
+    assert "smoke" not in form.submit(status=303).follow().text
+    assert "cleared" in browser.get("/healing?state=CLOSED").text
+
+
 @pytest.mark.full
 def test_several_requests_are_decided_at_once(browser: Browser, store: Store) -> None:
     path = browser.heat.create(template(web=value(), db=value()), name="many")

@@ -86,10 +86,15 @@ class Incidents:
         marker = query.text(req, "marker")
         if marker is not None:
             self._healing.incident(req.caller.project, marker)
-        query.several_of(req, "state", {state.value: state for state in IncidentState})
-        query.several_of(req, "closed_as", {reason.value: reason for reason in ClosedAs})
-        given = {name: query.values(req, name) for name in KEYS[:5]}
-        wanted = IncidentQuery(**given, limit=limit + 1, marker=marker)
+        wanted = IncidentQuery(
+            state=query.several_of(req, "state", {state.value: state.value for state in IncidentState}),
+            closed_as=query.several_of(req, "closed_as", {reason.value: reason.value for reason in ClosedAs}),
+            source=query.several(req, "source"),
+            stack_id=query.several(req, "stack_id"),
+            path=query.values(req, "path"),  # names of resources may have commas
+            limit=limit + 1,
+            marker=marker,
+        )
         rest = self._store.incidents.page(req.caller.project, wanted)
         resp.media = page(req, "incidents", rest, limit, healing_views.incident, lambda one: one.id)
 
