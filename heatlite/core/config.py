@@ -188,7 +188,7 @@ class Settings:
     action_days: int = 90
     """Retention of ended actions and node actions, in days."""
     incident_days: int = 90
-    """Retention of closed incidents and of ended observations, in days."""
+    """Retention of closed incidents with their observations, and of ended observations, in days."""
     audit_days: int = 365
     """Retention of the audit log, in days."""
     max_actions_per_stack: int = 1000

@@ -15,9 +15,10 @@ SUSPENDED = "HEALING_SCOPE"
 
 
 def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
-    """Open and close the breakers of a tree. One without an open incident is closed: it holds nothing.
+    """Open and close the breakers of a tree.
 
-    Returns True if one closed: then all incidents need new evidence.
+    One without an open incident is closed: it holds nothing. Returns True if one closed: then all incidents need new
+    evidence.
     """
     closed = False
     reported = {one.scope for one in tree.incidents}

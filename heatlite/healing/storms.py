@@ -44,9 +44,9 @@ def limit_of(record: HealthSourceRecord) -> StormLimit:
 
 
 def storms(store: Store, project: str, sources: Sequence[str], now: float, root_id: str | None = None) -> Storms:
-    """Begin and end the storms of sources by their incidents. Call within a transaction.
+    """Begin and end the storms of sources by their incidents.
 
-    Each root stack with an open incident has the event, and that of `root_id`.
+    Call within a transaction. Each root stack with an open incident has the event, and that of `root_id`.
     """
     stormy, ended = set[str](), False
     for source in sources:
@@ -73,7 +73,10 @@ def storms(store: Store, project: str, sources: Sequence[str], now: float, root_
 def _write_events(
     store: Store, project: str, source: str, status: str, reason: str, now: float, root_id: str | None = None
 ) -> None:
-    """Write one event for each root stack with an open incident of a source, and for `root_id`."""
+    """Write one event for each root stack with an open incident of a source.
+
+    `root_id` has one, too.
+    """
     events = []
     roots = store.incidents.roots_of_source(project, source)
     for one in dict.fromkeys([*roots, *([] if root_id is None else [root_id])]):

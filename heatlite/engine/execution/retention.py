@@ -75,6 +75,7 @@ class Retention:
             or self._remove(store.actions.remove, store.actions.over_limit(most, ROW_BATCH))
             or self._remove(store.node_actions.remove, store.node_actions.older_than(worked, ROW_BATCH))
             or self._remove(store.node_actions.remove, store.node_actions.over_limit(most, ROW_BATCH))
+            or self._remove(store.observations.remove, store.observations.left_by_incidents(closed, ROW_BATCH))
             or self._remove(store.incidents.remove, store.incidents.older_than(closed, ROW_BATCH))
             or self._remove(store.observations.remove, store.observations.older_than(closed, ROW_BATCH))
             or self._remove(store.audit.remove, store.audit.older_than(now - settings.audit_days * DAY, ROW_BATCH))

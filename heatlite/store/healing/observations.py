@@ -122,6 +122,17 @@ class Observations:
         sql = "SELECT id FROM observation WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
         return [number for (number,) in self._database.read(sql, (moment, limit))]
 
+    def left_by_incidents(self, moment: float, limit: int) -> list[str]:
+        """Return the ids of episodes of incidents that were closed before a moment.
+
+        Those with a report since then stay. Others may be open: their end was never reported.
+        """
+        sql = (
+            "SELECT o.id FROM incident i JOIN observation o ON o.incident_id = i.id"
+            " WHERE i.closed_at < ? AND o.last_seen < ? ORDER BY i.closed_at LIMIT ?"
+        )
+        return [number for (number,) in self._database.read(sql, (moment, moment, limit))]
+
     def remove(self, ids: Sequence[str]) -> None:
         """Remove episodes."""
         self._table.delete(ids)

@@ -142,7 +142,7 @@ class HealingScopes:
     def counts(self) -> tuple[int, int]:
         """Return the number of scopes with an open breaker, and of suspended ones.
 
-        Those of deleted stacks do not count: nobody can acknowledge them.
+        Those of deleted stacks do not count: no operator can acknowledge them.
         """
         is_open = peewee.fn.SUM(peewee.Case(None, [(HealingScope.open_since.is_null(False), 1)], 0))
         held = peewee.fn.SUM(peewee.Case(None, [(HealingScope.is_suspended == True, 1)], 0))  # noqa: E712

@@ -184,6 +184,22 @@ def test_a_key_has_one_open_episode(store: Store) -> None:
 
 
 @everywhere
+def test_open_episodes_without_reports_go_with_their_closed_incident(store: Store) -> None:
+    gone = replace(an_incident("gone"), state=IncidentState.CLOSED, closed_as=ClosedAs.GONE, closed_at=5.0, due=None)
+    episodes = [
+        replace(an_observation("silent"), incident_id="gone"),
+        replace(an_observation("heard", key="l"), incident_id="gone", last_seen=8.0, muted_for="vm-1"),
+        replace(an_observation("of an open one", key="m"), incident_id="open"),
+        replace(an_observation("of none", key="n"), word=Word.BLIND),
+    ]
+    with store.transaction():
+        store.incidents.insert_many([gone, an_incident("open", path="db")])
+        store.observations.insert_many(episodes)
+    assert store.observations.left_by_incidents(5.0, 10) == []
+    assert store.observations.left_by_incidents(6.0, 10) == ["silent"]
+
+
+@everywhere
 def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_written(store: Store) -> None:
     source = HealthSourceRecord("acme", "mine", {"ttl": 60}, 1.0, None, 2.0, (STALE,))
     named = source.project, source.name
