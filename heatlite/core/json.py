@@ -66,6 +66,18 @@ def as_texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
+def whole_numbers(value: Json) -> Json:
+    """Return a value in which whole numbers are integers, also those written as 2.0.
+
+    JSON has one kind of numbers, and schemas accept both.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: whole_numbers(one) for name, one in value.items()}
+    return [whole_numbers(one) for one in value] if isinstance(value, list) else value
+
+
 def size(value: object, most: int) -> int:
     """Return the approximate size of a value in characters of JSON, up to `most`.
 

@@ -31,7 +31,7 @@ def path(heat: Heat) -> str:
 
 
 def test_the_answer(heat: Heat, path: str) -> None:
-    answer = heat.call("POST", actions(path), {"scale_out": None}, code=202)
+    answer = heat.call("POST", actions(path), {"scale_out": {"count": 1.0}}, code=202)
     action = answer.json["action"]
     assert action["action"] == "GROUP_SCALE_OUT"
     assert answer.headers["Location"] == answer.headers["X-Heatlite-Action"]

@@ -12,7 +12,7 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json
+from heatlite.core.json import Json, whole_numbers
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
@@ -52,7 +52,7 @@ class MemberActions:
             raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
         req.require(f"actions:{key}")
         owner, row = self._reader.resource_at(stack, path.split("/"))
-        action = ACTIONS[key](self._groups, req.caller, owner, row.name, value)
+        action = ACTIONS[key](self._groups, req.caller, owner, row.name, whole_numbers(value))
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": views.begun(action)}
 

@@ -12,7 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, whole_numbers
 from heatlite.core.shapes import Shape
 from heatlite.healing.intake.formats import time_of
 from heatlite.healing.intake.intake import Intake
@@ -70,7 +70,7 @@ class Sources:
     def on_put_config(self, req: Request, resp: Response, source: str) -> None:
         """Replace the document of a source."""
         _check_name(source)
-        self._intake.configure(req.caller.project, source, bodies.checked(req, ANY))
+        self._intake.configure(req.caller.project, source, whole_numbers(bodies.checked(req, ANY)))
         self.on_get(req, resp, source)
 
     def on_delete_config(self, req: Request, resp: Response, source: str) -> None:

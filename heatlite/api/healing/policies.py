@@ -9,6 +9,7 @@ from heatlite.api.handlers.common import StackFinder, next_page, page, page_size
 from heatlite.api.healing import views as healing_views
 from heatlite.api.request import Request
 from heatlite.core.healing import ClosedAs, IncidentState
+from heatlite.core.json import as_map, whole_numbers
 from heatlite.core.shapes import Shape, closed
 from heatlite.healing.operations import HealingOperations
 from heatlite.store.healing.incidents import IncidentQuery
@@ -38,7 +39,7 @@ class HealingPolicies:
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Replace the policy."""
-        document = bodies.checked(req, ANY)
+        document = as_map(whole_numbers(bodies.checked(req, ANY)))
         self._healing.put_policy(req.caller, self._finder.find_live(req, stack_name, stack_id), document)
         self.on_get(req, resp, stack_name, stack_id)
 

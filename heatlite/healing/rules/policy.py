@@ -217,15 +217,17 @@ def _windows(given: Sequence[Json], path: tuple[str | int, ...], problems: list[
             continue
         name = str(one.get("timezone", "UTC"))
         try:
-            cron, zone = parse_cron(str(one["cron"])), ZoneInfo(name)
-        except (ZoneInfoNotFoundError, OSError):
-            text = f"there is no time zone {name!r}; use a name like Europe/Vienna"
-            problems.append(Problem((*path, number), text, error="HTTPBadRequest"))
+            found.append(Window(parse_cron(str(one["cron"])), int(str(one["duration"])), _zone(name)))
         except ValueError as error:
             problems.append(Problem((*path, number), str(error), error="HTTPBadRequest"))
-        else:
-            found.append(Window(cron, int(str(one["duration"])), zone))
     return found
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        raise ValueError(f"there is no time zone {name!r}; use a name like Europe/Vienna") from None
 
 
 def _matches(pattern: str, path: str) -> bool:

@@ -71,6 +71,13 @@ def test_a_fault_is_refused(document: JsonMap) -> None:
         ({"mode": "on"}, "healing.mode: must be one of: off, propose, auto."),
         ({"ladder": [{"step": "fence"}]}, "healing.ladder[0].step: must be one of: replace, reboot, rebuild."),
         ({"grace": "x" * 1000}, "healing.grace: must be a whole number, not text."),
+        *(
+            (
+                {"windows": [{"cron": "0 2 * * *", "duration": 60, "timezone": zone}]},
+                f"healing.windows[0]: there is no time zone {zone!r}; use a name like Europe/Vienna",
+            )
+            for zone in ("", "Europe", "../etc/passwd")
+        ),
         ({"colour": "red"}, "healing: unknown key colour; there are: "),
         (
             {"max_unhealthy": "200%"},
