@@ -1,11 +1,14 @@
 """Pages of a project and of a stack's parts, and their forms."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from heatlite import wiring
+from heatlite.core.healing import IncidentState
+from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.store import Store
 from tests.api.conftest import registered, template, value
 
@@ -189,16 +192,25 @@ def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     assert "None: nothing is repaired" in browser.post(browser.get(path + "/health"), "/do/policy_off").text
 
 
-def test_open_incidents_are_shown_and_closed(browser: Browser) -> None:
-    browser.heat.create(template(a={"type": "OS::Heat::TestResource"}), name="told")
-    report = {"key": "k", "status": "unhealthy", "stack": "told", "resource": "a", "reason": "smoke"}
+def test_open_incidents_are_shown_and_closed(browser: Browser, store: Store) -> None:
+    member = {"type": "OS::Heat::TestResource"}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": member}}
+    path = browser.heat.create(template(g=group), name="told")
+    report = {"key": "k", "status": "unhealthy", "stack": "told", "resource": "g/0", "reason": "smoke"}
     browser.heat.call("POST", "/health/generic", {"reports": [report]})
     page = browser.get("/healing")
     (row,) = (row for row in page.html.select("#incidents tbody tr") if "smoke" in row.text)
-    assert [cell.text for cell in row.find_all("td")][:4] == ["a", "told", "observed", "generic"]
+    assert [cell.text for cell in row.find_all("td")][:4] == ["g/0", "told", "observed", "generic"]
+    assert row.a["href"].endswith(f"{path}/health")
     form = next(one for one in page.forms.values() if one.action.endswith("/do/close") and one["id"].value in str(row))
     assert "smoke" not in form.submit(status=303).follow().text
     assert "cleared" in browser.get("/healing?state=CLOSED").text
+    (incident,) = (one for one in store.incidents.page("demo", IncidentQuery()) if one.summary == "smoke")
+    with store.transaction():
+        assert store.incidents.move(replace(incident, state=IncidentState.PROPOSED))
+    assert "Repair of g/0 in told" in browser.get("/approvals").html.text
+    with store.transaction():
+        assert store.incidents.move(replace(incident, version=incident.version + 1))
 
 
 @pytest.mark.full

@@ -61,6 +61,7 @@ def incident(record: IncidentRecord) -> JsonMap:
         "reason": record.reason,
         "also": [*record.also],
         "stack_id": record.stack_id,
+        "root_stack_id": record.root_id,
         "path": record.path,
         "member": record.member,
         "scope": record.scope,

@@ -189,7 +189,7 @@ _NODE_ACTION = record(
 )
 _PLAYBOOK = record(name=TEXT, created_by=TEXT_OR_NULL, created_at=TIME, updated_at=TIME_OR_NULL, links=LINKS)
 _INCIDENT = record(
-    **named("id source stack_id path member scope summary", TEXT),
+    **named("id source stack_id root_stack_id path member scope summary", TEXT),
     state=one_of(IncidentState),
     reason=or_null(one_of(Brake)),
     also=listed(one_of(Brake)),

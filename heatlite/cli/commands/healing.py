@@ -28,7 +28,9 @@ from heatlite.core.json import Json, JsonMap
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
 POLICY_COLUMNS = ("stack_name", "mode", "version", "updated_by", "updated_at", "stack_id")
-INCIDENT_COLUMNS = ("path", "state", "reason", "source", "summary", "id", "also", "due", "created_at", "closed_as")
+INCIDENT_COLUMNS = (
+    "path", "state", "reason", "source", "summary", "id", "also", "due", "created_at", "closed_as", "root_stack_id",
+)  # fmt: skip
 
 FILE = argument("file", metavar="FILE", help="YAML or JSON")
 INCIDENT = argument("incident", metavar="INCIDENT", help="id of the incident")

@@ -126,11 +126,13 @@ class ApprovalsPage(ProjectPage):
         asked = {"state": "PENDING_APPROVE", "requester": "user"}  # those of a run wait with it
         single = [text(one.get("id")) for one in as_maps(api.get("/node_actions", **asked).get("node_actions"))]
         runs = as_maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
+        proposed = as_maps(api.get("/incidents", state="PROPOSED").get("incidents"))
         return {
             "pending": [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]],
             "more": max(0, len(single) - NEWEST),
             "runs": runs,
-            "proposed": as_maps(api.get("/incidents", state="PROPOSED").get("incidents")),
+            "proposed": proposed,
+            "names": names_of(api, [text(one.get("root_stack_id")) for one in proposed]),
             "commands": [
                 command(api.project, "node", "actions", "--state", "PENDING_APPROVE"),
                 command(api.project, "action", "list", "--action", "STACK_PLAYBOOK", "--status", "INIT"),
@@ -155,7 +157,7 @@ class HealingPage(ProjectPage):
         policies = api.get("/healing")
         return {
             "incidents": incidents,
-            "names": names_of(api, [text(one.get("stack_id")) for one in incidents]),
+            "names": names_of(api, [text(one.get("root_stack_id")) for one in incidents]),
             "state": req.get_param("state", default=""),
             "policies": as_maps(policies.get("healing_policies")),
             "more_policies": href(policies.get("links"), "next"),
