@@ -54,8 +54,8 @@ RESULTS = {
 }
 JUST_CONFIRMED = (IncidentState.OBSERVED, IncidentState.CONFIRMED)
 """States before and after a confirmation. The mark follows at once if nothing holds it."""
-EARLIEST_PERIOD = 2 * 86400.0
-"""Seconds to look back for repairs, at least."""
+LONGEST_REPAIR = 2 * 86400.0
+"""Seconds to look back for repairs beyond the times of the policy, most of which begin with the end of a repair."""
 
 
 class HealingLoop:
@@ -166,8 +166,7 @@ class HealingLoop:
         return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
 
     def _read(self, root: StackRecord, policy: Policy, now: float) -> Tree:
-        period = max(EARLIEST_PERIOD, float(policy.top.repairs_per), float(policy.top.min_healthy))
-        return read_tree(self._store, root, policy, now, period)
+        return read_tree(self._store, root, policy, now, LONGEST_REPAIR + policy.longest_period)
 
     def tree(self, root: StackRecord, now: float) -> Tree:
         """Read a tree without changing anything."""

@@ -450,6 +450,22 @@ def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing
     assert healing.store.healing_scopes.of_root(healing.stack.id)["g"].failures == 1
 
 
+def test_a_rule_limits_repairs_for_longer_than_the_rest_of_the_policy(healing: Healing) -> None:
+    limit: JsonMap = {"match": "g", "max_repairs": {"count": 1, "per": 604_800}, "min_healthy": 604_800}
+    healing.policy(**{**AUTO, "rules": [limit]})
+    first = healing.fire("g/2")
+    healing.pass_(90)
+    healing.resolve(first)
+    healing.sweep()
+    assert healing.told(first) == ("CLOSED", "healed")
+    healing.engine.clock.pass_(3 * 86400.0)
+    healing.sweep(1)
+    again = healing.fire("g/2")
+    healing.pass_(90)
+    assert healing.told(again) == ("MARKED", "rate")
+    assert healing.incident(again).step == 1, "the repair has failed: it did not help for long enough"
+
+
 def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> None:
     healing.policy(**AUTO, max_unhealthy=3)
     one = healing.fire("g/1")

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from heatlite.core.healing import STOP_BRAKES, Brake, Mode
 from heatlite.core.records import record
-from heatlite.healing.rules.policy import Settings
+from heatlite.healing.rules.policy import MOST_DOUBLINGS, Settings
 
 LONGEST_HOLD = 60.0
 """Seconds after which a held incident is looked at again, at the latest."""
@@ -151,7 +151,7 @@ def cooldown_until(scope: ScopeFacts, settings: Settings) -> float | None:
     """
     if scope.last_repair_end is None:
         return None
-    return scope.last_repair_end + settings.cooldown * float(2 ** min(scope.failures, 20))
+    return scope.last_repair_end + settings.cooldown * float(2 ** min(scope.failures, MOST_DOUBLINGS))
 
 
 def _tree(facts: Facts) -> Iterator[Held]:

@@ -16,6 +16,8 @@ from heatlite.healing.reports import API, CHECK
 from heatlite.healing.rules.windows import Window, parse_cron
 
 VERSION = "2026-11-22"
+MOST_DOUBLINGS = 20
+"""Failed repairs in a row that double the pause after a repair."""
 ANY_SOURCE = "*"
 """All sources of reports; marks by request and failed checks must be named."""
 
@@ -91,6 +93,13 @@ class Settings:
         return {RepairStep.REBOOT: 300, RepairStep.REBUILD: 600}.get(step.step, self.grace)
 
 
+    @property
+    def longest_period(self) -> int:
+        """Seconds for which an ended repair counts."""
+        longest_cooldown = self.cooldown << min(self.give_up_after, MOST_DOUBLINGS)
+        return max(self.repairs_per, self.min_healthy, longest_cooldown, *map(self.settle, self.ladder))
+
+
 @record(frozen=True, slots=True)
 class Policy:
     """The policy of a tree."""
@@ -105,6 +114,12 @@ class Policy:
             if _matches(pattern, path):
                 return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of Settings
         return self.top
+
+    @property
+    def longest_period(self) -> float:
+        """Seconds for which an ended repair counts, for any path."""
+        every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))  # type: ignore[arg-type]
+        return float(max(one.longest_period for one in every))
 
     def of_scope(self, scope: str) -> Settings:
         """Return the settings of a scope: of its path, or the top for a scope by type."""

@@ -38,6 +38,20 @@ def test_the_first_rule_that_matches_changes_what_it_names() -> None:
     assert policy.of_scope("type:OS::Nova::Server") == policy.top
 
 
+@table(
+    ("given", "seconds"),
+    [
+        ({}, 3600),
+        ({"max_repairs": {"count": 1, "per": 604_800}}, 604_800),
+        ({"cooldown": 86_400, "give_up_after": 2}, 4 * 86_400),
+        ({"rules": [{"match": "a", "min_healthy": 7200}, {"match": "b"}]}, 7200),
+        ({"rules": [{"match": "a", "ladder": [{"step": "reboot"}, {"step": "replace", "settle": 9000}]}]}, 9000),
+    ],
+)
+def test_how_long_a_repair_counts(given: JsonMap, seconds: int) -> None:
+    assert read_policy({**BASE, **given}).longest_period == seconds
+
+
 def test_sources_and_steps() -> None:
     settings = read_policy({**BASE, "ladder": [{"step": "rebuild"}, {"step": "replace", "settle": 9}]}).top
     assert [settings.step_at(n).step for n in range(4)] == ["rebuild", "replace", "replace", "replace"]
