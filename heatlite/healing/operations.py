@@ -5,6 +5,7 @@ from dataclasses import replace
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import (
+    ActionConflict,
     ActionInProgress,
     EntityNotFound,
     HTTPBadRequest,
@@ -160,7 +161,8 @@ class HealingOperations:
     def close(self, context: Context, incident_id: str, reason: str) -> None:
         """Close an incident, remove its mark, and mute its keys until they resolve once.
 
-        Raises EntityNotFound, ActionInProgress while the tree is busy, StackLocked, InvalidStackState if it is closed.
+        Raises EntityNotFound, ActionInProgress while the tree is busy, StackLocked, InvalidStackState if it is closed,
+        ActionConflict if the end of its repair or a report comes at the same time.
         """
         now = self._clock.now()
         with self._store.transaction():
@@ -173,6 +175,9 @@ class HealingOperations:
                     held = next((one for one in place.stacks if one.locked), scene.tree.root)
                     raise locked_error(Operation.MARK, held, context)
             self._loop.apply(scene, incident, Event.CLEARED, now, CLOSED_BY_HAND.format(context.user, reason))
+            left = self.incident(context.project, incident_id)
+            if left.state is not IncidentState.CLOSED:
+                raise ActionConflict(f"Incident {left.id} is {left.state}, and something happens to it: try again.")
             if scene is not None:
                 self._loop.judge_after_closing(scene, now)
         audit.info("healing incident=%s request=close by=%s reason=%s", incident_id, context.user, reason)

@@ -10,6 +10,7 @@ import pytest
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (
+    ActionConflict,
     EntityNotFound,
     HealingHeld,
     HTTPBadRequest,
@@ -947,6 +948,19 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
     healing.sweep()
     first, second = healing.store.repairs.of_root(healing.stack.id, 0.0)
     assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)
+
+
+def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(healing: Healing) -> None:
+    healing.policy(**AUTO)
+    heal(healing, "g/2")
+    healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
+    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    operations = healing.engine.components.healing_operations
+    with pytest.raises(ActionConflict, match=r"is REPAIRING.*try again"):
+        operations.close(MEMBER, incident.id, "it is well")
+    healing.sweep(1)
+    operations.close(MEMBER, incident.id, "it is well")
+    assert healing.told(incident.id) == ("CLOSED", "cleared")
 
 
 # -- marks by request and of checks --------------------------------------------------------------------
