@@ -153,7 +153,7 @@ class Orchestration:
                     self._turn.report.errors[self._turn.names[node.id]] = (
                         f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
                     )
-                if answer.more:
+                if answer.more and (answer.instance, answer.revision) != (node.instance, node.revision):
                     store.orchestrations.nudge_existing(self._turn.root_id, now)
             store.nodes.save_many(nodes)
             self._turn.ledger.put(adopted, [])

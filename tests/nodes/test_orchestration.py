@@ -1,5 +1,6 @@
 """Orchestrations, with agents over real connections."""
 
+import json
 import threading
 import time
 from itertools import pairwise
@@ -87,6 +88,17 @@ def test_an_agent_that_answers_garbage_harms_nobody(site: Site) -> None:  # noqa
         site.orchestrate()
         assert site.node("a").state is NodeState.UP
         assert agent.has(waits) == "NEW"
+
+
+def test_an_agent_that_always_has_more_to_tell_and_tells_nothing_new_is_left_alone(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    agent.put()
+    told = {"revision": agent.revision, "kinds": agent.kinds, "known": [*agent.actions], "actions": [], "more": True}
+    said = json.dumps({"instance": agent.instance, **told}).encode()
+    agent.misbehaves = lambda *_: (200, said, None)
+    site.engine.patience = 5
+    site.orchestrate()
+    assert site.node("a").state is NodeState.UP
 
 
 def test_an_agent_without_its_secret_is_not_believed(site: Site) -> None:  # noqa: F811
