@@ -326,11 +326,11 @@ def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Hea
     later = {**alert(identifier), "startsAt": "2026-11-02T13:00:00+00:00"}
     assert send(heat, later)["counts"] == {"accepted": 1}
     assert send(heat, alert(identifier))["counts"] == {"ignored": 1}
-    assert send(heat, alert(identifier, "resolved"))["counts"] == {"ignored": 1}  # a delivery that was repeated late
     known = store.observations.at("demo", "alertmanager", ["f"])
     assert [one.is_open for one in known] == [False, True]
     assert len(heat.get("/incidents")["incidents"]) == 1
-    assert send(heat, {**later, "status": "resolved"})["counts"] == {"cleared": 1}
+    # Alertmanager joins alerts of two senders and keeps the earlier begin. A missed end would cost a healthy object.
+    assert send(heat, alert(identifier, "resolved"))["counts"] == {"cleared": 1}
 
 
 def test_episodes_have_a_limit(heat: Heat, path: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

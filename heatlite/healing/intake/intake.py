@@ -44,7 +44,6 @@ RETRIES = 5
 """Times to repeat a request that met another one with the same reports."""
 BUSY_SECONDS = 5.0
 """Seconds that a request waits while reports hold half of the threads."""
-LATER = "a later episode is open"
 REPORTED = "A report of {} was answered with 200 and ignored."
 AUTHOR: JsonMap = {"roles": ["member"]}
 """Author of a mark to replay. Sources have no roles; a replay has no more rights than its own caller."""
@@ -235,9 +234,6 @@ class _Taking:
         episode = self._open.get(report.key)
         if episode is None:
             return Outcome(index, report.key, ReportResult.IGNORED, detail="nothing was open")
-        of = None if report.starts_at is None else self._episodes.get((report.key, report.starts_at))
-        if of is not None and of.starts_at < episode.starts_at:  # a delivery that was repeated late
-            return Outcome(index, report.key, ReportResult.IGNORED, detail=LATER)
         if not self.document.unmarks:
             detail = "the source keeps marks"
             return Outcome(index, report.key, ReportResult.IGNORED, episode.incident_id, detail=detail)
@@ -261,7 +257,7 @@ class _Taking:
         current = self._open.get(report.key)
         starts_at = report.starts_at or (current.starts_at if current is not None else self.now)
         if current is not None and starts_at < current.starts_at:
-            return Outcome(index, report.key, ReportResult.IGNORED, detail=LATER)
+            return Outcome(index, report.key, ReportResult.IGNORED, detail="a later episode is open")
         found = self._targets.find(report, self.document.marks_member)
         place = found.place
         if place is None:
