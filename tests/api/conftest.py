@@ -1,8 +1,14 @@
-"""The real application over the real engine, with a database of its own."""
+"""The real application over the real engine.
+
+A test has a project of its own on a server that the process has one of. What belongs to a whole server, such as its
+settings, clock, keys and files, needs `own_heat`: tests see then what they alone have done.
+"""
 
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +17,19 @@ from webtest import TestApp, TestResponse
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import ActionImmutable, NotFound
 from heatlite.core.nodes import NodeState
+from heatlite.core.status import Signal
+from heatlite.store.actions.table import LIVE
 from heatlite.store.nodes.records import NodeRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
 HEADERS = {"Content-Type": "application/json"}
+NUMBERS = count()
+"""One for each project of a shared server."""
 
 
 class Heat:
@@ -28,11 +40,17 @@ class Heat:
         self.wsgi = app
         self.proof = proof
         self.app = TestApp(app)
+        self.project = project
         self.root = f"/v1/{project}"
 
     def of(self, project: str) -> "Heat":
         """The same server, another project."""
         return Heat(self.wsgi, project, self.proof)
+
+    @property
+    def other(self) -> "Heat":
+        """The same server, a project beside this one."""
+        return self.of(f"{self.project}-other")
 
     def call(
         self, method: str, path: str, body: object = None, code: int | None = None, headers: Mapping[str, str] = {}
@@ -86,11 +104,18 @@ class Heat:
         return stack
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
+    """A server that the tests of a process share."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("server"))))
     yield server
     server.close()
+
+
+@pytest.fixture
+def server(shared_server: wiring.Embedded) -> wiring.Embedded:
+    """The server of `heat`. A file whose tests need servers of their own returns `own_server` here."""
+    return shared_server
 
 
 @pytest.fixture
@@ -100,18 +125,46 @@ def store(server: wiring.Embedded) -> Store:
 
 
 @pytest.fixture
-def heat(server: wiring.Embedded) -> Heat:
+def heat(server: wiring.Embedded) -> Iterator[Heat]:
+    """A project with nothing in it."""
+    yield Heat(server.app, f"demo-{next(NUMBERS)}")
+    stop_actions(server)
+
+
+def stop_actions(server: wiring.Embedded) -> None:
+    """Stop what a test has left in progress, which would take the engine's slots from others."""
+    store = server.store
+    for (identifier,) in store.database.read(f"SELECT id FROM action WHERE {LIVE}"):
+        action = store.actions.get(identifier)
+        if action is not None:
+            with suppress(ActionImmutable, NotFound):  # it has just ended
+                server.components.controls.signal(Context(action.project), action, Signal.CANCEL, force=True)
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[wiring.Embedded]:
+    """A server of this test."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_store(own_server: wiring.Embedded) -> Store:
+    """The store of `own_heat`'s server."""
+    return own_server.store
+
+
+@pytest.fixture
+def own_heat(own_server: wiring.Embedded) -> Heat:
     """A server with nothing in it."""
-    return Heat(server.app)
+    return Heat(own_server.app)
 
 
 @pytest.fixture(scope="session")
-def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heat]:
-    """A server shared by tests that only make requests which change nothing."""
-    folder = tmp_path_factory.mktemp("refusing")
-    server = wiring.embedded(Settings(database=sqlite(folder)))
-    yield Heat(server.app)
-    server.close()
+def refusing(shared_server: wiring.Embedded) -> Heat:
+    """A project shared by tests that only make requests which change nothing."""
+    return Heat(shared_server.app)
 
 
 def template(**resources: object) -> dict[str, object]:

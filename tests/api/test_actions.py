@@ -163,7 +163,7 @@ class TestTiming:
         )
 
     def test_actions_of_another_project(self, heat: Heat, path: str) -> None:
-        theirs = heat.of("other")
+        theirs = heat.other
         theirs.create(PAIR)
         (foreign,) = theirs.get("/actions")["actions"]
         message = f"depends_on: this project has no action with the id {foreign['id']}."

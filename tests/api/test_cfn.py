@@ -23,6 +23,7 @@ from heatlite.api.handlers import access_keys
 from heatlite.core.config import Auth, Settings
 from heatlite.core.status import Verb
 from heatlite.store.secrets.cipher import new_key
+from heatlite.store.store import Store
 from tests.databases import sqlite
 
 from .conftest import Heat, template, value
@@ -125,7 +126,7 @@ def test_a_stack_lives_and_ends(heat: Heat) -> None:
     given = {"Parameters.member.1.ParameterKey": "p", "Parameters.member.1.ParameterValue": "ä & <b>\x08"}
     answer = query("CreateStack", method="POST", StackName="s", TemplateBody=body, TimeoutInMinutes="5", **given)
     arn = answer.findtext("CreateStackResult/StackId")
-    assert re.fullmatch(r"arn:openstack:heat::demo:stacks/s/[0-9a-f-]{36}", arn)
+    assert re.fullmatch(rf"arn:openstack:heat::{heat.project}:stacks/s/[0-9a-f-]{{36}}", arn)
     path = f"/stacks/s/{arn.rpartition('/')[2]}"
     heat.settle(path, "CREATE_COMPLETE")
     assert query.refused("CreateStack", StackName="s", TemplateBody=body, **given)[0] == "AlreadyExists"
@@ -202,11 +203,9 @@ def test_what_is_wrong_has_heats_code(
 
 
 @pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Query]:
-    """A key of a server that is shared by tests that change nothing."""
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("cfn"))))
-    yield with_key(Heat(server.app))
-    server.close()
+def keyed(refusing: Heat) -> Query:
+    """A key of a project that is shared by tests that change nothing."""
+    return with_key(refusing)
 
 
 def test_a_signature_is_needed_and_must_be_right(keyed: Query) -> None:
@@ -404,9 +403,8 @@ def test_xml_has_no_nulls_and_lists_have_members() -> None:
     )
 
 
-def test_the_key_of_a_template_opens_what_its_policies_allow(server: wiring.Embedded) -> None:
+def test_the_key_of_a_template_opens_what_its_policies_allow(heat: Heat, store: Store) -> None:
     """The rows of user and key are written here: Keystone would make them."""
-    heat, store = Heat(server.app), server.store
     policy = {"type": "OS::Heat::AccessPolicy", "properties": {"AllowedResources": ["h"]}}
     path = heat.create(template(policy=policy, h=HANDLE, other=value(), user=value(), key=value()))
     rows = {row.name: row for row in store.resources.of(path.rpartition("/")[2])}

@@ -32,7 +32,7 @@ class Here:
         return WSGITransport(self._heat.wsgi)
 
     def __call__(self, line: str) -> int:
-        return run([*line.split(), "--project", "demo"], self)  # type: ignore[arg-type]
+        return run([*line.split(), "--project", self._heat.project], self)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

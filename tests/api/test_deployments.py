@@ -237,7 +237,7 @@ def test_the_guide(heat: Heat) -> None:
 def test_other_projects_see_nothing_of_it(heat: Heat) -> None:
     path, agent = start(heat, d=deployment())
     (told,) = agent.wait()
-    other = heat.of("other")
+    other = heat.other
     server_id = agent.value(told, "deploy_server_id")
     assert other.get(f"/software_deployments/metadata/{server_id}") == {"metadata": []}
     assert other.get("/software_configs") == {"software_configs": []}

@@ -183,7 +183,7 @@ def test_what_is_refused(
 
 
 def test_a_container_belongs_to_a_project(heat: Heat) -> None:
-    assert heat.of("other").fault("POST", "/stacks", BODY)[1] == 'There is no container "c".'
+    assert heat.other.fault("POST", "/stacks", BODY)[1] == 'There is no container "c".'
     for project in ("..", ".", "demo%2F..%2Fdemo", "%00"):
         response = heat.of(project).call("POST", "/validate", BODY)
         assert response.status_int in (400, 404)

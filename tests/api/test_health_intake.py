@@ -55,6 +55,11 @@ def path(heat: Heat) -> str:
     return heat.create(GROUP)
 
 
+@pytest.fixture
+def own_path(own_heat: Heat) -> str:
+    return own_heat.create(GROUP)
+
+
 def physical_id(heat: Heat, path: str, name: str = "db") -> str:
     found: str = heat.get(f"{path}/resources/{name}")["resource"]["physical_resource_id"]
     return found
@@ -63,7 +68,7 @@ def physical_id(heat: Heat, path: str, name: str = "db") -> str:
 def nested(heat: Heat, path: str, name: str) -> str:
     """The path of the nested stack of a resource."""
     links = heat.get(f"{path}/resources/{name}")["resource"]["links"]
-    return str(next(one["href"] for one in links if one["rel"] == "nested")).partition("/demo")[2]
+    return str(next(one["href"] for one in links if one["rel"] == "nested")).partition(heat.root)[2]
 
 
 def physical_id_at(heat: Heat, path: str, *names: str) -> str:
@@ -134,21 +139,21 @@ def dump(store: Store) -> dict[str, list[Row]]:
     return {name: store.database.read(f'SELECT * FROM "{name}"') for name in names if name not in ("health_source",)}
 
 
-def test_what_is_no_evidence_changes_no_row(heat: Heat, path: str, server: wiring.Embedded) -> None:
+def test_what_is_no_evidence_changes_no_row(own_heat: Heat, own_path: str, own_server: wiring.Embedded) -> None:
     """Every other result of a target, and each malformed report."""
-    old = physical_id(heat, path)
-    send(heat, alert(old, key="old"))
-    heat.call("PATCH", f"{path}/resources/db", {"mark_unhealthy": True}, 200)
-    heat.call("PATCH", path, {}, 202)
-    heat.settle(path, "UPDATE_COMPLETE")
-    row = server.store.resources.by_name(path.rpartition("/")[2], ["db"])[0]
+    old = physical_id(own_heat, own_path)
+    send(own_heat, alert(old, key="old"))
+    own_heat.call("PATCH", f"{own_path}/resources/db", {"mark_unhealthy": True}, 200)
+    own_heat.call("PATCH", own_path, {}, 202)
+    own_heat.settle(own_path, "UPDATE_COMPLETE")
+    row = own_server.store.resources.by_name(own_path.rpartition("/")[2], ["db"])[0]
     twins = [replace(row, id=new_id(), name=f"twin{n}", physical_id="two-of-a-kind") for n in range(2)]
-    with server.store.transaction():
-        server.store.resources.insert_many(twins)
-    here = physical_id(heat, path)
+    with own_server.store.transaction():
+        own_server.store.resources.insert_many(twins)
+    here = physical_id(own_heat, own_path)
     slot = {"heatlite_stack": "s", "heatlite_resource": "web/0"}
-    server.close()  # nobody else writes
-    before = dump(server.store)
+    own_server.close()  # nobody else writes
+    before = dump(own_server.store)
     sent: list[tuple[str, Any]] = [
         ("stale", alert(old, key="new")),
         ("unknown", alert("22222222-2222-4222-8222-222222222222")),
@@ -163,13 +168,13 @@ def test_what_is_no_evidence_changes_no_row(heat: Heat, path: str, server: wirin
         *(("invalid", one) for one in MALFORMED),
     ]
     for result, one in sent:
-        answer = send(heat, one)
+        answer = send(own_heat, one)
         assert (answer["counts"], answer["results"][0]["incident"]) == ({result: 1}, None), one
-    many = send(heat, *(one for _, one in sent * 3))
+    many = send(own_heat, *(one for _, one in sent * 3))
     assert many["counts"] == {name: number * 3 for name, number in Counter(name for name, _ in sent).items()}
     for source, body in MALFORMED_ELSEWHERE:
-        assert heat.call("POST", f"/health/{source}", body, 200).json["counts"] == {"invalid": 1}, body
-    assert dump(server.store) == before
+        assert own_heat.call("POST", f"/health/{source}", body, 200).json["counts"] == {"invalid": 1}, body
+    assert dump(own_server.store) == before
 
 
 MALFORMED: list[Any] = [
@@ -208,8 +213,8 @@ MALFORMED_ELSEWHERE: list[tuple[str, Any]] = [
 
 def test_another_project_finds_nothing(heat: Heat, path: str) -> None:
     identifier = physical_id(heat, path)
-    assert send(heat.of("other"), alert(identifier))["counts"] == {"unknown": 1}
-    assert heat.of("other").get(f"/resources?physical_resource_id={identifier}") == {"resources": []}
+    assert send(heat.other, alert(identifier))["counts"] == {"unknown": 1}
+    assert heat.other.get(f"/resources?physical_resource_id={identifier}") == {"resources": []}
 
 
 def test_a_locked_stack_takes_no_evidence(heat: Heat, path: str) -> None:
@@ -298,26 +303,26 @@ def test_of_two_hundred_marks_one_refuses_all(heat: Heat) -> None:
     assert states == {"CHECK_FAILED"}
 
 
-def test_a_look_up_deep_in_a_tree_among_many_stacks(heat: Heat, store: Store) -> None:
+def test_a_look_up_deep_in_a_tree_among_many_stacks(own_heat: Heat, own_store: Store) -> None:
     deep: dict[str, Any] = MEMBER
     for _ in range(3):
         deep = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": deep}}
-    path = heat.create(template(web=deep))
-    wanted = physical_id_at(heat, path, "web", "0", "0", "0")
-    stack = store.stacks.get(path.rpartition("/")[2])
+    path = own_heat.create(template(web=deep))
+    wanted = physical_id_at(own_heat, path, "web", "0", "0", "0")
+    stack = own_store.stacks.get(path.rpartition("/")[2])
     assert stack is not None
-    row = store.resources.of(stack.id)[0]
-    with store.transaction():
+    row = own_store.resources.of(stack.id)[0]
+    with own_store.transaction():
         for number in range(500):
             other = replace(stack, id=new_id(), name=f"other{number}")
-            store.stacks.insert(other)
-            store.resources.insert_many([
+            own_store.stacks.insert(other)
+            own_store.resources.insert_many([
                 replace(row, id=new_id(), stack_id=other.id, name=str(n), physical_id=f"{wanted[:20]}-{number}-{n}")
                 for n in range(10)
             ])  # fmt: skip
-    (found,) = heat.get(f"/resources?physical_resource_id={wanted}")["resources"]
+    (found,) = own_heat.get(f"/resources?physical_resource_id={wanted}")["resources"]
     assert (found["path"], found["root_stack_name"]) == ("web/0/0/0", "s")
-    assert heat.of("other").get(f"/resources?physical_resource_id={wanted}") == {"resources": []}
+    assert own_heat.other.get(f"/resources?physical_resource_id={wanted}") == {"resources": []}
 
 
 def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Heat, path: str, store: Store) -> None:
@@ -326,7 +331,7 @@ def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Hea
     later = {**alert(identifier), "startsAt": "2026-11-02T13:00:00+00:00"}
     assert send(heat, later)["counts"] == {"accepted": 1}
     assert send(heat, alert(identifier))["counts"] == {"ignored": 1}
-    known = store.observations.at("demo", "alertmanager", ["f"])
+    known = store.observations.at(heat.project, "alertmanager", ["f"])
     assert [one.is_open for one in known] == [False, True]
     assert len(heat.get("/incidents")["incidents"]) == 1
     # Alertmanager joins alerts of two senders and keeps the earlier begin. A missed end would cost a healthy object.
@@ -346,8 +351,8 @@ def test_episodes_have_a_limit(heat: Heat, path: str, store: Store, monkeypatch:
     for hour in range(20):
         later = {**alert(physical_id(heat, path)), "startsAt": f"2026-11-03T{hour:02}:00:00Z"}
         assert send(heat, later)["counts"] == {"accepted": 1}
-    assert store.observations.count("demo") == (4, 10)
-    assert store.observations.at("demo", "alertmanager", ["f"])[-1].is_open
+    assert store.observations.count(heat.project) == (4, 10)
+    assert store.observations.at(heat.project, "alertmanager", ["f"])[-1].is_open
 
 
 def test_texts_of_a_report_are_bounded(heat: Heat, path: str) -> None:
@@ -394,7 +399,9 @@ def test_an_incident_shows_the_newest_of_many_alerts(
     assert [one["key"] for one in shown] == ["k2", "k3", "k4"]
 
 
-def test_an_acknowledgement_and_a_configuration_at_once_keep_both(server: wiring.Embedded, store: Store) -> None:
+def test_an_acknowledgement_and_a_configuration_at_once_keep_both(
+    heat: Heat, server: wiring.Embedded, store: Store
+) -> None:
     """Two processes of the API: one has read the source before the other writes it."""
     document = {"format": "generic", "ttl": 60}
 
@@ -402,11 +409,11 @@ def test_an_acknowledgement_and_a_configuration_at_once_keep_both(server: wiring
         """A clock that is read while another request configures the source."""
 
         def now(self) -> float:
-            server.components.intake.configure("demo", "generic", document)
+            server.components.intake.configure(heat.project, "generic", document)
             return super().now()
 
-    Intake(store, Late(), 8, Meter()).acknowledge("demo", "generic")
-    found = store.health_sources.get("demo", "generic")
+    Intake(store, Late(), 8, Meter()).acknowledge(heat.project, "generic")
+    found = store.health_sources.get(heat.project, "generic")
     assert found is not None and found.document == document and found.window_from > 0
 
 
@@ -563,7 +570,7 @@ def test_a_repair_by_hand(heat: Heat, path: str) -> None:
     assert (kind, "mode_off" in message) == ("HealingHeld", True)
     answer = heat.call("POST", f"{path}/actions", {"heal": {"ignore": ["mode_off"]}}, 200)
     assert answer.text == "null"
-    action = heat.get(answer.location.partition("/demo")[2])["action"]
+    action = heat.get(answer.location.partition(heat.root)[2])["action"]
     assert action["action"] == "STACK_UPDATE"
     heat.settle(path, "UPDATE_COMPLETE")
     assert physical_id(heat, path) != before
@@ -586,7 +593,7 @@ def test_health_is_shown_with_resources_and_stacks(heat: Heat, path: str) -> Non
     (found,) = heat.get(f"/resources?physical_resource_id={physical_id(heat, path)}")["resources"]
     assert found["health"] == suspected
     heat.call("PATCH", f"{path}/resources/db", {"mark_unhealthy": True, "resource_status_reason": "smoke"}, 200)
-    web = heat.get(f"{path}/resources/web")["resource"]["links"][-1]["href"].partition("/demo")[2]
+    web = heat.get(f"{path}/resources/web")["resource"]["links"][-1]["href"].partition(heat.root)[2]
     heat.call("PATCH", f"{web}/resources/1", {"mark_unhealthy": True, "resource_status_reason": "smoke"}, 200)
     marked = heat.get(f"{web}/resources/1")["resource"]["health"]
     assert marked == {**marked, "state": "unhealthy", "source": None, "reason": "smoke", "incident": None}
@@ -601,7 +608,7 @@ def test_health_is_shown_with_resources_and_stacks(heat: Heat, path: str) -> Non
 
 
 def test_look_ups_and_idle_sweeps_use_an_index(
-    server: wiring.Embedded, store: Store, monkeypatch: pytest.MonkeyPatch
+    own_server: wiring.Embedded, own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, seen = Database.read, list[tuple[str, Parameters]]()
 
@@ -610,15 +617,15 @@ def test_look_ups_and_idle_sweeps_use_an_index(
             seen.append((sql, parameters))
         return read(database, sql, parameters)
 
-    server.components.healing.sweep()  # notes the sweep
+    own_server.components.healing.sweep()  # notes the sweep
     monkeypatch.setattr(Database, "read", noted)
-    server.components.healing.sweep()
+    own_server.components.healing.sweep()
     assert len(seen) == 1
-    store.resources.objects_of_project("demo", ["11111111-1111"])
-    store.resources.with_objects("demo", ["11111111-1111"])
-    store.incidents.of_object("demo", "11111111-1111")
+    own_store.resources.objects_of_project("demo", ["11111111-1111"])
+    own_store.resources.with_objects("demo", ["11111111-1111"])
+    own_store.incidents.of_object("demo", "11111111-1111")
     for sql, parameters in seen:
-        plan = [str(row[-1]) for row in read(store.database, f"EXPLAIN QUERY PLAN {sql}", parameters)]
+        plan = [str(row[-1]) for row in read(own_store.database, f"EXPLAIN QUERY PLAN {sql}", parameters)]
         assert not [line for line in plan if line.startswith(("SCAN resource", "SCAN incident", "SCAN healing"))], sql
 
 
@@ -650,16 +657,16 @@ BODIES = ANYTHING | st.fixed_dictionaries(
 @settings(max_examples=repeats(10_000, 120), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given_(source=st.sampled_from(["alertmanager", "grafana", "aodh", "generic"]), body=BODIES)
 def test_no_content_is_a_fault_of_the_server_or_changes_a_resource(
-    heat: Heat, path: str, store: Store, source: str, body: object
+    own_heat: Heat, own_path: str, own_store: Store, source: str, body: object
 ) -> None:
     random.seed()  # hypothesis repeats it for each example, and ids of requests come from it
     tables = ("stack", "resource", "event", "action", "incident", "suppressed", "repair")
-    before = [store.database.read(f"SELECT * FROM {name}") for name in tables]
-    answer = heat.call("POST", f"/health/{source}", body)
+    before = [own_store.database.read(f"SELECT * FROM {name}") for name in tables]
+    answer = own_heat.call("POST", f"/health/{source}", body)
     assert answer.status_int in (200, 400), answer.text
     if answer.status_int == 200:
         assert sum(answer.json["counts"].values()) == len(answer.json["results"])
-    assert [store.database.read(f"SELECT * FROM {name}") for name in tables] == before
+    assert [own_store.database.read(f"SELECT * FROM {name}") for name in tables] == before
 
 
 def test_alerts_sent_many_times_by_many_clients_count_once(heat: Heat, path: str, store: Store) -> None:
@@ -679,21 +686,23 @@ def test_alerts_sent_many_times_by_many_clients_count_once(heat: Heat, path: str
     for thread in threads:
         thread.join()
     assert counts == {"accepted": 40, "repeated": 19 * 40}
-    assert len(store.observations.at("demo", "alertmanager", [f"k{n}" for n in range(40)])) == 40
+    assert len(store.observations.at(heat.project, "alertmanager", [f"k{n}" for n in range(40)])) == 40
     assert len(heat.get("/incidents")["incidents"]) == 2
 
 
-def test_only_a_database_that_is_away_asks_for_a_retry(heat: Heat, path: str, tmp_path: Path, store: Store) -> None:
+def test_only_a_database_that_is_away_asks_for_a_retry(
+    own_heat: Heat, own_path: str, tmp_path: Path, own_store: Store
+) -> None:
     many = [alert(key=str(number)) for number in range(5001)]
-    _, message = heat.fault("POST", "/health/alertmanager", {"version": "4", "alerts": many}, 400)
+    _, message = own_heat.fault("POST", "/health/alertmanager", {"version": "4", "alerts": many}, 400)
     assert "max_alerts" in message
-    one = alert(physical_id(heat, path))
+    one = alert(physical_id(own_heat, own_path))
     (tmp_path / "heat.db").rename(tmp_path / "away.db")
     (tmp_path / "heat.db").mkdir()
-    store.database.close()
-    refused = heat.call("POST", "/health/alertmanager", {"version": "4", "alerts": [one]}, 503)
+    own_store.database.close()
+    refused = own_heat.call("POST", "/health/alertmanager", {"version": "4", "alerts": [one]}, 503)
     assert refused.headers["Retry-After"] == "5"
     (tmp_path / "heat.db").rmdir()
     (tmp_path / "away.db").rename(tmp_path / "heat.db")
-    store.database.close()
-    assert send(heat, one)["counts"] == {"accepted": 1}
+    own_store.database.close()
+    assert send(own_heat, one)["counts"] == {"accepted": 1}

@@ -81,29 +81,29 @@ def plain(secret: object = None) -> dict[str, object]:
     }
 
 
-def test_an_update_that_hides_something_seals_what_is_there(heat: Heat, tmp_path: Path) -> None:
+def test_an_update_that_hides_something_seals_what_is_there(own_heat: Heat, tmp_path: Path) -> None:
     given = {"parameters": {"secret": SECRET}}
-    path = heat.create(plain(), **given)
+    path = own_heat.create(plain(), **given)
     assert in_files(tmp_path, SECRET) != []
-    heat.call("PUT", path, {"template": plain(True), **given}, 202)
-    heat.settle(path, "UPDATE_COMPLETE")
+    own_heat.call("PUT", path, {"template": plain(True), **given}, 202)
+    own_heat.settle(path, "UPDATE_COMPLETE")
     store = administration.open_store(Settings(database=sqlite(tmp_path)))
     tables = [table for (table,) in store.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in tables:
         assert found_in(repr(store.database.read(f'SELECT * FROM "{table}"'))) == [], table
     store.close()
-    for event in heat.get(f"{path}/events")["events"]:
-        shown = heat.get(f"{path}/resources/{event['resource_name']}/events/{event['id']}")["event"]
+    for event in own_heat.get(f"{path}/events")["events"]:
+        shown = own_heat.get(f"{path}/resources/{event['resource_name']}/events/{event['id']}")["event"]
         assert set(shown["resource_properties"].values()) <= {"******"}
     # Its author wants the output to be seen.
-    assert heat.get(f"{path}/outputs/o")["output"]["output_value"] == SECRET
+    assert own_heat.get(f"{path}/outputs/o")["output"]["output_value"] == SECRET
 
 
-def test_a_stack_with_nothing_hidden_is_in_clear(heat: Heat, tmp_path: Path) -> None:
-    path = heat.create(plain(), parameters={"secret": "to be seen"})
+def test_a_stack_with_nothing_hidden_is_in_clear(own_heat: Heat, tmp_path: Path) -> None:
+    path = own_heat.create(plain(), parameters={"secret": "to be seen"})
     assert in_files(tmp_path, "fernet1:") == []
-    (event, *_) = heat.get(f"{path}/resources/v/events")["events"]
-    shown = heat.get(f"{path}/resources/v/events/{event['id']}")["event"]
+    (event, *_) = own_heat.get(f"{path}/resources/v/events")["events"]
+    shown = own_heat.get(f"{path}/resources/v/events/{event['id']}")["event"]
     assert shown["resource_properties"] == {"value": "to be seen"}
 
 
@@ -188,16 +188,16 @@ def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monke
 
 @pytest.mark.full
 def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
-    heat: Heat, server: wiring.Embedded, tmp_path: Path
+    own_heat: Heat, own_server: wiring.Embedded, tmp_path: Path
 ) -> None:
-    heat.create(plain(True), parameters={"secret": SECRET})
+    own_heat.create(plain(True), parameters={"secret": SECRET})
     # Somebody reads: what was written since is kept for him.
-    server.store.database.read("BEGIN")
-    server.store.database.read("SELECT 1 FROM stack")
+    own_server.store.database.read("BEGIN")
+    own_server.store.database.read("SELECT 1 FROM stack")
     try:
         assert administration.rotate_keys(Settings(database=sqlite(tmp_path))).wiped is False
     finally:
-        server.store.database.read("ROLLBACK")
+        own_server.store.database.read("ROLLBACK")
 
 
 COMMANDS = """

@@ -1,7 +1,6 @@
 """Node actions over HTTP: lists, bodies, what is hidden."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,20 +8,18 @@ from typing import Any
 import pytest
 
 from heatlite import wiring
-from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.store.nodes.records import NodeTransitionRecord
 from heatlite.store.store import Store
-from tests.databases import sqlite
 
 from .conftest import Heat, registered, template, value
 
 
 class Shared:
-    """A server with a tree of two stacks, each with a node; and another stack."""
+    """A project with a tree of two stacks, each with a node; and another stack."""
 
     def __init__(self, server: wiring.Embedded) -> None:
-        self.heat, self.store = Heat(server.app), server.store
+        self.heat, self.store = Heat(server.app, "nodes"), server.store
         inner = json.dumps(template(b=value()))
         files = {"inner.yaml": inner}
         self.path = self.heat.create(template(a=value(), n={"type": "inner.yaml"}), "outer", files=files)
@@ -55,16 +52,14 @@ class Shared:
                 break
             (link,) = page["links"]
             assert link["rel"] == "next"
-            page = self.heat.get(link["href"].partition("/v1/demo")[2])
+            page = self.heat.get(link["href"].partition(self.heat.root)[2])
         numbers = {action["id"]: number for number, action in enumerate(self.actions)}
         return [numbers[one["id"]] for one in out]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("shared"))))
-    yield Shared(server)
-    server.close()
+def shared(shared_server: wiring.Embedded) -> Shared:
+    return Shared(shared_server)
 
 
 @pytest.mark.parametrize(
@@ -155,39 +150,40 @@ def test_a_deleted_stack_has_none(heat: Heat) -> None:
 
 
 def test_nobody_reads_what_is_hidden(
-    heat: Heat, store: Store, server: wiring.Embedded, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    own_heat: Heat, own_store: Store, own_server: wiring.Embedded, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     """Hidden parameters and secret names appear in no answer, event or log line."""
     made = template(a=value()) | {"parameters": {"key": {"type": "string", "hidden": True}}}
-    path = heat.create(made, parameters={"key": "opensesame"})
-    stack = store.stacks.get(path.rpartition("/")[2])
+    path = own_heat.create(made, parameters={"key": "opensesame"})
+    stack = own_store.stacks.get(path.rpartition("/")[2])
     assert stack is not None
-    registered(store, stack, "a")
+    registered(own_store, stack, "a")
     inputs = [{"name": "db_password", "value": "hunter2222"}, {"name": "size", "value": "large"}]
     args = {"config": "login opensesame", "inputs": inputs, "api_key": ["keykeykey"]}
-    answer = heat.call("POST", f"{path}/node_actions", {"node": "a", "kind": "script", "args": args}, code=201)
+    answer = own_heat.call("POST", f"{path}/node_actions", {"node": "a", "kind": "script", "args": args}, code=201)
     shown = answer.json["node_action"]
     masked = [{"name": "db_password", "value": "******"}, {"name": "size", "value": "large"}]
     assert shown["args"] == {"config": "login ******", "inputs": masked, "api_key": "******"}
-    action = store.node_actions.get(shown["id"])
+    action = own_store.node_actions.get(shown["id"])
     assert action is not None
     assert action.args == args, "its agent is told"
-    heat.call("POST", f"/node_actions/{action.id}/approve", {"digest": shown["digest"]}, code=200)
+    own_heat.call("POST", f"/node_actions/{action.id}/approve", {"digest": shown["digest"]}, code=200)
     error = "opensesame, hunter2222 and keykeykey were refused"
     outputs: Any = {"deploy_stdout": "trying hunter2222", "root_secret": "swordfish", "said": "swordfish"}
     for state in (NodeActionState.RUNNING, NodeActionState.FAILED):
-        (action,) = store.node_actions.existing([action.id])
+        (action,) = own_store.node_actions.existing([action.id])
         action = replace(action, state=state, error=error, outputs=outputs)
         line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
-        with store.transaction():
-            server.components.ledger.record([action], [], {action.id: [line]})
-    refused = heat.call("POST", f"/node_actions/{action.id}/cancel", code=400)
-    shown = heat.get(f"/node_actions/{action.id}")
+        with own_store.transaction():
+            own_server.components.ledger.record([action], [], {action.id: [line]})
+    refused = own_heat.call("POST", f"/node_actions/{action.id}/cancel", code=400)
+    shown = own_heat.get(f"/node_actions/{action.id}")
     assert shown["node_action"]["outputs"] == {
         "deploy_stdout": "trying ******", "root_secret": "******", "said": "******",
     }  # fmt: skip
     assert shown["node_action"]["history"][-1]["reason"] == "******, ****** and ****** were refused"
-    told = [shown, refused.json, answer.json, heat.get("/node_actions"), heat.get(f"{path}/events"), caplog.text]
+    lists = [own_heat.get("/node_actions"), own_heat.get(f"{path}/events")]
+    told = [shown, refused.json, answer.json, *lists, caplog.text]
     for secret in ("opensesame", "hunter2222", "keykeykey", "swordfish"):
         assert secret not in json.dumps(told)
     raw = (tmp_path / "heat.db").read_bytes() + (tmp_path / "heat.db-wal").read_bytes()

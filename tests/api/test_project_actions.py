@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,9 +10,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.clock import from_text
-from heatlite.core.config import Settings
 from heatlite.store.store import Store
-from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -60,12 +58,10 @@ def path(heat: Heat) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str]]:
+def shared(shared_server: wiring.Embedded) -> tuple[Heat, str]:
     """The same, for tests that only look."""
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("shared"))))
-    heat = Heat(server.app)
-    yield heat, treated(heat)
-    server.close()
+    heat = Heat(shared_server.app, "looks")
+    return heat, treated(heat)
 
 
 class TestShow:
@@ -82,7 +78,7 @@ class TestShow:
         assert shown["attempt"] == 1
         context = shown["context"]
         assert context.keys() == {"user", "project", "roles", "request_id"}
-        assert (context["user"], context["project"]) == ("anonymous", "demo")
+        assert (context["user"], context["project"]) == ("anonymous", heat.project)
         assert context["request_id"].startswith("req-")
         assert shown["stop_time"] == shown["end_time"]
         assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", shown[name]) for name in TIMES)
@@ -265,7 +261,7 @@ class TestList:
 
 def test_another_projects_actions_are_not_there(heat: Heat, path: str) -> None:
     action = listed(heat)[0]
-    other = heat.of("other")
+    other = heat.other
     target = path.rpartition("/")[2]
     assert listed(other) == listed(other, f"?target={target}") == listed(other, f"?name={action['name']}") == []
     for reference in (action["id"], action["name"], action["id"][:8]):
@@ -282,7 +278,7 @@ def told(heat: Heat, method: str, path: str, body: object = None, code: int = 20
     response = heat.call(method, path, body, code)
     url = response.headers["X-Heatlite-Action"]
     assert (response.headers.get("Location") == url) is location
-    assert url.startswith("http://localhost:80/v1/demo/actions/")
+    assert url.startswith(f"http://localhost:80{heat.root}/actions/")
     return heat.get(below(url))["action"]
 
 
@@ -375,7 +371,7 @@ class TestHeaders:
         message = response.json["error"]["message"]
         assert "(CREATE)" in message
         assert re.search(r"since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ\. ", message)
-        assert re.search(rf"GET (/v1/demo/actions/{holder['id']})\b", message)
+        assert re.search(rf"GET ({heat.root}/actions/{holder['id']})\b", message)
 
 
 class TestSignals:
@@ -448,7 +444,7 @@ class TestSignals:
 
     def test_another_projects_action_hears_nothing(self, heat: Heat, endless: str) -> None:
         for signal in ("CANCEL", "SUSPEND", "RESUME"):
-            kind, _ = heat.of("other").fault("POST", f"/actions/{endless}", {"signal": signal}, code=404)
+            kind, _ = heat.other.fault("POST", f"/actions/{endless}", {"signal": signal}, code=404)
             assert kind == "EntityNotFound"
         assert [move["to"] for move in heat.get(f"/actions/{endless}/history")["history"]] == ["READY", "RUNNING"]
 

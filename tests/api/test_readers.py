@@ -132,9 +132,9 @@ class Tried:
 
 
 @pytest.fixture
-def read(server: wiring.Embedded, tmp_path: Path) -> Iterator[Reader]:
-    """A reader beside the engine of `server`."""
-    made = Reader(Settings(database=sqlite(tmp_path)), server.app)
+def read(own_server: wiring.Embedded, tmp_path: Path) -> Iterator[Reader]:
+    """A reader beside the engine of `own_server`."""
+    made = Reader(Settings(database=sqlite(tmp_path)), own_server.app)
     yield made
     made.close()
 
@@ -171,9 +171,9 @@ def test_every_route_may_be_tried_in_a_reader(tmp_path: Path) -> None:
         server.close()
 
 
-def test_refusals_of_a_reader_are_counted(server: wiring.Embedded, tmp_path: Path) -> None:
+def test_refusals_of_a_reader_are_counted(own_server: wiring.Embedded, tmp_path: Path) -> None:
     """Once each, in the list of the lock and in the audit log."""
-    tried = Tried(Settings(database=sqlite(tmp_path)), server)
+    tried = Tried(Settings(database=sqlite(tmp_path)), own_server)
     heat = Heat(tried)
     path = heat.create(template(a=value("1")), "s")
     heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
@@ -196,8 +196,8 @@ def test_refusals_of_a_reader_are_counted(server: wiring.Embedded, tmp_path: Pat
     tried.close()
 
 
-def test_counts_wait_for_room_in_the_queue(server: wiring.Embedded, tmp_path: Path) -> None:
-    tried = Tried(Settings(database=sqlite(tmp_path)), server)
+def test_counts_wait_for_room_in_the_queue(own_server: wiring.Embedded, tmp_path: Path) -> None:
+    tried = Tried(Settings(database=sqlite(tmp_path)), own_server)
     heat = Heat(tried)
     path = heat.create(template(a=value("1")), "s")
     heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)

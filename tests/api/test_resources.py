@@ -48,8 +48,8 @@ class TestResources:
             assert item["resource_status"] == "CREATE_COMPLETE"
             assert re.fullmatch(rf"s-{name}-[0-9a-z]{{12}}", item["physical_resource_id"])
             assert item["links"] == [
-                {"rel": "self", "href": f"http://localhost:80/v1/demo{path}/resources/{name}"},
-                {"rel": "stack", "href": f"http://localhost:80/v1/demo{path}"},
+                {"rel": "self", "href": f"http://localhost:80{heat.root}{path}/resources/{name}"},
+                {"rel": "stack", "href": f"http://localhost:80{heat.root}{path}"},
             ]
             assert item["updated_time"] >= item["creation_time"]
         assert items["a"]["required_by"] == ["b"]
@@ -124,7 +124,7 @@ class TestResources:
     def test_odd_names(self, heat: Heat) -> None:
         path = heat.create(template(**{"ä b?": value()}))
         (item,) = heat.get(f"{path}/resources")["resources"]
-        url = item["links"][0]["href"].partition("/demo")[2]
+        url = item["links"][0]["href"].partition(heat.root)[2]
         assert url.endswith("/resources/%C3%A4%20b%3F")
         assert heat.get(url)["resource"]["resource_name"] == "ä b?"
         assert names(heat.get(f"{url}/events")["events"]) == ["ä b?", "ä b?"]
@@ -237,7 +237,7 @@ class TestEvents:
         assert body.keys() == {"events"}
         for event in body["events"]:
             assert event.keys() == EVENT
-            url = f"http://localhost:80/v1/demo{path}"
+            url = f"http://localhost:80{heat.root}{path}"
             resource = f"{url}/resources/{event['resource_name']}"
             assert event["links"] == [
                 {"rel": "self", "href": f"{resource}/events/{event['id']}"},
@@ -259,7 +259,7 @@ class TestEvents:
     def test_with_nested_depth_each_tells_the_root(self, heat: Heat) -> None:
         path = heat.create(PAIR)
         for event in heat.get(f"{path}/events?nested_depth=1")["events"]:
-            root = {"rel": "root_stack", "href": f"http://localhost:80/v1/demo{path}"}
+            root = {"rel": "root_stack", "href": f"http://localhost:80{heat.root}{path}"}
             assert event["links"][-1] == root
         assert heat.fault("GET", f"{path}/events?nested_depth=abc")[0] == "HTTPBadRequest"
 
@@ -277,12 +277,12 @@ class TestEvents:
         assert len(heat.get(f"{path}/events")["events"]) == 4
         newest, *others = heat.get(f"{path}/events?nested_depth=1")["events"]
         assert len(others) == 4
-        at = f"http://localhost:80/v1/demo/stacks/s-a-x/{child.id}"
+        at = f"http://localhost:80{heat.root}/stacks/s-a-x/{child.id}"
         assert newest["links"] == [
             {"rel": "self", "href": f"{at}/resources/b/events/{newest['id']}"},
             {"rel": "resource", "href": f"{at}/resources/b"},
             {"rel": "stack", "href": at},
-            {"rel": "root_stack", "href": f"http://localhost:80/v1/demo{path}"},
+            {"rel": "root_stack", "href": f"http://localhost:80{heat.root}{path}"},
         ]
         page = heat.get(f"{path}/events?nested_depth=1&limit=2&marker={others[0]['id']}")["events"]
         assert page == others[1:3]

@@ -56,6 +56,18 @@ def test_a_context_does_not_show_them() -> None:
 
 
 @pytest.fixture
+def server(own_server: wiring.Embedded) -> wiring.Embedded:
+    """A server with a key and files of its own, whose actions are those of the test."""
+    return own_server
+
+
+@pytest.fixture
+def heat(own_heat: Heat) -> Heat:
+    """The project `demo` of `server`."""
+    return own_heat
+
+
+@pytest.fixture
 def cipher(server: wiring.Embedded, tmp_path: Path) -> Cipher:
     """The key of `server`'s secrets."""
     found = open_cipher((), tmp_path / "heat.db")

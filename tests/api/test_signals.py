@@ -124,7 +124,7 @@ class TestTransports:
         path = heat.create(template(h=handle("CFN_SIGNAL")))
         url = signal_of(heat, path)["alarm_url"]
         identifier = path.rpartition("/")[2]
-        arn = quote(f"arn:openstack:heat::demo:stacks/s/{identifier}/resources/h", safe="")
+        arn = quote(f"arn:openstack:heat::{heat.project}:stacks/s/{identifier}/resources/h", safe="")
         assert below(url).startswith(f"/v1/signal/{arn}?")
         query = dict(parse_qsl(urlsplit(url).query))
         assert query.keys() == {"Timestamp", "SignatureMethod", "AWSAccessKeyId", "SignatureVersion", "Signature"}
@@ -137,7 +137,7 @@ class TestTransports:
     def test_our_own_url(self, heat: Heat) -> None:
         path = heat.create(template(h=handle("HEAT_SIGNAL")))
         url = signal_of(heat, path)["alarm_url"]
-        assert below(url).startswith(f"/v1/demo{path}/resources/h/signal?")
+        assert below(url).startswith(f"{heat.root}{path}/resources/h/signal?")
         assert send(heat, url, {"id": "a"}).text == "null"
         assert list(metadata(heat, path)) == ["a"]
         assert denied(send(heat, url + "x"))
@@ -150,7 +150,7 @@ class TestTransports:
         made = template(h=CFN_HANDLE)
         path = heat.create({**made, "outputs": {"url": {"value": {"get_resource": "h"}}}})
         url = heat.get(f"{path}/outputs/url")["output"]["output_value"]
-        assert below(url).startswith("/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ademo%3Astacks%2F")
+        assert below(url).startswith(f"/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3A{heat.project}%3Astacks%2F")
         answer = send(heat, url, CFN_SIGNAL, "PUT")
         kept = {"1": {"Status": "SUCCESS", "Reason": "done", "Data": "d"}}
         assert (answer.status_int, answer.json) == (200, {"resource": "h", "metadata": kept})
@@ -209,7 +209,7 @@ class TestSignatures:
         for here, there in (
             (identifier, new_id()),
             ("stacks%2Fs%2F", "stacks%2Fzz%2F"),
-            ("%3A%3Ademo%3A", "%3A%3Aothers%3A"),
+            (f"%3A%3A{heat.project}%3A", "%3A%3Aothers%3A"),
             ("resources%2Fh?", "resources%2Fzz?"),
         ):
             assert here in url
@@ -268,7 +268,7 @@ class TestSignatures:
 
     def test_the_key_is_shown_nowhere(self, heat: Heat, store: Store) -> None:
         path = heat.create(template(h=handle(), t=handle("TOKEN_SIGNAL"), c=CFN_HANDLE))
-        (stack,) = store.stacks.list("demo", StackQuery())
+        (stack,) = store.stacks.list(heat.project, StackQuery())
         keys = [row.data["signal_key"]["secret"] for row in store.resources.of(stack.id)]  # type: ignore[index, call-overload]
         assert len(set(keys)) == 3
         shown = [path, f"{path}/resources?with_detail=true", f"{path}/events", f"{path}/environment"]

@@ -61,9 +61,9 @@ class TestConfigs:
         assert [item["name"] for item in rest] == ["c2", "c1", "c0"]
         assert heat.get("/software_configs?limit=0") == {"software_configs": []}
 
-    def test_each_project_has_its_own(self, heat: Heat) -> None:
-        made = config(heat)
-        other = heat.of("other")
+    def test_each_project_has_its_own(self, own_heat: Heat) -> None:
+        made = config(own_heat)
+        other = own_heat.other
         assert other.get("/software_configs") == {"software_configs": []}
         for method in ("GET", "DELETE"):
             assert other.fault(method, f"/software_configs/{made['id']}", code=404)[0] == "NotFound"
@@ -155,11 +155,11 @@ class TestDeployments:
             deployment(heat, configs[name]["id"], "other" if name == "c" else "server")
         assert heat.get("/software_deployments/metadata/server") == {"metadata": [configs["a"], configs["b"]]}
         assert heat.get("/software_deployments/metadata/nobody") == {"metadata": []}
-        assert heat.of("other").get("/software_deployments/metadata/server") == {"metadata": []}
+        assert heat.other.get("/software_deployments/metadata/server") == {"metadata": []}
 
     def test_each_project_has_its_own(self, heat: Heat) -> None:
         made = deployment(heat, config(heat)["id"])
-        other = heat.of("other")
+        other = heat.other
         assert other.get("/software_deployments") == {"software_deployments": []}
         for method in ("GET", "PUT", "DELETE"):
             assert other.fault(method, f"/software_deployments/{made['id']}", {}, code=404)[0] == "NotFound"

@@ -54,7 +54,7 @@ class TestCreate:
         response = heat.call("POST", "/stacks", {"stack_name": "s", "template": template(a=value())}, code=201)
         assert response.json.keys() == {"stack"}
         assert response.json["stack"].keys() == {"id", "links"}
-        url = f"http://localhost:80/v1/demo/stacks/s/{response.json['stack']['id']}"
+        url = f"http://localhost:80{heat.root}/stacks/s/{response.json['stack']['id']}"
         assert response.json["stack"]["links"] == [{"href": url, "rel": "self"}]
         assert response.location == url
         assert response.content_type == "application/json"
@@ -73,7 +73,7 @@ class TestCreate:
         taken = "StackExists", "The Stack (s) already exists."
         assert heat.fault("POST", "/stacks", again, code=409) == taken
         assert heat.fault("POST", "/stacks/preview", again, code=409) == taken
-        heat.of("other").call("POST", "/stacks", again, code=201)
+        heat.other.call("POST", "/stacks", again, code=201)
         heat.call("DELETE", path, code=204)
         heat.settle(path)
         heat.call("POST", "/stacks", again, code=201)
@@ -110,12 +110,12 @@ class TestCreate:
     def test_content_types(self, heat: Heat, content_type: str | None) -> None:
         environ = {} if content_type is None else {"CONTENT_TYPE": content_type}
         body = b'{"stack_name": "s", "template": {"heat_template_version": "2018-08-31"}}'
-        request = heat.app.RequestClass.blank("/v1/demo/stacks", environ, method="POST", body=body)
+        request = heat.app.RequestClass.blank(f"{heat.root}/stacks", environ, method="POST", body=body)
         assert heat.app.do_request(request, status=201).json["stack"]["id"]
 
     def test_a_chunked_body(self, heat: Heat) -> None:
         body = b'{"stack_name": "s", "template": {"heat_template_version": "2018-08-31"}}'
-        request = heat.app.RequestClass.blank("/v1/demo/stacks", {"wsgi.input_terminated": True}, method="POST")
+        request = heat.app.RequestClass.blank(f"{heat.root}/stacks", {"wsgi.input_terminated": True}, method="POST")
         request.body_file = __import__("io").BytesIO(body)
         request.environ.pop("CONTENT_LENGTH", None)
         assert heat.app.do_request(request, status=201).json["stack"]["id"]
@@ -132,7 +132,7 @@ class TestShow:
         assert stack["updated_time"] is None
         assert stack["deletion_time"] is None
         assert stack["parameters"] == {
-            "OS::project_id": "demo",
+            "OS::project_id": heat.project,
             "OS::stack_id": stack["id"],
             "OS::stack_name": "s",
             "text": "hello",
@@ -156,9 +156,9 @@ class TestShow:
         assert stack["notification_topics"] == []
         assert stack["capabilities"] == []
         assert stack["locked"] is False
-        actions = f"http://localhost:80/v1/demo/actions?target={stack['id']}"
+        actions = f"http://localhost:80{heat.root}/actions?target={stack['id']}"
         assert stack["links"] == [
-            {"href": f"http://localhost:80/v1/demo{path}", "rel": "self"},
+            {"href": f"http://localhost:80{heat.root}{path}", "rel": "self"},
             {"href": actions, "rel": "actions"},
         ]
 
@@ -257,7 +257,7 @@ class TestList:
         assert stack.keys() == LISTED
         assert stack["description"] == ""
         assert stack["tags"] == ["t"]
-        assert stack["links"] == [{"href": f"http://localhost:80/v1/demo{path}", "rel": "self"}]
+        assert stack["links"] == [{"href": f"http://localhost:80{heat.root}{path}", "rel": "self"}]
         assert heat.get("/stacks/detail") == body
         heat.create(FULL, name="plain")
         assert heat.get("/stacks?name=plain")["stacks"][0]["tags"] is None
@@ -288,7 +288,7 @@ class TestList:
             seen += [stack["stack_name"] for stack in page["stacks"]]
             links = page.get("links", [])
             assert [link["rel"] for link in links] == (["next"] if len(page["stacks"]) == 2 else [])
-            url = links[0]["href"].partition("/demo")[2] if links else ""
+            url = links[0]["href"].partition(heat.root)[2] if links else ""
         assert seen == ["a", "b", "c"]
 
     def test_count(self, heat: Heat) -> None:
@@ -543,7 +543,7 @@ def test_locked_and_unhealthy_stacks_are_listed(heat: Heat) -> None:
     for name in ("unwell", "both"):
         listed = heat.get(f"{paths[name]}/resources?nested_depth=1")["resources"]
         (member,) = [one["links"][0]["href"] for one in listed if one["resource_name"] == "0"]
-        heat.call("PATCH", "/" + member.split("/demo/")[1], {"mark_unhealthy": True}, code=200)
+        heat.call("PATCH", member.partition(heat.root)[2], {"mark_unhealthy": True}, code=200)
     for name in ("locked", "both"):
         heat.call("POST", paths[name] + "/actions", {"lock": None}, code=200)
         heat.settle(paths[name])

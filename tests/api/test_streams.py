@@ -277,4 +277,4 @@ def test_where_nothing_can_be_streamed(heat: Heat) -> None:
         "Streaming of events is not supported without a server.",
     )
     assert heat.fault("GET", f"{path}/events?stream=maybe")[0] == "HTTPBadRequest"
-    assert heat.of("other").fault("GET", f"{path}/events?stream=true", code=404)[0] == "EntityNotFound"
+    assert heat.other.fault("GET", f"{path}/events?stream=true", code=404)[0] == "EntityNotFound"

@@ -2,15 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heatlite import wiring
-from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical
 from heatlite.engine.admission.suppressed_requests import Repeats
@@ -18,7 +14,6 @@ from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
-from tests.databases import sqlite
 from tests.replays import GROUP, replay
 
 MARK = {"mark_unhealthy": True, "resource_status_reason": "disk"}
@@ -30,18 +25,6 @@ TREE: dict[str, Any] = {
     "template": template(a=value(), m={"type": "middle.yaml"}),
     "files": {"middle.yaml": json.dumps(template(l={"type": "leaf.yaml"})), "leaf.yaml": json.dumps(WITHIN)},
 }
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    started = wiring.embedded(Settings(database=sqlite(tmp_path)))
-    yield started
-    started.close()
-
-
-@pytest.fixture
-def heat(server: Embedded) -> Heat:
-    return Heat(server.app)
 
 
 def locked(heat: Heat, path: str) -> None:
@@ -78,7 +61,7 @@ class TestReplay:
             heat.call("POST", f"{path}/resources/up/signal", {}, code=200)
             unlocked(heat, path)
             (entry,) = listed(heat, path)
-            url = f"/v1/demo{replay_url(path, entry)}"
+            url = f"{heat.root}{replay_url(path, entry)}"
             codes = replay(server.app, url) + replay(server.app, url)
             assert codes.count(200) == 1, codes
             settle_actions(heat)

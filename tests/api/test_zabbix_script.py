@@ -43,7 +43,7 @@ def notify(heat: Heat, **changed: str) -> Any:
     interpreter = run.JSInterpreter()
     interpreter.export_function("post", post)
     parameters = {
-        "url": "http://127.0.0.1:8004/v1/demo/health/generic", "token": "t", "event_id": "17", "event_value": "1",
+        "url": f"http://127.0.0.1:8004{heat.root}/health/generic", "token": "t", "event_id": "17", "event_value": "1",
         "physical_id": "", "reason": "No answer", **changed,
     }  # fmt: skip
     source = f"{REQUEST}; (function (value) {{ {SCRIPT.read_text()} }})(dukpy.value)"
@@ -60,4 +60,4 @@ def test_a_problem_and_its_end(heat: Heat, path: str) -> None:
 
 def test_it_throws_so_that_zabbix_repeats(heat: Heat) -> None:
     with pytest.raises(run.JSRuntimeError, match="heatlite answered 404"):
-        notify(heat, url="http://127.0.0.1:8004/v1/demo/health/nothing")
+        notify(heat, url=f"http://127.0.0.1:8004{heat.root}/health/nothing")
