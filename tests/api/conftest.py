@@ -127,8 +127,13 @@ def store(server: wiring.Embedded) -> Store:
 @pytest.fixture
 def heat(server: wiring.Embedded) -> Iterator[Heat]:
     """A project with nothing in it."""
-    yield Heat(server.app, f"demo-{next(NUMBERS)}")
+    yield new_project(server)
     stop_actions(server)
+
+
+def new_project(server: wiring.Embedded) -> Heat:
+    """A project of a server with nothing in it."""
+    return Heat(server.app, f"demo-{next(NUMBERS)}")
 
 
 def stop_actions(server: wiring.Embedded) -> None:

@@ -26,7 +26,7 @@ from heatlite.store.secrets.cipher import new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
-from .conftest import Heat, template, value
+from .conftest import Heat, new_project, template, value
 
 HANDLE = {"type": "AWS::CloudFormation::WaitConditionHandle"}
 SERVER = {"type": "OS::Heat::DeployedServer", "metadata": {"role": "web"}}
@@ -203,9 +203,9 @@ def test_what_is_wrong_has_heats_code(
 
 
 @pytest.fixture(scope="module")
-def keyed(refusing: Heat) -> Query:
+def keyed(shared_server: wiring.Embedded) -> Query:
     """A key of a project that is shared by tests that change nothing."""
-    return with_key(refusing)
+    return with_key(new_project(shared_server))
 
 
 def test_a_signature_is_needed_and_must_be_right(keyed: Query) -> None:

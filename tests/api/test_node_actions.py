@@ -12,14 +12,14 @@ from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.store.nodes.records import NodeTransitionRecord
 from heatlite.store.store import Store
 
-from .conftest import Heat, registered, template, value
+from .conftest import Heat, new_project, registered, template, value
 
 
 class Shared:
     """A project with a tree of two stacks, each with a node; and another stack."""
 
     def __init__(self, server: wiring.Embedded) -> None:
-        self.heat, self.store = Heat(server.app, "nodes"), server.store
+        self.heat, self.store = new_project(server), server.store
         inner = json.dumps(template(b=value()))
         files = {"inner.yaml": inner}
         self.path = self.heat.create(template(a=value(), n={"type": "inner.yaml"}), "outer", files=files)

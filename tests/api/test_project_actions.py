@@ -12,7 +12,7 @@ from heatlite import wiring
 from heatlite.core.clock import from_text
 from heatlite.store.store import Store
 
-from .conftest import Heat, template, value
+from .conftest import Heat, new_project, template, value
 
 PROPERTIES = {
     "id", "name", "context", "action", "target", "cause", "owner", "interval", "start_time", "stop_time", "end_time",
@@ -60,7 +60,7 @@ def path(heat: Heat) -> str:
 @pytest.fixture(scope="module")
 def shared(shared_server: wiring.Embedded) -> tuple[Heat, str]:
     """The same, for tests that only look."""
-    heat = Heat(shared_server.app, "looks")
+    heat = new_project(shared_server)
     return heat, treated(heat)
 
 
