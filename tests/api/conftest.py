@@ -4,6 +4,7 @@ A test has a project of its own on a server that the process has one of. What be
 settings, clock, keys and files, needs `own_heat`: tests see then what they alone have done.
 """
 
+import inspect
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import falcon.inspect
 import pytest
 from webtest import TestApp, TestResponse
 
@@ -170,6 +172,15 @@ def own_heat(own_server: wiring.Embedded) -> Heat:
 def refusing(shared_server: wiring.Embedded) -> Heat:
     """A project shared by tests that only make requests which change nothing."""
     return Heat(shared_server.app)
+
+
+def served_routes(app: Any) -> list[tuple[str, str]]:
+    """Methods and paths of the routes of an application: ``("GET", "/v1/{project}/stacks")``."""
+    with pytest.MonkeyPatch.context() as patch:
+        # To look for the line of each handler, which nobody needs, takes longer than most tests.
+        patch.setattr(inspect, "findsource", lambda _found: ([], 0))
+        found = falcon.inspect.inspect_routes(app)
+    return sorted((method.method, one.path) for one in found for method in one.methods if not method.internal)
 
 
 def template(**resources: object) -> dict[str, object]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
-import falcon.inspect
 import pytest
 
 from heatlite import preflight, wiring
@@ -47,7 +46,7 @@ from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
-from .conftest import Heat, registered, template, value
+from .conftest import Heat, registered, served_routes, template, value
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
@@ -105,12 +104,7 @@ def serve(tmp_path: Path, clock: SlowClock) -> Iterator[Serve]:
 
 def routes(app: Any) -> list[str]:
     """Routes of the application with their methods: ``GET /v1/{project}/stacks``."""
-    return sorted(
-        f"{method.method} {route.path}"
-        for route in falcon.inspect.inspect_routes(app)
-        for method in route.methods
-        if not method.internal
-    )
+    return [f"{method} {path}" for method, path in served_routes(app)]
 
 
 def basic(name: str, password: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import bcrypt
-import falcon.inspect
 import pytest
 
 from heatlite import wiring
@@ -13,7 +12,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.store.audit import AuditQuery, AuditRecord
 from tests.databases import sqlite
 
-from .conftest import Heat
+from .conftest import Heat, served_routes
 from .test_lock_matrix import READS, REDIRECTS, P, R
 
 AGENTS = {f"{method} {R}/node" for method in ("PUT", "POST")}
@@ -56,13 +55,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: LateClock) -> Iterat
 @pytest.fixture
 def routes(server: wiring.Embedded) -> list[tuple[str, str]]:
     """Methods and paths of all requests that change something of a project."""
-    found = [
-        (method.method, route.path)
-        for route in falcon.inspect.inspect_routes(server.app)
-        for method in route.methods
-        if not method.internal and method.method not in ("GET", "HEAD") and route.path.startswith(P)
+    return [
+        (method, path)
+        for method, path in served_routes(server.app)
+        if method not in ("GET", "HEAD") and path.startswith(P) and f"{method} {path}" not in READS | REDIRECTS | AGENTS
     ]
-    return [one for one in found if " ".join(one) not in READS | REDIRECTS | AGENTS]
 
 
 def refusals(

@@ -5,11 +5,9 @@ import hashlib
 import json
 import re
 
-import falcon.inspect
-
 from heatlite.api.openapi.reference import Reference
 
-from .conftest import Heat
+from .conftest import Heat, served_routes
 from .described import DOCUMENT, SOURCE, unlike
 
 
@@ -18,12 +16,7 @@ def test_the_server_sends_the_document(refusing: Heat) -> None:
 
 
 def test_it_has_the_routes_of_the_server(refusing: Heat) -> None:
-    served = {
-        (method.method, re.sub(r"\{\w+\}", "{}", found.path))
-        for found in falcon.inspect.inspect_routes(refusing.wsgi)
-        for method in found.methods
-        if not method.internal
-    }
+    served = {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in served_routes(refusing.wsgi)}
     described = {
         (method.upper(), re.sub(r"\{\w+\}", "{}", path))
         for path, methods in DOCUMENT["paths"].items()

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import falcon.inspect
 import pytest
 
 from heatlite import wiring
@@ -11,7 +10,7 @@ from heatlite.api.faults import UNDER_PROJECT
 from heatlite.core.config import Settings
 from tests.databases import sqlite
 
-from .conftest import Heat, template, value
+from .conftest import Heat, served_routes, template, value
 
 P = "/v1/demo"
 S = P + "/stacks/n/i"
@@ -289,9 +288,9 @@ def test_another_project_sees_nothing(own_heat: Heat) -> None:
 
 def test_a_path_without_its_project_is_explained(refusing: Heat) -> None:
     below = {
-        found.path.removeprefix(P_TEMPLATE).split("/")[0]
-        for found in falcon.inspect.inspect_routes(refusing.wsgi)
-        if found.path.startswith(P_TEMPLATE)
+        path.removeprefix(P_TEMPLATE).split("/")[0]
+        for _, path in served_routes(refusing.wsgi)
+        if path.startswith(P_TEMPLATE)
     }
     assert below == UNDER_PROJECT
     for word in below:
