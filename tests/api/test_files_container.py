@@ -38,22 +38,45 @@ BODY = {
 }
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Folder of the containers: the project `demo` has one, `c`."""
+def fill(container: Path) -> None:
     for name, text in CONTENT.items():
-        path = tmp_path / "containers" / "demo" / "c" / name
+        path = container / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return tmp_path / "containers"
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the containers of all projects. `demo`, which is nobody's here, has one, `c`."""
+    folder = tmp_path_factory.mktemp("containers")
+    fill(folder / "demo" / "c")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_containers(tmp_path_factory: pytest.TempPathFactory, containers: Path) -> Iterator[wiring.Embedded]:
+    database = sqlite(tmp_path_factory.mktemp("server"))
+    server = wiring.embedded(Settings(database, files_containers=str(containers), max_template_size=2000))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def heat(tmp_path: Path, root: Path) -> Iterator[Heat]:
-    database = sqlite(tmp_path)
-    server = wiring.embedded(Settings(database, files_containers=str(root), max_template_size=2000))
-    yield Heat(server.app)
-    server.close()
+def server(with_containers: wiring.Embedded) -> wiring.Embedded:
+    return with_containers
+
+
+@pytest.fixture
+def heat(heat: Heat, containers: Path) -> Heat:
+    """A project that has a container, `c`."""
+    fill(containers / heat.project / "c")
+    return heat
+
+
+@pytest.fixture
+def root(heat: Heat, containers: Path) -> Path:
+    """Folder of the containers of the project."""
+    return containers / heat.project
 
 
 def created(heat: Heat, body: dict[str, object]) -> str:
@@ -85,8 +108,8 @@ def test_files_of_the_body_win(heat: Heat) -> None:
 
 def test_an_update_reads_the_container_anew(heat: Heat, root: Path) -> None:
     path = created(heat, BODY)
-    (root / "demo" / "c" / "scripts" / "run.sh").write_text("echo 2")
-    (root / "demo" / "c" / "base.yaml").write_text("parameters: {size: 2, name: base}\n")
+    (root / "c" / "scripts" / "run.sh").write_text("echo 2")
+    (root / "c" / "base.yaml").write_text("parameters: {size: 2, name: base}\n")
 
     changes = heat.call("PUT", f"{path}/preview", BODY, code=200).json["resource_changes"]
     assert sorted(one["resource_name"] for one in changes["updated"]) == ["amount", "script"]
@@ -98,7 +121,7 @@ def test_an_update_reads_the_container_anew(heat: Heat, root: Path) -> None:
 def test_a_patch_goes_on_from_the_files_that_are_there(heat: Heat, root: Path) -> None:
     """With the old and a new template; container files replace those of the same name."""
     path = created(heat, BODY)
-    other = root / "demo" / "d"
+    other = root / "d"
     other.mkdir()
     (other / "env.yaml").write_text("parameters: {name: other}\n")
     heat.call("PATCH", path, {"files_container": "d", "environment_files": ["env.yaml"]}, code=202)
@@ -121,7 +144,7 @@ def test_templates_for_types_come_from_the_container(heat: Heat, root: Path) -> 
     two["resources"]["b"]["properties"] = {"size": 4}  # type: ignore[index]
     shown = heat.call("POST", "/validate?show_nested=true", body, code=200).json
     assert shown["NestedParameters"]["a"]["Parameters"]["size"]["Type"] == "Number"
-    path = root / "demo" / "c" / "types" / "pair.yaml"
+    path = root / "c" / "types" / "pair.yaml"
     path.write_text(path.read_text().replace("length:", "lenght:"))
     problems = heat.call("POST", "/validate?all_errors=true", body, code=200).json["problems"]
     found = [(one["file"], one["line"]) for one in problems if "lenght" in one["message"]]
@@ -167,7 +190,7 @@ def test_what_is_refused(
 ) -> None:
     path = heat.create(template(a=value()), name="there")
     if make is not None:
-        make(root / "demo" / "c")
+        make(root / "c")
     for method, url in (
         ("POST", "/stacks"),
         ("POST", "/stacks/preview"),
@@ -184,7 +207,7 @@ def test_what_is_refused(
 
 def test_a_container_belongs_to_a_project(heat: Heat) -> None:
     assert heat.other.fault("POST", "/stacks", BODY)[1] == 'There is no container "c".'
-    for project in ("..", ".", "demo%2F..%2Fdemo", "%00"):
+    for project in ("..", ".", f"{heat.project}%2F..%2F{heat.project}", "%00"):
         response = heat.of(project).call("POST", "/validate", BODY)
         assert response.status_int in (400, 404)
 
@@ -197,7 +220,7 @@ def test_a_request_that_a_lock_refused_reads_it_when_replayed(heat: Heat, root: 
     (suppressed,) = heat.get(f"{path}/lock")["suppressed"]
     heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
     heat.settle(path, "UNLOCK_COMPLETE")
-    (root / "demo" / "c" / "scripts" / "run.sh").write_text("echo later")
+    (root / "c" / "scripts" / "run.sh").write_text("echo later")
     heat.call("POST", f"{path}/lock/suppressed/{suppressed['id']}/replay", code=202)
     heat.settle(path, "UPDATE_COMPLETE")
     assert values(heat, path)["script"] == "echo later"

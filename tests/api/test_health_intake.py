@@ -30,7 +30,7 @@ from heatlite.store.store import Store
 from tests.databases import sqlite
 from tests.thorough import SHARED_FIXTURE, repeats
 
-from .conftest import Heat, template
+from .conftest import Heat, new_project, template
 
 MEMBER = {"type": "OS::Heat::TestResource", "properties": {"value": "x"}}
 GROUP = template(db=MEMBER, web={"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": MEMBER}})
@@ -498,14 +498,24 @@ def test_sources_are_configured(heat: Heat, path: str) -> None:
     heat.fault("GET", "/health/nagios", code=404)
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Heat]:
+@pytest.fixture(scope="module")
+def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
     """A server that wants a token of each caller."""
-    file = tmp_path / "tokens.toml"
-    token = add_token(file, "mia", {"demo": frozenset({"member"})}, None)
-    server = wiring.embedded(Settings(database=sqlite(tmp_path), auth=Auth.TOKENS, tokens_file=str(file)))
-    yield Heat(server.app, proof={"Authorization": f"Bearer {token}"})
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "tokens.toml"
+    file.touch()
+    server = wiring.embedded(Settings(database=sqlite(folder), auth=Auth.TOKENS, tokens_file=str(file)))
+    yield server
     server.close()
+
+
+@pytest.fixture
+def guarded(guarded_server: wiring.Embedded) -> Heat:
+    """A member of a project."""
+    found = new_project(guarded_server)
+    file = Path(str(guarded_server.components.settings.tokens_file))
+    token = add_token(file, "mia", {found.project: frozenset({"member"})}, None)
+    return Heat(found.wsgi, found.project, {"Authorization": f"Bearer {token}"})
 
 
 def test_an_intake_token_reports_and_does_nothing_else(guarded: Heat) -> None:
@@ -516,9 +526,9 @@ def test_an_intake_token_reports_and_does_nothing_else(guarded: Heat) -> None:
     assert [one["name"] for one in listed] == ["prometheus"]
     assert token not in str(listed)
     body = {"version": "4", "alerts": []}
-    reporter = Heat(guarded.wsgi, proof={"Authorization": f"Bearer {token}"})
+    reporter = Heat(guarded.wsgi, guarded.project, proof={"Authorization": f"Bearer {token}"})
     assert reporter.call("POST", "/health/alertmanager", body, 200).json["received"] == 0
-    basic = Heat(guarded.wsgi)
+    basic = Heat(guarded.wsgi, guarded.project)
     basic.app.authorization = ("Basic", ("anybody", token))
     basic.call("POST", "/health/alertmanager", body, 200)
     for method, path, given in (
@@ -528,7 +538,7 @@ def test_an_intake_token_reports_and_does_nothing_else(guarded: Heat) -> None:
         assert reporter.call(method, path, given).status_int == 403, path
     refused = reporter.fault("POST", "/health/grafana", body, code=403)
     assert refused[1] == "The intake token prometheus may only report to the source alertmanager."
-    assert reporter.of("other").call("POST", "/health/alertmanager", body).status_int == 403
+    assert reporter.other.call("POST", "/health/alertmanager", body).status_int == 403
     no_source = guarded.fault("POST", "/health_tokens", {"name": "t", "source": "Alert manager"}, code=400)
     assert no_source[1] == "The name of a source has 1 to 64 small letters, digits, - and _."
     guarded.call("DELETE", f"/health_tokens/{made['health_token']['id']}", None, 204)
@@ -542,7 +552,7 @@ def test_a_member_replays_the_mark_of_a_report(guarded: Heat) -> None:
     guarded.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
     guarded.settle(path)
     token = guarded.call("POST", "/health_tokens", {"name": "prometheus"}, 201).json["health_token"]["token"]
-    reporter = Heat(guarded.wsgi, proof={"Authorization": f"Bearer {token}"})
+    reporter = Heat(guarded.wsgi, guarded.project, proof={"Authorization": f"Bearer {token}"})
     assert send(reporter, alert(identifier))["counts"] == {"suppressed": 1}
     (listed,) = guarded.get(f"{path}/lock")["suppressed"]
     guarded.call("POST", f"{path}/actions", {"unlock": None}, 200)
@@ -554,7 +564,7 @@ def test_a_member_replays_the_mark_of_a_report(guarded: Heat) -> None:
 def test_an_expired_token_is_refused(guarded: Heat) -> None:
     given = {"name": "old", "expires_at": "2020-01-01T00:00:00Z"}
     token = guarded.call("POST", "/health_tokens", given, 201).json["health_token"]["token"]
-    reporter = Heat(guarded.wsgi, proof={"Authorization": f"Bearer {token}"})
+    reporter = Heat(guarded.wsgi, guarded.project, proof={"Authorization": f"Bearer {token}"})
     assert reporter.call("POST", "/health/alertmanager", {}).status_int == 401
 
 

@@ -10,7 +10,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
 
-from .conftest import Heat
+from .conftest import Heat, new_project
 
 CONFIG = {"name": "install", "group": "script", "config": "#!/bin/sh\n", "inputs": [], "outputs": []}
 
@@ -214,15 +214,20 @@ def test_a_project_may_have_so_many(narrow: Heat) -> None:
         deployment(narrow, config_id)
     body = {"config_id": config_id, "server_id": "s"}
     assert narrow.fault("POST", "/software_deployments", body)[0] == "RequestLimitExceeded"
-    config(narrow.of("other"))
+    config(narrow.other)
+
+
+@pytest.fixture(scope="module")
+def small_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("small")), max_resource_data=20_000))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Heat]:
-    """A server whose answers about software have at most 20 000 characters."""
-    server = wiring.embedded(Settings(database=sqlite(tmp_path), max_resource_data=20_000))
-    yield Heat(server.app)
-    server.close()
+def small(small_server: wiring.Embedded) -> Heat:
+    """A project whose answers about software have at most 20 000 characters."""
+    return new_project(small_server)
 
 
 def test_a_list_of_deployments_has_a_size(small: Heat) -> None:
