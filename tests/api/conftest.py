@@ -18,7 +18,8 @@ import pytest
 from webtest import TestApp, TestResponse
 
 from heatlite import wiring
-from heatlite.core.config import Settings
+from heatlite.api.access.account_files import add_token
+from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, NotFound
 from heatlite.core.nodes import NodeState
@@ -30,6 +31,8 @@ from heatlite.store.store import Store
 from tests.databases import sqlite
 
 HEADERS = {"Content-Type": "application/json"}
+NOW = 1_700_000_000.0
+"""A time that has passed."""
 NUMBERS = count()
 """One for each project of a shared server."""
 
@@ -106,6 +109,27 @@ class Heat:
         return stack
 
 
+class Town:
+    """A project of a server, and tokens for people of all kinds, by name."""
+
+    def __init__(self, server: wiring.Embedded, project: str = "demo") -> None:
+        self.server, self.project = server, project
+        people: dict[str, tuple[dict[str, frozenset[str]], float | None]] = {
+            role: ({project: frozenset({role})}, None) for role in ("reader", "member", "admin", "heat_stack_user")
+        }
+        people["nothing"] = ({project: frozenset()}, None)
+        people["odd"] = ({project: frozenset({"observer", "Member", "_member_"})}, None)
+        people["nowhere"] = ({}, None)
+        people["stranger"] = ({"other": frozenset({"reader", "member", "heat_stack_user"})}, None)
+        people["expired"] = ({project: frozenset({"admin", "member"})}, NOW - 1)
+        file = Path(str(server.components.settings.tokens_file))
+        self.tokens = {name: add_token(file, name, projects, end) for name, (projects, end) in people.items()}
+
+    def __getitem__(self, name: str) -> Heat:
+        """The project for one of them."""
+        return Heat(self.server.app, self.project, {"X-Auth-Token": self.tokens[name]})
+
+
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
     """A server that the tests of a process share."""
@@ -172,6 +196,24 @@ def own_heat(own_server: wiring.Embedded) -> Heat:
 def refusing(shared_server: wiring.Embedded) -> Heat:
     """A project shared by tests that only make requests which change nothing."""
     return Heat(shared_server.app)
+
+
+@pytest.fixture(scope="session")
+def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
+    """A server that asks for tokens, which the tests of a process share."""
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "tokens.toml"
+    file.touch()
+    server = wiring.embedded(Settings(database=sqlite(folder), auth=Auth.TOKENS, tokens_file=str(file)))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def town(guarded_server: wiring.Embedded) -> Iterator[Town]:
+    """A project of that server."""
+    yield Town(guarded_server, new_project(guarded_server).project)
+    stop_actions(guarded_server)
 
 
 def served_routes(app: Any) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
-from .conftest import Heat, registered, served_routes, template, value
+from .conftest import NOW, Heat, Town, registered, served_routes, template, value
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
@@ -56,7 +56,6 @@ OPEN = {
     "GET /", "GET /versions", "GET /v1", "POST /v1", "GET /healthcheck", "GET /metrics", "GET /docs",
     "GET /openapi.json",
 }  # fmt: skip
-NOW = 1_700_000_000.0
 
 
 class SlowClock(Clock):
@@ -464,30 +463,11 @@ def test_a_server_that_asks_may_listen_anywhere(tmp_path: Path) -> None:
 # -- roles -------------------------------------------------------------------------------------------------
 
 
-class Town:
-    """A server with tokens for people of all kinds, by name."""
-
-    def __init__(self, serve: Serve, tmp_path: Path, **settings: Any) -> None:
-        file = tmp_path / "tokens.toml"
-        people: dict[str, tuple[dict[str, frozenset[str]], float | None]] = {
-            role: ({"demo": frozenset({role})}, None) for role in ("reader", "member", "admin", "heat_stack_user")
-        }
-        people["nothing"] = ({"demo": frozenset()}, None)
-        people["odd"] = ({"demo": frozenset({"observer", "Member", "_member_"})}, None)
-        people["nowhere"] = ({}, None)
-        people["stranger"] = ({"other": frozenset({"reader", "member", "heat_stack_user"})}, None)
-        people["expired"] = ({"demo": frozenset({"admin", "member"})}, NOW - 1)
-        self.tokens = {name: add_token(file, name, projects, end) for name, (projects, end) in people.items()}
-        self.server = serve(auth=Auth.TOKENS, **settings)
-
-    def __getitem__(self, name: str) -> Heat:
-        """The project `demo` for one of them."""
-        return Heat(self.server.app, proof={"X-Auth-Token": self.tokens[name]})
-
-
 @pytest.fixture
-def town(serve: Serve, tmp_path: Path) -> Town:
-    return Town(serve, tmp_path)
+def own_town(serve: Serve, tmp_path: Path) -> Town:
+    """The project `demo` of a server that the test has alone."""
+    (tmp_path / "tokens.toml").touch()
+    return Town(serve(auth=Auth.TOKENS))
 
 
 OPEN |= {f"PUT {R}/node", f"POST {R}/node"}
@@ -526,7 +506,7 @@ def test_what_a_role_may_do(town: Town, role: str) -> None:
         method, path = route.split()
         if route in OPEN:
             continue
-        answer = who.call(method, re.sub(r"\{(?!project)\w+\}", "x", path).replace("{project}", "demo"))
+        answer = who.call(method, re.sub(r"\{(?!project)\w+\}", "x", path).replace("{project}", town.project))
         refused = answer.status_int == 403
         assert refused is not may(role, route), f"{route}: {answer.text}"
         if refused:
@@ -589,16 +569,16 @@ def test_only_an_administrator_ends_an_action_by_force(town: Town) -> None:
     town["member"].settle(path, "CREATE_FAILED")
 
 
-def test_an_administrator_enters_every_project(town: Town) -> None:
-    there = town["stranger"].of("other")
+def test_an_administrator_enters_every_project(own_town: Town) -> None:
+    there = own_town["stranger"].of("other")
     path = there.create(template(a=value()))
-    assert town["admin"].of("other").get(path)["stack"]["stack_owner"] == "stranger"
-    listed = town["admin"].get("/stacks?global_tenant=True")["stacks"]
+    assert own_town["admin"].of("other").get(path)["stack"]["stack_owner"] == "stranger"
+    listed = own_town["admin"].get("/stacks?global_tenant=True")["stacks"]
     assert [stack["project"] for stack in listed] == ["other"]
     for name in ("member", "reader", "heat_stack_user"):
-        town[name].call("GET", "/stacks?global_tenant=True", code=403)
-        town[name].call("GET", "/software_configs?global_tenant=True", code=403)
-    town["nowhere"].call("GET", "/stacks", code=403)
+        own_town[name].call("GET", "/stacks?global_tenant=True", code=403)
+        own_town[name].call("GET", "/software_configs?global_tenant=True", code=403)
+    own_town["nowhere"].call("GET", "/stacks", code=403)
 
 
 def test_an_administrator_is_one_where_he_has_another_role(serve: Serve, tmp_path: Path) -> None:
@@ -613,7 +593,7 @@ def test_who_approves_work_on_machines_is_for_the_policy_to_say(serve: Serve, tm
     file = tmp_path / "policy.yaml"
     file.write_text('"node_actions:approve": "role:approver"\n"node_playbooks:approve": "role:approver"\n')
     token = add_token(tmp_path / "tokens.toml", "ada", {"demo": frozenset({"approver"})}, None)
-    town = Town(serve, tmp_path, policy_file=str(file))
+    town = Town(serve(auth=Auth.TOKENS, policy_file=str(file)))
     member, approver = town["member"], Heat(town.server.app, proof={"X-Auth-Token": token})
     path = member.create(template(a={"type": "OS::Heat::DeployedServer"}))
     metadata = f"{path}/resources/a/metadata"
@@ -645,7 +625,7 @@ def test_who_asked_is_kept(town: Town) -> None:
     path = town["member"].create(template(a=value()))
     (action,) = town["member"].get("/actions")["actions"]
     assert action["context"].pop("request_id").startswith("req-")
-    assert action["context"] == {"user": "member", "project": "demo", "roles": ["member"]}
+    assert action["context"] == {"user": "member", "project": town.project, "roles": ["member"]}
     town["member"].call("POST", f"{path}/actions", {"lock": {"reason": "r"}}, code=200)
     town["member"].settle(path)
     assert town["reader"].get(f"{path}/lock")["lock"]["locked_by"] == "member"
@@ -799,26 +779,26 @@ class Estate:
 
 
 @pytest.mark.full
-def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
+def test_a_stranger_sees_and_touches_nothing(own_town: Town) -> None:
     """Every route, with every method, by everybody who has no business there."""
-    estate, app = Estate(town["member"], town.server.store), town.server.app
+    estate, app = Estate(own_town["member"], own_town.server.store), own_town.server.app
     before = estate.look()
     asked = list(estate.requests(app))
     assert {route for route, _, _ in asked} == {*routes(app), "ARN"} - OPEN
     callers = {
         "nobody": (Heat(app), {401}),
         "unknown": (Heat(app, proof={"X-Auth-Token": "unknown"}), {401}),
-        "foreign": (Heat(app, proof=basic("member", town.tokens["member"])), {401}),
-        "expired": (town["expired"], {401}),
-        "nowhere": (town["nowhere"], {403}),
-        "stranger": (town["stranger"], {403}),
+        "foreign": (Heat(app, proof=basic("member", own_town.tokens["member"])), {401}),
+        "expired": (own_town["expired"], {401}),
+        "nowhere": (own_town["nowhere"], {403}),
+        "stranger": (own_town["stranger"], {403}),
     }
     for name, (who, codes) in callers.items():
         for route, path, body in asked:
             answer = who.call("GET" if route == "ARN" else route.split()[0], path, body)
             assert answer.status_int in codes, f"{name}: {route} {path}: {answer.status} {answer.text}"
             assert MARK not in answer.text
-    stranger = town["stranger"].of("other")
+    stranger = own_town["stranger"].of("other")
     for route, path, body in asked:
         if route == f"POST {P}/stacks":
             continue  # that makes one of his own
@@ -833,12 +813,12 @@ def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
     assert estate.look() == before
 
 
-def test_the_owner_gets_all_of_that(town: Town) -> None:
+def test_the_owner_gets_all_of_that(own_town: Town) -> None:
     """The secrets of the test above are visible to permitted callers."""
-    estate = Estate(town["admin"], town.server.store)
-    asked = sorted(estate.requests(town.server.app), key=lambda one: not one[0].startswith("GET"))
+    estate = Estate(own_town["admin"], own_town.server.store)
+    asked = sorted(estate.requests(own_town.server.app), key=lambda one: not one[0].startswith("GET"))
     for route, path, body in asked:
-        answer = town["admin"].call("GET" if route == "ARN" else route.split()[0], path, body)
+        answer = own_town["admin"].call("GET" if route == "ARN" else route.split()[0], path, body)
         if route.startswith("GET"):
             streams = f"GET {P}/events"  # there is no server here to stream
             assert answer.status_int in (200, 302) or route == streams, f"{route} {path}: {answer.text}"
@@ -847,19 +827,19 @@ def test_the_owner_gets_all_of_that(town: Town) -> None:
             assert fine and answer.status_int not in (401, 403, 405, 500), f"{route} {path}: {answer.text}"
 
 
-def test_open_is_what_has_to_be(town: Town) -> None:
-    nobody = Heat(town.server.app)
+def test_open_is_what_has_to_be(own_town: Town) -> None:
+    nobody = Heat(own_town.server.app)
     for path, code in (("/", 300), ("/versions", 300), ("/v1", 200), ("/v1/", 200), ("/healthcheck", 200)):
         assert nobody.app.get(path, status=code)
     for method in ("OPTIONS", "HEAD", "TRACE"):
         assert nobody.app.request("/v1/demo/stacks", method=method, expect_errors=True).status_int == 401
 
 
-def test_a_signed_url_needs_no_token(town: Town) -> None:
-    estate, nobody = Estate(town["member"], town.server.store), Heat(town.server.app)
-    town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)
-    town["member"].settle(estate.path)
-    components = town.server.components
+def test_a_signed_url_needs_no_token(own_town: Town) -> None:
+    estate, nobody = Estate(own_town["member"], own_town.server.store), Heat(own_town.server.app)
+    own_town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)
+    own_town["member"].settle(estate.path)
+    components = own_town.server.components
     stack = components.store.stacks.get(str(estate.ids["stack_id"]))
     assert stack is not None
     handle = components.reader.resources_of(stack).make(components.reader.resource(stack, "h"))
@@ -870,11 +850,11 @@ def test_a_signed_url_needs_no_token(town: Town) -> None:
         nobody.call("POST" if form == NATIVE else "PUT", url, sent, code=200)
         forged = re.sub(r"Signature=[^&]*$", "Signature=zz", url)
         assert forged != url
-        for heat in (nobody, town["stranger"]):
+        for heat in (nobody, own_town["stranger"]):
             heat.call("POST" if form == NATIVE else "PUT", forged, sent, code=403)
     proof = {"X-Auth-Token": handle.token}
     nobody.call("POST", handle.url("signal").partition("127.0.0.1:0")[2], {}, headers=proof, code=200)
-    shown = json.dumps(town["member"].get(f"{estate.path}/resources/h/metadata"))
+    shown = json.dumps(own_town["member"].get(f"{estate.path}/resources/h/metadata"))
     assert all(f"i{number}" in shown for number in range(3))
     nobody.call("POST", handle.signed_url(NATIVE).partition("127.0.0.1:0")[2].partition("?")[0], {}, code=401)
 
@@ -888,10 +868,10 @@ def test_a_server_that_asks_has_any_name(town: Town) -> None:
     assert town["member"].call("GET", "/stacks", headers={"Host": "cloud.example:8004"}, code=200)
 
 
-def test_what_proves_ones_identity_to_heatlite_is_not_kept(town: Town) -> None:
+def test_what_proves_ones_identity_to_heatlite_is_not_kept(own_town: Town) -> None:
     slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
-    town["member"].create(template(a=slow), wait=False)
-    assert town.server.store.database.read("SELECT DISTINCT secrets FROM action") == [(None,)]
+    own_town["member"].create(template(a=slow), wait=False)
+    assert own_town.server.store.database.read("SELECT DISTINCT secrets FROM action") == [(None,)]
 
 
 @pytest.mark.full
@@ -967,18 +947,18 @@ def test_a_rule_for_all_types_of_a_service(name: str) -> None:
 # -- ourselves ---------------------------------------------------------------------------------------------
 
 
-def test_this_server_knows_itself_for_five_minutes_in_one_project(town: Town, clock: SlowClock) -> None:
-    self_auth = town.server.components.self_auth
+def test_this_server_knows_itself_for_five_minutes_in_one_project(own_town: Town, clock: SlowClock) -> None:
+    self_auth = own_town.server.components.self_auth
     assert self_auth is not None
     proof = self_auth.headers("other")
-    Heat(town.server.app, "other", proof).create(template(a=value()))
-    Heat(town.server.app, "other", proof).call("GET", "/services", code=403)
-    Heat(town.server.app, "demo", proof).call("GET", "/stacks", code=401)
+    Heat(own_town.server.app, "other", proof).create(template(a=value()))
+    Heat(own_town.server.app, "other", proof).call("GET", "/services", code=403)
+    Heat(own_town.server.app, "demo", proof).call("GET", "/stacks", code=401)
     (claim,) = proof.values()
     until, _, signature = claim.partition(":")
     for wrong in (claim[:-1], f"{int(until) + 1}:{signature}", until, f":{signature}", "\xe4:\xe4", f"{until}:\xe4"):
-        Heat(town.server.app, "other", {"X-Heatlite-Self": wrong}).call("GET", "/stacks", code=401)
+        Heat(own_town.server.app, "other", {"X-Heatlite-Self": wrong}).call("GET", "/stacks", code=401)
     stranger = SelfAuth(Cipher([new_key()], ""), clock)
-    Heat(town.server.app, "other", stranger.headers("other")).call("GET", "/stacks", code=401)
+    Heat(own_town.server.app, "other", stranger.headers("other")).call("GET", "/stacks", code=401)
     clock.ahead += 301
-    Heat(town.server.app, "other", proof).call("GET", "/stacks", code=401)
+    Heat(own_town.server.app, "other", proof).call("GET", "/stacks", code=401)

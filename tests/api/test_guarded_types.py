@@ -7,8 +7,7 @@ import pytest
 
 from heatlite.api.access.policy import TABLE
 from heatlite.healing.rules.policy import VERSION
-from tests.api.conftest import template, value
-from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
+from tests.api.conftest import Town, template, value
 from tests.api.test_lock_matrix import OPERATIONS
 
 KIND = "OS::Heat::TestResource"
@@ -39,7 +38,7 @@ def test_every_operation_is_one_or_the_other() -> None:
 
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("resource", [GUARDED, GROUP], ids=["in it", "nested"])
-def test_what_is_there(town: Town, resource: Any) -> None:  # noqa: F811
+def test_what_is_there(town: Town, resource: Any) -> None:
     """A stack that an administrator has made, and what a member may do with it."""
     member, admin = town["member"], town["admin"]
     path = admin.create(template(a=resource))
@@ -67,7 +66,7 @@ def test_what_is_there(town: Town, resource: Any) -> None:  # noqa: F811
 
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("resource", [GUARDED, GROUP], ids=["in it", "nested"])
-def test_healing_lends_no_rights(town: Town, resource: Any) -> None:  # noqa: F811
+def test_healing_lends_no_rights(town: Town, resource: Any) -> None:
     """Policies and approvals come from callers who may repair.
 
     The loop itself has no caller.
@@ -85,7 +84,7 @@ def test_healing_lends_no_rights(town: Town, resource: Any) -> None:  # noqa: F8
 
 
 @pytest.mark.usefixtures("guarded")
-def test_all_problems_of_a_template(town: Town) -> None:  # noqa: F811
+def test_all_problems_of_a_template(town: Town) -> None:
     body = {"template": json.dumps(template(a=value(), b=GUARDED, c=GROUP))}
     found = town["member"].call("POST", "/validate?all_errors=true", body, code=200).json["problems"]
     told = [(one["type"], one["path"], one["severity"]) for one in found if REFUSED in one["message"]]

@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from heatlite import wiring
-from heatlite.api.access.account_files import add_token
 from heatlite.api.healing import intake as intake_routes
 from heatlite.core.clock import Clock
-from heatlite.core.config import Auth, Settings
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.healing import operations
@@ -27,10 +24,9 @@ from heatlite.healing.intake.intake import Intake
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.store import Store
-from tests.databases import sqlite
 from tests.thorough import SHARED_FIXTURE, repeats
 
-from .conftest import Heat, new_project, template
+from .conftest import Heat, Town, template
 
 MEMBER = {"type": "OS::Heat::TestResource", "properties": {"value": "x"}}
 GROUP = template(db=MEMBER, web={"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": MEMBER}})
@@ -498,24 +494,10 @@ def test_sources_are_configured(heat: Heat, path: str) -> None:
     heat.fault("GET", "/health/nagios", code=404)
 
 
-@pytest.fixture(scope="module")
-def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
-    """A server that wants a token of each caller."""
-    folder = tmp_path_factory.mktemp("guarded")
-    file = folder / "tokens.toml"
-    file.touch()
-    server = wiring.embedded(Settings(database=sqlite(folder), auth=Auth.TOKENS, tokens_file=str(file)))
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def guarded(guarded_server: wiring.Embedded) -> Heat:
-    """A member of a project."""
-    found = new_project(guarded_server)
-    file = Path(str(guarded_server.components.settings.tokens_file))
-    token = add_token(file, "mia", {found.project: frozenset({"member"})}, None)
-    return Heat(found.wsgi, found.project, {"Authorization": f"Bearer {token}"})
+def guarded(town: Town) -> Heat:
+    """A project of a server that wants a token of each caller."""
+    return Heat(town.server.app, town.project, {"Authorization": f"Bearer {town.tokens['member']}"})
 
 
 def test_an_intake_token_reports_and_does_nothing_else(guarded: Heat) -> None:

@@ -44,6 +44,12 @@ class Quiet(WSGIRequestHandler):
 
 
 @pytest.fixture
+def heat(own_heat: Heat) -> Heat:
+    """The project of a server that thousands of requests may treat as they like."""
+    return own_heat
+
+
+@pytest.fixture
 def port(heat: Heat) -> Iterator[int]:
     """The port of `heat`'s application on the loopback address."""
     with make_server("127.0.0.1", 0, heat.wsgi, Server, Quiet) as server:
@@ -69,7 +75,7 @@ def made(heat: Heat, name: str) -> dict[str, str]:
     stack_id = path.rpartition("/")[2]
     (event,) = heat.get(f"{path}/events?resource_name=a&resource_action=CREATE&resource_status=COMPLETE")["events"]
     return {
-        "tenant_id": "demo",
+        "tenant_id": heat.project,
         "stack_name": name,
         "stack_id": stack_id,
         "stack_identity": name,

@@ -12,8 +12,7 @@ from heatlite.core.json import canonical
 from heatlite.engine.admission.suppressed_requests import Repeats
 from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
-from tests.api.conftest import Heat, template, value
-from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
+from tests.api.conftest import Heat, Town, template, value
 from tests.replays import GROUP, replay
 
 MARK = {"mark_unhealthy": True, "resource_status_reason": "disk"}
@@ -302,7 +301,7 @@ class TestList:
 @pytest.mark.usefixtures("guarded")
 class TestRights:
     @pytest.fixture
-    def members(self, town: Town) -> tuple[Heat, Heat]:  # noqa: F811
+    def members(self, town: Town) -> tuple[Heat, Heat]:
         return town["member"], town["admin"]
 
     @pytest.mark.parametrize("nested", [False, True])
