@@ -1,7 +1,7 @@
 """The real application over the real engine.
 
-A test has a project of its own on a server that the process has one of. What belongs to a whole server, such as its
-settings, clock, keys and files, needs `own_heat`: tests see then what they alone have done.
+The tests of a process share one server, on which each has a project of its own. A test of what belongs to a whole
+server, such as settings, clock, keys, files and lists of all projects, has its own server: `own_heat`.
 """
 
 import inspect
@@ -140,7 +140,10 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.E
 
 @pytest.fixture
 def server(shared_server: wiring.Embedded) -> wiring.Embedded:
-    """The server of `heat`. A file whose tests need servers of their own returns `own_server` here."""
+    """The server of `heat`.
+
+    A file whose tests need servers of their own returns `own_server` here.
+    """
     return shared_server
 
 
@@ -163,7 +166,10 @@ def new_project(server: wiring.Embedded) -> Heat:
 
 
 def stop_actions(server: wiring.Embedded) -> None:
-    """Stop what a test has left in progress, which would take the engine's slots from others."""
+    """Stop what a test has left in progress.
+
+    It would take the engine's slots from the tests that follow.
+    """
     store = server.store
     for (identifier,) in store.database.read(f"SELECT id FROM action WHERE {LIVE}"):
         action = store.actions.get(identifier)
@@ -217,7 +223,10 @@ def town(guarded_server: wiring.Embedded) -> Iterator[Town]:
 
 
 def served_routes(app: Any) -> list[tuple[str, str]]:
-    """Methods and paths of the routes of an application: ``("GET", "/v1/{project}/stacks")``."""
+    """Methods and paths of the routes of an application.
+
+    An item: ``("GET", "/v1/{project}/stacks")``.
+    """
     with pytest.MonkeyPatch.context() as patch:
         # To look for the line of each handler, which nobody needs, takes longer than most tests.
         patch.setattr(inspect, "findsource", lambda _found: ([], 0))

@@ -47,7 +47,10 @@ def fill(container: Path) -> None:
 
 @pytest.fixture(scope="module")
 def containers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the containers of all projects. `demo`, which is nobody's here, has one, `c`."""
+    """Folder of the containers of all projects.
+
+    The project `demo`, which no test uses, has one, `c`.
+    """
     folder = tmp_path_factory.mktemp("containers")
     fill(folder / "demo" / "c")
     return folder

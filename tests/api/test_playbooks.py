@@ -32,13 +32,16 @@ def playbook_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring
 
 @pytest.fixture
 def server(playbook_server: wiring.Embedded) -> wiring.Embedded:
-    """A server shared by the tests of this file alone: others leave rows that do not agree with each other."""
+    """A server for this file: tests of others leave rows that do not agree."""
     return playbook_server
 
 
 @pytest.fixture(autouse=True)
 def consistent(heat: Heat, server: wiring.Embedded) -> Iterator[None]:
-    """Rows that agree with each other after each test, before what is left in progress is stopped."""
+    """Rows that agree with each other after each test.
+
+    They are compared before what the test has left in progress is stopped.
+    """
     yield
     assert server.store.inconsistencies(0.0, 0.0) == []
 
