@@ -18,6 +18,7 @@ from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import MACHINES, OPEN, P, routes
 from tests.api.test_deployments import SERVER, config, deployment, until, until_there
+from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
 
 if find_spec("keystonemiddleware") is None:
@@ -39,7 +40,7 @@ class Place:
         self.folder, self.keystone = folder, keystone
         self.settings = Settings(
             **{  # type: ignore[arg-type]
-                "database": f"sqlite:///{folder / 'heat.db'}",
+                "database": sqlite(folder),
                 "auth": Auth.KEYSTONE,
                 "keystone": {"auth_url": keystone.url, "username": "heat", "password": "pw", "project_name": "demo"},
                 "cloud": "simulated",

@@ -13,21 +13,21 @@ from heatlite.core.context import Context
 from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
-from tests.api.conftest import Heat, registered, template, value
+from tests.api.conftest import new_project, registered, template, value
 from tests.databases import sqlite
 
 
 class Site:
-    """A server, a stack in it with two nodes, and who asks for work on them."""
+    """A project, a stack in it with two nodes, and who asks for work on them."""
 
     def __init__(self, server: wiring.Embedded) -> None:
         self.server = server
-        self.heat = Heat(server.app)
+        self.heat = new_project(server)
         self.store = server.store
         self.requests: NodeRequests = server.components.node_requests
         self.ledger = server.components.ledger
         self.path = self.heat.create(template(a=value(), b=value()))
-        self.caller = Context("demo", "mia")
+        self.caller = Context(self.heat.project, "mia")
         self.nodes = {name: registered(self.store, self.stack, name) for name in ("a", "b")}
 
     @property
@@ -48,9 +48,10 @@ class Site:
         return found
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
+    """A server that the tests of a process share."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("nodes"))))
     yield server
     server.close()
 
@@ -70,7 +71,7 @@ class Here:
         return WSGITransport(self.site.heat.wsgi)
 
     def __call__(self, line: str, *more: str) -> int:
-        return run(["node", *line.split(), *more, "--project", "demo"], self)  # type: ignore[arg-type]
+        return run(["node", *line.split(), *more, "--project", self.site.heat.project], self)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     (tmp_path / "fix.sh").write_text("echo $who\n")
     assert node(f"run s a --script {tmp_path / 'fix.sh'} --arg who=mia --args", '{"outputs": ["o"]}') == 0
     shown = capsys.readouterr()
-    (action,) = site.store.node_actions.page("demo")
+    (action,) = site.store.node_actions.page(site.heat.project)
     assert action.args == {"config": "echo $who\n", "inputs": {"who": "mia"}, "outputs": ["o"]}
     assert shown.out == f"{action.id} script on a: PENDING_APPROVE\n"
     assert f"heatlite node approve {action.id}" in shown.err
 
     assert node("run s b test/success --granted --arg n=1") == 0
-    granted = site.store.node_actions.page("demo")[0]
+    granted = site.store.node_actions.page(site.heat.project)[0]
     assert (granted.state, granted.args) == (NodeActionState.PENDING_SCHEDULE, {"n": "1"})
     assert node(f"approve {granted.id} {action.id} nobody") == 1
     shown = capsys.readouterr()
@@ -42,7 +42,7 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     with site.store.transaction():
         ended = replace(site.now(action), state=NodeActionState.CANCELLED, error="ended by TERM")
         site.ledger.record([ended])
-    assert run(["events", "s", "--project", "demo"], node) == 0  # type: ignore[arg-type]
+    assert run(["events", "s", "--project", site.heat.project], node) == 0  # type: ignore[arg-type]
     told = [line.partition(" [")[2] for line in capsys.readouterr().out.splitlines() if " [s.a]: NODE" in line]
     assert told == [
         "s.a]: NODE_ACTION_PENDING_APPROVE  script",
@@ -95,4 +95,4 @@ def test_what_is_wrong_is_said(
 ) -> None:
     assert node(line) == code
     assert text in capsys.readouterr().err
-    assert node.site.store.node_actions.page("demo") == []
+    assert node.site.store.node_actions.page(node.site.heat.project) == []

@@ -74,7 +74,7 @@ def test_a_run(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> No
     rejected = capsys.readouterr().out.split()[1].rstrip(":")
     assert node(f"playbook reject {rejected}") == 0
     assert capsys.readouterr().out.endswith(": CANCELLED  Rejected by anonymous\n")
-    assert run(["action", "wait", action_id, "--project", "demo"], node) == 0  # type: ignore[arg-type]
+    assert run(["action", "wait", action_id, "--project", site.heat.project], node) == 0  # type: ignore[arg-type]
 
 
 def test_a_failure_is_watched(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,12 +90,12 @@ def test_a_failure_is_watched(node: Here, file: Path, capsys: pytest.CaptureFixt
     assert node(f"playbook run s {file} --granted --wait") == 1
     agent.join()
     told = capsys.readouterr()
-    (run_id,) = {one.run_id for one in site.store.node_actions.page("demo")}
+    (run_id,) = {one.run_id for one in site.store.node_actions.page(site.heat.project)}
     lines = [line.rpartition("Z [")[2] for line in told.out.splitlines()]
     assert lines[0].endswith(f"{run_id}: WAITING")
     assert "s.b]: NODE_ACTION_FAILED  script" in lines
     assert lines[-2] == "s]: PLAYBOOK_FAILED  Playbook: Stage one: script on node b is FAILED"
     assert lines[-1].endswith(": FAILED  Stage one: script on node b is FAILED")
     assert told.err == f"Result of each node: heatlite node actions --run {run_id}\n"
-    assert run(["action", "show", str(run_id), "-f", "json", "--project", "demo"], node) == 0  # type: ignore[arg-type]
+    assert run(["action", "show", str(run_id), "-f", "json", "--project", site.heat.project], node) == 0  # type: ignore[arg-type]
     assert [one["node"] for one in json.loads(capsys.readouterr().out)["outputs"]["failed"]] == ["b"]

@@ -18,6 +18,7 @@ from heatlite.nodes import agents
 from heatlite.nodes.agents import Agents, NodeFault
 from heatlite.store.nodes.records import NodeRecord
 from tests.api.conftest import Heat, template
+from tests.databases import sqlite
 from tests.nodes.tiny_agent import SECRET, TinyAgent
 
 SERVER = {"type": "OS::Heat::DeployedServer"}
@@ -25,7 +26,7 @@ SERVER = {"type": "OS::Heat::DeployedServer"}
 
 @pytest.fixture
 def heat(tmp_path: Path) -> Iterator[Heat]:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
     yield Heat(server.app)
     server.close()
 

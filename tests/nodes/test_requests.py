@@ -1,6 +1,5 @@
 """Requests for node actions in each state, and their results."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -26,7 +25,6 @@ from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
-from tests.databases import sqlite
 from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Site
@@ -67,10 +65,8 @@ def due(site: Site) -> int:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("matrix"))))
-    yield Site(server)
-    server.close()
+def shared(server: wiring.Embedded) -> Site:
+    return Site(server)
 
 
 class TestMatrix:
@@ -160,11 +156,11 @@ class TestCreate:
         request = NodeRequest("a", "test/success", {"n": 1}, id=one)
         again, is_new = site.requests.create(site.caller, site.stack, request)
         assert (again.state, is_new) == (S.PENDING_SCHEDULE, False)
-        assert len(site.store.node_actions.page("demo")) == 1
+        assert len(site.store.node_actions.page(site.heat.project)) == 1
         for other in (replace(request, node="b"), replace(request, kind="script"), replace(request, args={"n": True})):
             with pytest.raises(NodeActionExists):
                 site.requests.create(site.caller, site.stack, other)
-        (action,) = site.store.action_list.find("demo", f"stack_create_{site.stack.id[-8:]}", 2)
+        (action,) = site.store.action_list.find(site.heat.project, f"stack_create_{site.stack.id[-8:]}", 2)
         with pytest.raises(NodeActionExists):
             site.ask(id=action.id)
 
@@ -217,7 +213,7 @@ class TestApproval:
         action = site.ask(granted=True)
         assert (action.state, action.approved_by) == (S.PENDING_SCHEDULE, "mia")
         assert due(site) == nudges + 1
-        nobody = Context("demo", "max", may=lambda rule: rule != "node_actions:approve")
+        nobody = Context(site.heat.project, "max", may=lambda rule: rule != "node_actions:approve")
         with pytest.raises(Forbidden, match="node_actions:approve"):
             site.requests.create(nobody, site.stack, NodeRequest("a", "script", {}, granted=True))
         with pytest.raises(Forbidden, match="node_approval_by_another"):
@@ -228,7 +224,7 @@ class TestApproval:
         with pytest.raises(Forbidden, match="another user"):
             requests.approve(site.caller, action)
         assert site.now(action).state is S.PENDING_APPROVE
-        assert requests.approve(Context("demo", "max"), action).approved_by == "max"
+        assert requests.approve(Context(site.heat.project, "max"), action).approved_by == "max"
         assert requests.reject(site.caller, site.ask()).state is S.CANCELLED
 
     def test_it_is_for_what_was_read(self, site: Site) -> None:
