@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import NeutronResource, Tagged, Unnamed, overlap
 from heatlite.resources.neutron.networks import NETWORK_TYPES
 from heatlite.resources.quotas import ProjectQuota, QuotaProps
@@ -66,11 +66,6 @@ class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool
         scope = own.get("address_scope")
         return scope is not None and scope == new.get("address_scope") and overlap(own["prefixes"], new["prefixes"])
 
-    def update_args(self, change: Change) -> JsonMap:
-        args = super().update_args(change)
-        kept = ("min_prefixlen", "max_prefixlen", "default_prefixlen")
-        return {name: value for name, value in args.items() if value is not None or name not in kept}
-
 
 class SegmentProps(Schema):
     network: str = prop(find="neutron.network", api="network_id", doc="The network that it is part of, by name or id.")
@@ -93,9 +88,6 @@ class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="
         return "physical_network" in same and not same.isdisjoint({"network", "segmentation_id"})
 
     blocks = frozenset({"OS::Neutron::Net", "OS::Neutron::ProviderNet"})
-
-    def update_args(self, change: Change) -> JsonMap:
-        return {name: "" if value is None else value for name, value in super().update_args(change).items()}
 
 
 OBJECTS = {

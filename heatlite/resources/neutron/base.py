@@ -20,6 +20,14 @@ AGAIN: Final = 2.0
 UPDATE: Final = "update"
 """Key of `data` for a change that the service has not accepted yet."""
 
+TEXTS: Final = frozenset({"description", "dns_name", "dns_domain"})
+"""Attributes that are an empty text without a value: the service refuses null."""
+UNSETTABLE: Final = frozenset({
+    "default_prefixlen", "default_quota", "max_prefixlen", "min_prefixlen", "port_security_enabled",
+    "propagate_uplink_status", "shared", "stateful",
+})  # fmt: skip
+"""Attributes that cannot lose their value: without one in the template they stay unchanged."""
+
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
@@ -54,7 +62,11 @@ class NeutronResource(CloudResource[P_co]):
         return {**self.sent(), **self._specs()}
 
     def update_args(self, change: Change) -> JsonMap:
-        args = super().update_args(change)
+        args = {
+            name: "" if value is None and name in TEXTS else value
+            for name, value in super().update_args(change).items()
+            if value is not None or name not in UNSETTABLE
+        }
         if "value_specs" in change.changed:
             args.update(self._specs())
         return args

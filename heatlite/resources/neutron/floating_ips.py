@@ -74,7 +74,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
                 args["fixed_ip_address"] = self.props.fixed_ip_address
             else:
                 args.pop("fixed_ip_address", None)
-        return {name: "" if value is None and name.startswith("dns_") else value for name, value in args.items()}
+        return args
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         if self.facts.properties.get("port_id") is not None and leads_by(self.seen, gone):

@@ -124,7 +124,9 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             # `detach_from` has removed its addresses.
             given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
             args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given
-        return {name: value for name, value in args.items() if value is not None or name not in KEPT}
+        if args.get("fixed_ips", []) is None:
+            del args["fixed_ips"]  # without addresses in the template those that it has stay
+        return args
 
     def _addresses(self) -> JsonMap:
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
@@ -155,7 +157,3 @@ def _asked(properties: Mapping[str, object]) -> set[str]:
     given = properties.get("fixed_ips")
     maps = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     return {one["ip_address"] for one in maps if isinstance(one.get("ip_address"), str)}
-
-
-KEPT = frozenset({"fixed_ips", "port_security_enabled", "propagate_uplink_status"})
-"""Attributes that do not accept null: without a value in the template they stay unchanged."""

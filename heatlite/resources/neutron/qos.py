@@ -1,7 +1,6 @@
 """QoS policies and their rules."""
 
-from heatlite.core.json import JsonMap
-from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import NeutronResource, Unnamed
 
 MARKS = (0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56)
@@ -23,9 +22,6 @@ class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", 
     support_status = SupportStatus(version="6.0.0")
     plural = "qos_policies"
     shown = {"rules": (list, "All attributes of its rules.")}
-
-    def update_args(self, change: Change) -> JsonMap:
-        return {name: "" if value is None else value for name, value in super().update_args(change).items()}
 
 
 class RuleProps(Schema):

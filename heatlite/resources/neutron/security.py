@@ -63,12 +63,6 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
             self._set_rules()
         return token
 
-    def update_args(self, change: Change) -> JsonMap:
-        args = super().update_args(change)
-        if args.get("description", "") is None:
-            args["description"] = ""
-        return {name: value for name, value in args.items() if value is not None}
-
     def _set_rules(self) -> None:
         """Add missing rules and delete surplus ones.
 

@@ -44,8 +44,6 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
         args.pop("sub_ports", None)
-        if args.get("description", "") is None:
-            args["description"] = ""
         if args.get("admin_state_up", True) is None:
             args["admin_state_up"] = True
         return args

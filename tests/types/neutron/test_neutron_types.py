@@ -8,12 +8,13 @@ import pytest
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
-from heatlite.plugin import CloudResource
+from heatlite.plugin import Change, CloudResource
 from heatlite.plugin.cloud import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
+from tests.tables import table
 from tests.types.conftest import Cloudy
 
 Resources = Mapping[str, Any]
@@ -471,3 +472,50 @@ def test_an_answer_that_is_lost_leaves_no_second_object(troubled: Callable[..., 
     assert is_as_requested(thing(cloudy, stack), case.made)
     cloudy.delete(stack)
     assert cloudy.census() == before
+
+
+ID = "11111111-2222-3333-4444-555555555555"
+PATH = {"router": ID, "subnet": ID}
+CONNECTION = {
+    "peer_address": "192.0.2.1", "peer_id": "192.0.2.1", "peer_cidrs": ["10.1.0.0/24"], "psk": "secret",
+    "ikepolicy_id": ID, "ipsecpolicy_id": ID, "vpnservice_id": ID,
+}  # fmt: skip
+RANGE = {"prefixes": ["10.0.0.0/8"]}
+SITE = {"network": ID, "network_type": "vlan"}
+NO_TEXT, KEPT = {"description": ""}, {}
+
+
+@table(("name", "given", "dropped", "sent"), [
+    ("Firewall", {"firewall_policy_id": ID}, "description", NO_TEXT),
+    ("Firewall", {"firewall_policy_id": ID}, "shared", KEPT),
+    ("FirewallPolicy", {}, "description", NO_TEXT),
+    ("FirewallRule", {}, "description", NO_TEXT),
+    ("IKEPolicy", {}, "description", NO_TEXT),
+    ("IPsecPolicy", {}, "description", NO_TEXT),
+    ("IPsecSiteConnection", CONNECTION, "description", NO_TEXT),
+    ("Net", {}, "dns_domain", {"dns_domain": ""}),
+    ("Net", {}, "port_security_enabled", KEPT),
+    ("Port", {"network": ID}, "dns_name", {"dns_name": ""}),
+    ("Port", {"network": ID}, "fixed_ips", KEPT),
+    ("PortChain", {"port_pair_groups": [ID]}, "description", NO_TEXT),
+    ("PortPair", {"ingress": ID, "egress": ID}, "description", NO_TEXT),
+    ("PortPairGroup", {"port_pairs": [ID]}, "description", NO_TEXT),
+    ("ProviderNet", {"network_type": "vlan"}, "dns_domain", {"dns_domain": ""}),
+    ("ProviderNet", {"network_type": "vlan"}, "port_security_enabled", KEPT),
+    ("QoSPolicy", {}, "description", NO_TEXT),
+    ("SecurityGroup", {}, "description", NO_TEXT),
+    ("SecurityGroup", {}, "stateful", KEPT),
+    ("Segment", SITE, "description", NO_TEXT),
+    ("SubnetPool", RANGE, "default_quota", KEPT),
+    ("SubnetPool", RANGE, "min_prefixlen", KEPT),
+    ("Trunk", {"port": ID}, "description", NO_TEXT),
+    ("VPNService", PATH, "description", NO_TEXT),
+])  # fmt: skip
+def test_no_null_is_sent_that_the_service_refuses(
+    build: Callable[..., Any], name: str, given: JsonMap, dropped: str, sent: JsonMap
+) -> None:
+    """Tests what is sent when a property is dropped from the template."""
+    resource = build(Registry(BUILTIN).get(f"OS::Neutron::{name}"), given, physical_id=ID)
+    resource._seen = {"fixed_ips": [{"subnet_id": ID}]}
+    after = resource.facts.properties
+    assert resource.update_args(Change(frozenset({dropped}), {**after, dropped: True}, after)) == sent
