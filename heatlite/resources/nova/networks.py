@@ -297,9 +297,10 @@ class Ports:
     def change(self, before: Sequence[JsonMap], after: Sequence[JsonMap], groups: list[Json] | None) -> None:
         """Determine the ports to attach and to detach, and create missing ones.
 
-        `changed` continues.
+        An own port that is gone is made again. `changed` continues.
         """
-        old = self.nics or self._found(before)
+        nics = self.nics or self._found(before)
+        old = [nic for nic in nics if not nic["made"] or self._is_there(str(nic["port"]))]
         known = [*old, *self._leaving]
         kept: list[JsonMap] = []
         staying = self._matches(old, after, tagged=True)
@@ -360,23 +361,33 @@ class Ports:
     def remove_addresses(self, subnet: Json) -> None:
         """Remove the addresses in a subnet to be deleted from the server's own ports."""
         for nic in self.nics:
-            held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []
-            left: list[Json] = [one for one in held if one["subnet_id"] != subnet]
-            if len(left) < len(held):
-                self._call("network.update_port", nic["port"], fixed_ips=left)
+            with suppress(CloudNotFound):
+                held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []
+                left: list[Json] = [one for one in held if one["subnet_id"] != subnet]
+                if len(left) < len(held):
+                    self._call("network.update_port", nic["port"], fixed_ips=left)
 
     def leave(self, port: Json) -> None:
         """Detach a port from the server; `changed` attaches it again."""
         if any(interface["port_id"] == port for interface in self.interfaces()):
             self._call("compute.delete_server_interface", port, self._server.physical_id)
 
-    def readdress(self) -> None:
-        """Give new addresses to those of the server's own ports that have none."""
+    def readdress(self) -> bool:
+        """Give new addresses to those of the server's own ports that have none.
+
+        True if one of them is gone; then `change` is needed.
+        """
+        is_gone = False
         for nic in self.nics:
-            port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
+            try:
+                port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
+            except CloudNotFound:
+                is_gone = True
+                continue
             if port.get("fixed_ips") == [] and (body := self._body(spec)).get("fixed_ips") != []:
                 fixed = body.get("fixed_ips") or places(self._server.cloud, port["network_id"])
                 self._call("network.update_port", nic["port"], fixed_ips=fixed)
+        return is_gone
 
     def _found(self, specs: Sequence[JsonMap]) -> list[JsonMap]:
         """Return the ports of a server whose ports the service created."""

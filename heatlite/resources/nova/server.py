@@ -178,14 +178,12 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             todo.append("rebuild")
         if "flavor" in changed:
             todo.append("flavor")
-        if "networks" in changed:
+        if "networks" in changed or self._ports.readdress():
             before, after = self._specs(change.before), self._specs(change.after)
             self._ports.change(before, after, self._groups())
             todo.append("networks")
-        else:
-            self._ports.readdress()
-            if not changed and not change.metadata_changed:
-                todo.append("networks")  # `detach_from` may have detached a port
+        elif not changed and not change.metadata_changed:
+            todo.append("networks")  # `detach_from` may have detached a port
         self.data["todo"] = todo
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())

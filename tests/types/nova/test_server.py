@@ -594,6 +594,18 @@ class TestUpdate:
         assert before["port_id"] == after["port_id"]
         assert ask(cloudy, "network.get_port", after["port_id"])["port_security_enabled"] is False
 
+    def test_a_port_that_is_gone_is_made_again(self, cloudy: Cloudy) -> None:
+        """By any update: without it each would fail."""
+        stack = cloudy.made(connected())
+        number, networks = id_of(cloudy, stack), [{"network": ref("net")}, {"network": network(cloudy)[0]}]
+        for more, count in (({"metadata": {"a": "b"}}, 1), ({"networks": networks}, 2)):
+            ask(cloudy, "network.delete_port", ask(cloudy, "network.ports", device_id=number)[0]["id"])
+            cloudy.changed(stack, {**net(), "vm": server(**{"networks": networks[:1], **more})})
+            assert id_of(cloudy, stack) == number
+            assert len(addresses(cloudy, stack)) == cloudy.count(PORT) == count
+        cloudy.delete(stack)
+        assert cloudy.count(PORT) == 0
+
     def test_rebuilt_in_place_of_a_replacement(self, cloudy: Cloudy) -> None:
         def resources(**properties: object) -> dict[str, object]:
             made = connected(**properties)
