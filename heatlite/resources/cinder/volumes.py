@@ -291,13 +291,20 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return all(attaching.is_detached(self.cloud, server, str(self.physical_id)) for server, _ in joined)
 
     def _join(self) -> bool:
-        for server, device in cast(list[list[str]], self.data["joined"]):
+        """Attach the volume to those of its servers that are still there."""
+        while joined := cast(list[list[str]], self.data["joined"]):
+            server, device = joined[0]
             if self.data.get("asked") != f"join {server}":
-                attaching.attach(self.cloud, server, str(self.physical_id), device)
-                self.data["asked"] = f"join {server}"
+                try:
+                    attaching.attach(self.cloud, server, str(self.physical_id), device)
+                except CloudNotFound:
+                    self.fetch()  # the volume is there, so the server is gone
+                else:
+                    self.data["asked"] = f"join {server}"
+                    return False
+            elif not attaching.is_attached(self.cloud, server, str(self.physical_id)):
                 return False
-            if not attaching.is_attached(self.cloud, server, str(self.physical_id)):
-                return False
+            self.data["joined"] = cast(Json, joined[1:])
         del self.data["joined"]
         return True
 

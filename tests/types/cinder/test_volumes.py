@@ -182,6 +182,29 @@ class TestUpdate:
         cloudy.changed(stack, {"v": volume(backup_id="kept")})
         assert (cloudy.row(stack, "v").physical_id != before, cloudy.count(VOLUME)) == (True, 1)
 
+    @pytest.mark.parametrize("gone", ["", "a"])
+    def test_it_returns_to_those_of_its_servers_that_there_are(
+        self, troubled: Callable[..., Cloudy], gone: str
+    ) -> None:
+        """After an update that has failed on the way."""
+        cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
+        made(cloudy, "create_type", name="shared", extra_specs={"multiattach": "<is> True"})
+        machine = resource(
+            "OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"allocate_network": "none"}]
+        )
+        servers = cloudy.made({"a": machine, "b": machine}, "servers")
+        stack = cloudy.made({"v": volume(volume_type="shared")})
+        for name in ("a", "b"):
+            ids = cloudy.row(servers, name).physical_id, cloudy.row(stack, "v").physical_id
+            cloudy.view().call("compute.create_volume_attachment", ids[0], volume=ids[1])
+        after = template(v=volume(volume_type="shared", size=2))
+        assert cloudy.put(stack, after).status == "FAILED"
+        if gone:
+            servers = cloudy.changed(servers, {"b": machine})
+        assert wants(cloudy, stack, volume_type="shared", size=2)["size"] == 2
+        at = {one["server_id"] for one in cloudy.thing(stack, "v")["attachments"]}
+        assert at == {row.physical_id for row in cloudy.rows(servers)}
+
     def test_a_failed_one_that_is_well_is_kept(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
         stack = cloudy.made({"v": volume()})
