@@ -8,6 +8,8 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource
 
 IDLE: Final = frozenset({"ACTIVE", "SHUTOFF"})
+HALTED: Final = frozenset({"PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE"})
+"""States that last until another request; the service neither rebuilds nor resizes a server in them."""
 TASK: Final = "OS-EXT-STS:task_state"
 
 

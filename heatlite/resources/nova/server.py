@@ -10,7 +10,7 @@ from heatlite.plugin import Change, ReplaceResource, Resource, Schema, ServiceCo
 from heatlite.plugin.signing import KEY
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, user_data
-from heatlite.resources.nova.changes import IDLE, TASK, Changes
+from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
 from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.running_server import GONE, RunningServer
 from heatlite.resources.nova.server_properties import texts
@@ -233,6 +233,9 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             raise CloudError("compute.get_server", f"its status is {self.why(thing, 'update')}")
         if thing.get(TASK) is not None:
             return False
+        if status in HALTED and todo[0] != "networks":
+            text = f"its status is {status}: only a server that is ACTIVE or SHUTOFF can be rebuilt or resized"
+            raise CloudError("compute.get_server", text)
         if self._is_done(str(todo[0]), thing, status):
             self.data["todo"], self.data["doing"] = todo[1:], None
             return len(todo) == 1

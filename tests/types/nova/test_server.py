@@ -559,6 +559,16 @@ class TestUpdate:
         cloudy.put(stack, template(vm=server(flavor="m1.small")))
         assert "ERROR: no room" in cloudy.row(stack, "vm").status_reason
 
+    def test_one_that_somebody_has_paused_is_not_waited_for(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"vm": server()})
+        number = id_of(cloudy, stack)
+        cloudy.admin.simulation.all(SERVER)[number]["status"] = "PAUSED"
+        cloudy.put(stack, template(vm=server(flavor="m1.small")))
+        assert "its status is PAUSED" in cloudy.row(stack, "vm").status_reason
+        cloudy.admin.simulation.all(SERVER)[number]["status"] = "ACTIVE"
+        cloudy.changed(stack, {"vm": server(flavor="m1.small")})
+        assert id_of(cloudy, stack) == number
+
     @pytest.mark.parametrize("build", [0, 20])
     def test_networks(self, troubled: Callable[..., Cloudy], build: int) -> None:
         cloudy = troubled(build=build)
