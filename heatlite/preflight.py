@@ -11,7 +11,7 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
-from heatlite.wiring import dashboard, distributed, metering
+from heatlite.wiring import check_simulation, dashboard, distributed, metering
 
 
 class NotLoopback(Invalid):
@@ -52,6 +52,8 @@ def check_servable(settings: Settings) -> None:
     metering(settings, store, Clock())
     if settings.ui:
         dashboard()
+    if settings.cloud == SIMULATED:
+        check_simulation(settings, store.database.path)
     engine = engine_of(settings.database)
     store.close()
     if engine is not None:

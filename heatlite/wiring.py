@@ -59,6 +59,7 @@ from heatlite.template.parameters.constraints import looked_up
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.nodes.orchestrator import Orchestrator
+    from heatlite.simulated.simulation import Scenario
 
 log = logging.getLogger(__name__)
 
@@ -460,14 +461,24 @@ def _clouds(
         # With Keystone tokens, stacks act on behalf of their users through trusts.
         trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
         return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
+    from heatlite.simulated.services import simulate
+
+    scenario = check_simulation(settings, database)
+    assert database is not None
+    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
+
+
+def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
+    """Return the behaviour of the simulated cloud. `database` is as for `_clouds`.
+
+    Raises BadSetting.
+    """
     if database is None:
         raise BadSetting("cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud.")
     from heatlite.simulated.scenario import read_scenario
-    from heatlite.simulated.services import simulate
     from heatlite.simulated.simulation import Scenario
 
-    scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
-    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
+    return read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
 
 
 @contextmanager

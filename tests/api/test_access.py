@@ -324,6 +324,13 @@ class TestBasic:
         with pytest.raises(BadSetting, match="trusted_proxies: 'proxy' does not appear to be"):
             preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC, trusted_proxies=("proxy",)))
 
+    def test_a_faulty_simulated_cloud_starts_no_server(self, tmp_path: Path) -> None:
+        (tmp_path / "cloud.yaml").write_text("- x")
+        with pytest.raises(BadSetting, match=r"cloud\.yaml: \$: \['x'\] is not of type 'object'"):
+            preflight.check_servable(chosen(tmp_path, cloud="simulated", simulation=str(tmp_path / "cloud.yaml")))
+        with pytest.raises(BadSetting, match="the simulated cloud needs a SQLite database"):
+            wiring.check_simulation(chosen(tmp_path, cloud="simulated"), None)
+
     def test_few_passwords_are_checked_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The others wait a moment or get a 503; none counts as a wrong password."""
         write_users(tmp_path, mia=hashed("right"))
