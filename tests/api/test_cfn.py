@@ -185,6 +185,12 @@ def test_a_stack_lives_and_ends(heat: Heat) -> None:
             "DisableRollback and OnFailure",
         ),
         (
+            "CreateStack",
+            {"StackName": "x", "TemplateBody": "{}", "OnFailure": "do_nothing"},
+            "InvalidParameterValue",
+            "OnFailure is DO_NOTHING or ROLLBACK or DELETE, not do_nothing.",
+        ),
+        (
             "DescribeStackResources",
             {"StackName": "x", "PhysicalResourceId": "y"},
             "InvalidParameterCombination",

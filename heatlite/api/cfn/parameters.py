@@ -14,6 +14,8 @@ from heatlite.core.json import JsonMap
 FORM: Final = "application/x-www-form-urlencoded"
 MAX_PAIRS: Final = 10_000
 """Parameters of a URL or a form. A client needs no key to have them parsed."""
+ON_FAILURE: Final = {"DO_NOTHING": True, "ROLLBACK": False, "DELETE": False}
+"""Values of OnFailure → whether a failed stack stays as it is."""
 _MEMBER: Final = re.compile(r"([A-Za-z]+)\.member\.([0-9]{1,6})(?:\.([A-Za-z]+))?", re.ASCII)
 
 
@@ -99,7 +101,11 @@ def definition(given: Parameters) -> JsonMap:
     if "DisableRollback" in given:
         body["disable_rollback"] = given.needed("DisableRollback")
     elif "OnFailure" in given:
-        body["disable_rollback"] = given.needed("OnFailure") == "DO_NOTHING"
+        wanted = given.needed("OnFailure")
+        if wanted not in ON_FAILURE:
+            text = f"OnFailure is {' or '.join(ON_FAILURE)}, not {wanted}."
+            raise QueryError(Code.InvalidParameterValue, text)
+        body["disable_rollback"] = ON_FAILURE[wanted]
     if "TimeoutInMinutes" in given:
         body["timeout_mins"] = given.needed("TimeoutInMinutes")
     return body

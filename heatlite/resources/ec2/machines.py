@@ -77,6 +77,8 @@ class InstanceProps(Schema):
         maps = [one for one in self.interfaces or [] if isinstance(one, Mapping)]
         if len(kinds) > 1 or any(not {"NetworkInterfaceId", "DeviceIndex"} <= one.keys() for one in maps):
             return "NetworkInterfaces are all ids, or all maps with NetworkInterfaceId and DeviceIndex"
+        if any(not str(one["DeviceIndex"]).isdecimal() for one in maps):
+            return "NetworkInterfaces: DeviceIndex is a whole number"
         return None
 
 

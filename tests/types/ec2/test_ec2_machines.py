@@ -119,6 +119,7 @@ class TestInstance:
             ({"NetworkInterfaces": ["n"], "SecurityGroups": ["g"]}, "cannot be given together"),
             ({"BlockDeviceMappings": [{"DeviceName": "vdb"}]}, "needs Ebs with a SnapshotId"),
             ({"NetworkInterfaces": ["n", {"NetworkInterfaceId": "n", "DeviceIndex": 1}]}, "all ids, or all maps"),
+            ({"NetworkInterfaces": [{"NetworkInterfaceId": "n", "DeviceIndex": "first"}]}, "DeviceIndex is a whole"),
         ],
     )
     def test_properties_have_to_fit_together(self, cloudy: Cloudy, given: Any, text: str) -> None:
