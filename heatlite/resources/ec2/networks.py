@@ -14,9 +14,12 @@ from heatlite.template.expression import UNKNOWN
 
 def router_of(resource: CloudResource[Schema], network: Json) -> str | None:
     """Return the router of a VPC: it has the same name as the network."""
-    cloud = resource.cloud
-    name = resource.map(cloud.call("network.get_network", network))["name"]
-    found = cast(list[JsonMap], cloud.call("network.routers", name=name))
+    return router_called(resource, resource.map(resource.cloud.call("network.get_network", network))["name"])
+
+
+def router_called(resource: CloudResource[Schema], name: Json) -> str | None:
+    """Return the router of that name."""
+    found = cast(list[JsonMap], resource.cloud.call("network.routers", name=name))
     return str(found[0]["id"]) if found else None
 
 
@@ -67,11 +70,14 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
     def handle_delete(self) -> Json:
         if self.physical_id is None:
             return None
-        with suppress(CloudNotFound):
+        try:
             router = router_of(self, self.physical_id)
-            if router is not None:
-                self.service("delete_router", router)
-            self.service("delete_network", self.physical_id)
+        except CloudNotFound:  # the network is gone, and the router is left
+            router = router_called(self, self.physical_name)
+        for verb, part in (("delete_router", router), ("delete_network", self.physical_id)):
+            if part is not None:
+                with suppress(CloudNotFound):
+                    self.service(verb, part)
         return None
 
     def handle_check(self) -> Json:

@@ -88,6 +88,14 @@ def test_what_is_gone_is_seen_and_does_not_matter_to_a_delete(cloudy: Cloudy) ->
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
+def test_a_vpc_whose_network_is_gone_leaves_no_router(cloudy: Cloudy) -> None:
+    before = cloudy.census()
+    stack = cloudy.made({"vpc": vpc()["vpc"]})
+    cloudy.view().call("network.delete_network", cloudy.row(stack, "vpc").physical_id)
+    cloudy.delete(stack)
+    assert cloudy.census() == before
+
+
 def test_addresses(cloudy: Cloudy) -> None:
     def wanted(nic: str) -> dict[str, Any]:
         made = resource(
