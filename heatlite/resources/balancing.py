@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
@@ -56,6 +56,13 @@ class LoadBalancerProps(Schema):
         if self.health_check is not None and self.health_check.interval < self.health_check.timeout:
             return "HealthCheck: Interval must be larger than Timeout"
         return None
+
+
+SETTABLE: Final = (
+    "address", "admin_state_up", "backup", "monitor_address", "monitor_port", "name", "protocol_port", "subnet_id",
+    "weight",
+)  # fmt: skip
+"""Attributes of a member that can be set."""
 
 
 class LoadBalancer(
@@ -166,10 +173,22 @@ class LoadBalancer(
         pool = next((one for one in pools if str(one["name"]).endswith(name)), None)
         if pool is None:
             raise WentToError(f"the load balancer has no pool {name}")
-        members = self._members(self._hosts(self.props.instances or []), listener.instance_port)
+        members = [
+            *self._others(pool["id"]),
+            *self._members(self._hosts(self.props.instances or []), listener.instance_port),
+        ]
         if self._heard(lambda: self.service("set_members", pool["id"], members=members)):
             self.data["ports"] = [*ports[1:]]
         return AGAIN
+
+    def _others(self, pool: Json) -> list[Json]:
+        """Return the members that other resources have made: only those have a name.
+
+        The service removes members that are not named when it sets the members of a pool.
+        """
+        found = cast(list[JsonMap], self.service("members", pool))
+        named = [one for one in found if one.get("name")]
+        return [{key: one[key] for key in SETTABLE if one.get(key) is not None} for one in named]
 
     def handle_delete(self) -> Json:
         self.data["deleting"] = True

@@ -241,13 +241,25 @@ def _pool_made(view: View, thing: JsonMap) -> None:
 
 
 def _set_members(view: View, pool: Json, members: Json) -> Json:
-    """Replace all members of a pool. Raises CloudConflict."""
+    """Replace all members of a pool; those with the same address and port stay.
+
+    Raises CloudConflict.
+    """
     _begin(view, POOL, view.thing(POOL, pool), "load_balancer.set_members")
+    wanted = {_place(member): member for member in cast(list[JsonMap], members)}
     for one in _parts(view, MEMBER, "pool_id", {"id": pool}):
-        view.drop(MEMBER, one)
-    for member in cast(list[JsonMap], members):
+        if _place(one) in wanted:
+            view.put(MEMBER, one | wanted.pop(_place(one)))
+        else:
+            view.drop(MEMBER, one)
+    for member in wanted.values():
         _put_part(view, MEMBER, {**member, "pool_id": pool})
     return None
+
+
+def _place(member: JsonMap) -> tuple[Json, Json]:
+    """Return address and port, by which the service knows a member of a pool."""
+    return member["address"], member["protocol_port"]
 
 
 def _pool_removed(view: View, thing: JsonMap) -> None:

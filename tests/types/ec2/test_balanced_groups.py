@@ -104,6 +104,19 @@ def test_instances_of_its_own(cloudy: Cloudy) -> None:
     balanced(cloudy, stack, 2)
 
 
+def test_instances_of_its_own_take_no_place_of_a_group(cloudy: Cloudy) -> None:
+    """Whichever instances come and go."""
+    machine = resource("AWS::EC2::Instance", ImageId="cirros", InstanceType="m1.nano", SubnetId=ref("subnet"))
+    own = {"machine": machine, "other": machine}
+    stack = cloudy.made(resources(1, **own, balancer=balancer(Instances=[ref("machine"), ref("other")])))
+    balanced(cloudy, stack, 3)
+    stack = cloudy.changed(stack, resources(1, machine=machine, balancer=balancer(Instances=[ref("machine")])))
+    balanced(cloudy, stack, 2)
+    stack = cloudy.changed(stack, resources(1))
+    balanced(cloudy, stack, 1)
+    assert cloudy.check(stack).status == "COMPLETE"
+
+
 def test_it_has_been_suspended_and_resumed_when_its_service_is_done(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=5)
     stack = cloudy.made({**NETWORK, "balancer": balancer()})
