@@ -304,3 +304,38 @@ def test_a_volume_type_has_its_name_again_after_a_rollback(troubled: Any) -> Non
     assert cloudy.thing(stack, "kind")["name"] == "x"
     assert cloudy.thing(stack, "volume")["volume_type"] == "x"
     assert cloudy.census() == full
+
+
+# -- replacements that were refused once -----------------------------------------------------------
+
+CONNECTED_SERVER = resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"network": ref("net")}])
+ATTACHMENT = resource("OS::Cinder::VolumeAttachment", instance_uuid=ref("vm"), volume_id=ref("disk"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "resources"),
+    [
+        ("compute.delete_keypair", {"it": resource("OS::Nova::KeyPair", name="k")}),
+        ("block_storage.update_type", {"it": resource("OS::Cinder::VolumeType", name="t")}),
+        ("compute.delete_server_interface", {**SUBNET, "it": CONNECTED_SERVER}),
+        (
+            "compute.delete_volume_attachment",
+            {
+                **SUBNET, "vm": CONNECTED_SERVER, "disk": resource("OS::Cinder::Volume", size=1), "it": ATTACHMENT,
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_next_update_takes_over_is_that_of_the_last_object(
+    troubled: Callable[..., Cloudy], verb: str, resources: Any
+) -> None:
+    """A replacement that was refused has made no object in between."""
+    cloudy = troubled(faults=[{"verb": verb, "number": 1, "raises": "refused"}])
+    stack = cloudy.made(resources)
+    full = cloudy.census()
+    cloudy.mark(stack, "it")
+    assert cloudy.patch(stack).status == "FAILED"
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.census() == full
+    assert cloudy.check(stack).status == "COMPLETE"

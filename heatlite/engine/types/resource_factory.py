@@ -328,10 +328,15 @@ class ResourceFactory:
         return self._engine.holders(self.stack.project, physical_id)
 
     def _counterpart(self, row: ResourceRecord, older: bool) -> Resource[Schema] | None:
-        """Return the other resource of the same name and type during a replacement."""
+        """Return the other resource of the same name and type during a replacement.
+
+        A predecessor without an object is passed over: an earlier one has the object to take over.
+        """
         rows = self._engine.store.resources.by_name(self.stack.id, [row.name])
         alike = [one for one in rows if one.type == row.type and one.verb is not Verb.DELETE]
         found = [one for one in alike if (one.id < row.id if older else one.id > row.id)]
+        if older:
+            found = [one for one in found if one.physical_id is not None] or found
         return self.make(found[-1]) if found else None
 
     # -- resources -------------------------------------------------------------------------------------
