@@ -290,9 +290,17 @@ class CloudResource(Resource[P_co]):
             if OTHERS not in self.data and not self.marked:
                 return None  # nothing was made yet
             ours = [one for one in self.alike() if identity(one) not in others and self._may_be_ours(one)]
+            ours = [one for one in ours if not self.is_held(identity(one))]
         except CloudNotFound:
             return None  # the whole that it would be part of is gone
         return identity(ours[0]) if len(ours) == 1 else None
+
+    def is_held(self, key: str) -> bool:
+        """Test whether another resource of the project has an object.
+
+        It may have been made with the same mark after an attempt of this one failed.
+        """
+        return any(isinstance(one, CloudResource) and one.kind == self.kind for one in self.facts.holders(key))
 
     def alike(self) -> list[JsonMap]:
         """The objects that carry the mark.

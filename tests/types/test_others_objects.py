@@ -80,3 +80,27 @@ def test_of_two_with_one_name_ours_is_found(
     assert cloudy.delete(stack).status == "COMPLETE"
     assert cloudy.count(kind) == before + 1
     assert cloudy.admin.thing(kind, theirs)
+
+
+NAMED = [*UNIQUE[:3], UNIQUE[5], SHARED[2], ("image.image", "OS::Glance::WebImage", {
+    "name": "theirs", "location": "http://example.com/i", "container_format": "bare", "disk_format": "raw",
+})]  # fmt: skip
+"""Types whose objects are known by a name of the template only."""
+
+
+@pytest.mark.parametrize(("kind", "type_name", "given"), NAMED, ids=[one[1] for one in NAMED])
+def test_what_a_later_attempt_has_made_is_not_that_of_one_that_was_refused(
+    troubled: Callable[..., Cloudy], kind: str, type_name: str, given: JsonMap
+) -> None:
+    """Neither that of the same resource, nor that of another stack."""
+    verb = kind.replace(".", ".create_")
+    cloudy = troubled(faults=[{"verb": verb, "number": number, "raises": "refused"} for number in (1, 3)])
+    ours = template(it=resource(type_name, **given))
+    refused = cloudy.create(ours)
+    other = cloudy.made(ours["resources"], "other")
+    assert cloudy.delete(refused).status == "COMPLETE"
+    assert cloudy.thing(other, "it")
+    cloudy.mark(other, "it")
+    other = cloudy.patch(other, disable_rollback=False)
+    assert other.status == "COMPLETE", cloudy.why(other)
+    assert cloudy.thing(other, "it")

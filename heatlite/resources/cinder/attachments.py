@@ -55,6 +55,11 @@ class Attachment(CloudResource[P_co]):
             return []
         return [{"id": volume}]
 
+    def is_held(self, key: str) -> bool:
+        """Test whether another resource attaches the volume to the same server."""
+        server, volume, _ = self.parts(self.facts.properties)
+        return any(self._takes_over(one, server, volume) for one in self.facts.holders(key))
+
     def _takes_over(self, other: object, server: str, volume: str) -> bool:
         """True if the other resource attaches the same volume to the same server.
 
