@@ -81,6 +81,9 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
 
     def _lead(self) -> None:
         port = None if self.props.instance_id is None else first_port(self, self.props.instance_id)
+        former = self.facts.former()
+        if isinstance(former, EIP) and former.seen.get("port_id") == port is not None:
+            self.service("update_ip", former.data["allocation_id"], port_id=None)
         self.service("update_ip", self.data["allocation_id"], port_id=port)
 
     def handle_delete(self) -> Json:

@@ -118,6 +118,29 @@ def test_addresses(cloudy: Cloudy) -> None:
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
+def test_an_address_takes_the_place_of_one_that_could_not_follow(troubled: Callable[..., Cloudy]) -> None:
+    """A new machine has the port of the old one, and the old address still leads to that."""
+    cloudy = troubled(faults=[{"verb": "network.update_ip", "number": 2, "raises": "refused"}])
+    machine = resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"port": ref("port")}])
+    stack = cloudy.made({
+        "net": resource("OS::Neutron::Net"),
+        "subnet": resource("OS::Neutron::Subnet", network=ref("net"), cidr="10.0.0.0/24"),
+        "router": resource("OS::Neutron::Router", external_gateway_info={"network": "public"}),
+        "interface": resource("OS::Neutron::RouterInterface", router=ref("router"), subnet=ref("subnet")),
+        "port": resource("OS::Neutron::Port", network=ref("net")),
+        "machine": machine,
+        "eip": resource("AWS::EC2::EIP", InstanceId=ref("machine")),
+    })
+    full = cloudy.census()
+    cloudy.mark(stack, "machine")
+    assert cloudy.patch(stack).status is Status.FAILED
+    stack = cloudy.patch(stack)
+    assert stack.status is Status.COMPLETE, cloudy.why(stack)
+    address = cloudy.admin.thing("network.ip", cloudy.row(stack, "eip").data["allocation_id"])
+    assert address["port_id"] == cloudy.row(stack, "port").physical_id
+    assert cloudy.census() == full
+
+
 def test_what_an_association_needs(cloudy: Cloudy) -> None:
     cls = cloudy.components.types.get("AWS::EC2::EIPAssociation")
     for given, text in (
