@@ -54,6 +54,10 @@ Used where the properties give a name."""
 OTHERS = "others"
 """The key in `data` for the ids of what carried the mark before anything was made."""
 
+UNFINISHED = "unfinished"
+"""The key in `data` of a new object that lacks what further calls give it.
+One that fails then is replaced, though it is well."""
+
 HOW_TO_SET_A_CLOUD = "Give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated."
 CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of a cloud may be behind ours."""

@@ -7,7 +7,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, ReplaceResource, Schema, prop
-from heatlite.plugin.cloud import WentToError
+from heatlite.plugin.cloud import UNFINISHED, WentToError
 from heatlite.resources.cinder import attaching
 from heatlite.resources.cinder.base import CinderVolume
 
@@ -122,6 +122,11 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
                 args.pop(source, None)
         return args
 
+    def handle_create(self) -> Json:
+        if self.props.backup_id is not None or self.props.read_only is not None:
+            self.data[UNFINISHED] = True
+        return super().handle_create()
+
     def check_create_complete(self, token: Json) -> bool | float:
         if not self.is_ready():
             return False
@@ -129,6 +134,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             self.service("set_volume_bootable_status", self.physical_id, True)
         if self.props.read_only is not None and _is_read_only(self.seen) is not self.props.read_only:
             self.service("set_volume_readonly", self.physical_id, self.props.read_only)
+        self.data.pop(UNFINISHED, None)
         return True
 
     def _should_boot(self) -> bool:
@@ -146,7 +152,9 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     # -- updating ------------------------------------------------------------------------------------
 
     def needs_replace_failed(self) -> bool:
-        """Return False if the volume itself is healthy, as in Heat."""
+        """Return False if the volume itself is healthy and finished, as in Heat."""
+        if UNFINISHED in self.data:
+            return True
         try:
             return self.status_of(self.fetch()) in ("ERROR", "DELETING", "ERROR_DELETING")
         except CloudNotFound:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, TypeVar, cast
 from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.cloud import UNFINISHED, is_as_requested
 from heatlite.template.expression import UNKNOWN
 
 PENDING: Final = "PENDING_"
@@ -83,11 +83,24 @@ class NeutronResource(CloudResource[P_co]):
             mark["description"] = self.physical_name if given.get("description") is None else given["description"]
         return mark
 
+    def handle_create(self) -> Json:
+        if self.is_to_finish():
+            self.data[UNFINISHED] = True
+        return super().handle_create()
+
     def check_create_complete(self, token: Json) -> bool | float:
         done = super().check_create_complete(token)
         if done is True:
             self.finish()
+            self.data.pop(UNFINISHED, None)
         return done
+
+    def needs_replace_failed(self) -> bool:
+        return UNFINISHED in self.data or super().needs_replace_failed()
+
+    def is_to_finish(self) -> bool:
+        """Test whether `finish` makes calls."""
+        return bool(self.facts.properties.get("tags"))
 
     def finish(self) -> None:
         """Complete a new object by further calls.
@@ -118,6 +131,9 @@ class HostedResource(NeutronResource[P_co]):
     """The property with the ids of the agents."""
     agent_calls: ClassVar[tuple[str, str, str]]
     """Calls that list the agents of an object, and that add and remove one."""
+
+    def is_to_finish(self) -> bool:
+        return super().is_to_finish() or bool(self.facts.properties.get(self.agent_ids))
 
     def finish(self) -> None:
         super().finish()

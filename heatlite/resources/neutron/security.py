@@ -53,6 +53,9 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
 
     support_status = SupportStatus(version="2014.1")
 
+    def is_to_finish(self) -> bool:
+        return True
+
     def finish(self) -> None:
         super().finish()
         self._set_rules()

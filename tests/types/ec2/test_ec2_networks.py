@@ -119,7 +119,7 @@ def test_addresses(cloudy: Cloudy) -> None:
 
 
 def test_an_address_takes_the_place_of_one_that_could_not_follow(troubled: Callable[..., Cloudy]) -> None:
-    """A new machine has the port of the old one, and the old address still leads to that."""
+    """A new machine has the port of the old one, to which that address leads."""
     cloudy = troubled(faults=[{"verb": "network.update_ip", "number": 2, "raises": "refused"}])
     machine = resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"port": ref("port")}])
     stack = cloudy.made({

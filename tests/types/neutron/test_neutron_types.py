@@ -13,7 +13,7 @@ from heatlite.plugin.cloud import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import ref, resource
+from tests.engine.conftest import ref, resource, template
 from tests.tables import table
 from tests.types.conftest import Cloudy
 
@@ -519,3 +519,27 @@ def test_no_null_is_sent_that_the_service_refuses(
     resource._seen = {"fixed_ips": [{"subnet_id": ID}]}
     after = resource.facts.properties
     assert resource.update_args(Change(frozenset({dropped}), {**after, dropped: True}, after)) == sent
+
+
+HTTP = {"protocol": "tcp", "port_range_min": 80, "port_range_max": 80}
+UNFINISHED = [
+    ("network.create_security_group_rule", "OS::Neutron::SecurityGroup", {"rules": [HTTP]}, "security_group_rules"),
+    ("network.set_tags", "OS::Neutron::Net", {"tags": ["a"]}, "tags"),
+    ("block_storage.set_volume_readonly", "OS::Cinder::Volume", {"size": 1, "read_only": True}, "metadata"),
+]
+"""Calls that finish a new object, and the attribute that tells of them."""
+
+
+@pytest.mark.parametrize(("verb", "type_name", "given", "attribute"), UNFINISHED, ids=[one[1] for one in UNFINISHED])
+def test_a_new_object_that_could_not_be_finished_is_made_again(
+    troubled: Callable[..., Cloudy], verb: str, type_name: str, given: JsonMap, attribute: str
+) -> None:
+    cloudy = troubled(faults=[{"verb": verb, "number": 1, "raises": "refused"}])
+    resources = {"it": resource(type_name, **given)}
+    stack = cloudy.create(template(**resources))
+    assert stack.status == "FAILED"
+    plain = thing(cloudy, stack)[attribute]
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert thing(cloudy, stack)[attribute] != plain
+    cloudy.delete(stack)
