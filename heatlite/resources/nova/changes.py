@@ -61,13 +61,13 @@ class Changes:
         return False
 
     def _confirm(self) -> None:
-        self._data["doing"] = "confirm"
         try:
             self._server.service("confirm_server_resize", self._server.physical_id)
         except CloudError as error:
             if error.status not in (400, 409):
                 raise
-            # An interrupted attempt has confirmed it: its status will tell.
+            return  # an interrupted attempt has confirmed it, as its status will tell, or the next check asks again
+        self._data["doing"] = "confirm"
 
     def _failure(self, verb: str, thing: JsonMap, what: str) -> CloudError:
         return CloudError(verb, f"its status is {self._server.why(thing, what)}")

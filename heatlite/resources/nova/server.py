@@ -184,7 +184,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             todo.append("networks")
         elif not changed and not change.metadata_changed:
             todo.append("networks")  # `detach_from` may have detached a port
-        self.data["todo"] = todo
+        self.data["todo"], self.data["doing"] = cast(Json, todo), None
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
         if "metadata" in changed:

@@ -559,6 +559,22 @@ class TestUpdate:
         cloudy.put(stack, template(vm=server(flavor="m1.small")))
         assert "ERROR: no room" in cloudy.row(stack, "vm").status_reason
 
+    def test_a_resize_is_confirmed_until_that_is_accepted(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "compute.confirm_server_resize", "number": 1, "raises": "conflict"}])
+        stack = cloudy.made({"vm": server()})
+        cloudy.changed(stack, {"vm": server(flavor="m1.small")})
+        assert shown(cloudy, stack)["status"] == "ACTIVE"
+
+    def test_a_resize_that_was_reverted_is_begun_again(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "compute.confirm_server_resize", "raises": "conflict"}])
+        stack, after = cloudy.made({"vm": server()}), {"vm": server(flavor="m1.small")}
+        assert cloudy.put(stack, template(**after)).status == "FAILED"
+        ask(cloudy, "compute.revert_server_resize", id_of(cloudy, stack))
+        simulation = cloudy.admin.simulation
+        simulation.scenario = replace(simulation.scenario, faults=())
+        cloudy.changed(stack, after)
+        assert shown(cloudy, stack)["flavor"]["original_name"] == "m1.small"
+
     def test_one_that_somebody_has_paused_is_not_waited_for(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"vm": server()})
         number = id_of(cloudy, stack)
