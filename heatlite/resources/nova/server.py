@@ -326,6 +326,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     def handle_snapshot_delete(self) -> Json:
         if self.physical_id is None or self.status_of(self.seen) not in IDLE:
             return self.handle_delete()
+        self.data.pop("saved", None)
         self._images.save(self.physical_name)
         return {"image": self.data["snapshot_image_id"]}
 

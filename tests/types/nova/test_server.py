@@ -711,6 +711,13 @@ class TestDelete:
         cloudy.delete(stack)
         assert cloudy.count(SERVER) == 0
 
+    def test_one_that_is_saved_and_was_not_deleted_is_deleted_later(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "compute.delete_server", "number": 1, "raises": "refused"}])
+        stack = cloudy.made({"vm": server(keys={"deletion_policy": "Snapshot"})})
+        assert cloudy.delete(stack).status is Status.FAILED
+        assert cloudy.delete(stack).status is Status.COMPLETE
+        assert cloudy.count(SERVER) == 0
+
     def test_saved_before(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"vm": server(keys={"deletion_policy": "Snapshot"})})
         name = cloudy.row(stack, "vm").physical_name
