@@ -347,7 +347,7 @@ class Facts:
     holders: "Callable[[str], Iterable[Resource[Schema]]]" = lambda _: ()
     """Return the resources of the whole project with this physical id."""
     former: "Callable[[], Resource[Schema] | None]" = lambda: None
-    """Return the predecessor that this resource replaces.
+    """Return the predecessor that this resource replaces: the last that has an object.
     None: there is none, or it is about to be deleted."""
     latter: "Callable[[], Resource[Schema] | None]" = lambda: None
     """Return the successor that replaces this resource.
