@@ -163,6 +163,7 @@ def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None
     assert not answer.more
 
 
+@pytest.mark.full
 def test_much_is_told_in_pages(agent: Agent) -> None:
     agent.rest()
     revision = agent.get("/v1/agent")["revision"]
@@ -183,6 +184,7 @@ def test_much_is_told_in_pages(agent: Agent) -> None:
     assert told == actions
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -120,6 +120,7 @@ def test_beyond_this_machine_both_sides_need_a_certificate(agent: Agent, registr
             ask(name)
 
 
+@pytest.mark.full
 def test_services_are_started_and_stopped(agent: Agent, folder: Path) -> None:
     assert agent.ended(agent.schedule("service.restart", {"service": "web"}))["state"] == "DONE"
     record = agent.ended(agent.schedule("service.stop", {"service": "database"}))

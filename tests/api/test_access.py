@@ -506,6 +506,7 @@ def may(role: str, route: str) -> bool:
     return role == "admin" or role == "member" and route not in ADMINS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("role", ["reader", "member", "admin", "heat_stack_user", "nothing", "odd"])
 def test_what_a_role_may_do(town: Town, role: str) -> None:
     who = town[role]
@@ -820,6 +821,7 @@ def test_a_stranger_sees_and_touches_nothing(own_town: Town) -> None:
     assert estate.look() == before
 
 
+@pytest.mark.full
 def test_the_owner_gets_all_of_that(own_town: Town) -> None:
     """The secrets of the test above are visible to permitted callers."""
     estate = Estate(own_town["admin"], own_town.server.store)
@@ -842,6 +844,7 @@ def test_open_is_what_has_to_be(own_town: Town) -> None:
         assert nobody.app.request("/v1/demo/stacks", method=method, expect_errors=True).status_int == 401
 
 
+@pytest.mark.full
 def test_a_signed_url_needs_no_token(own_town: Town) -> None:
     estate, nobody = Estate(own_town["member"], own_town.server.store), Heat(own_town.server.app)
     own_town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)

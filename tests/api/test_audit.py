@@ -168,6 +168,7 @@ def test_a_signature_that_is_not_verified_names_no_caller(
     assert rows == [(None, "resource:signal", 10)]
 
 
+@pytest.mark.full
 def test_a_caller_does_not_fill_the_log_with_refusals(tmp_path: Path) -> None:
     """Each has another path and another reason."""
     settings = Settings(database=sqlite(tmp_path), auth=Auth.TOKENS, tokens_file=str(tmp_path / "tokens.yaml"))

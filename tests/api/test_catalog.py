@@ -59,6 +59,7 @@ def test_without_a_cloud_its_types_are_not_offered(refusing: Heat) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_template_of_a_type(refusing: Heat) -> None:
     url = f"/resource_types/{RANDOM}/template"
     assert refusing.get(url) == refusing.get(f"{url}?template_type=cfn")

@@ -63,6 +63,7 @@ def held_heat(tmp_path: Path, clock: HeldClock) -> Iterator[Heat]:
     server.close()
 
 
+@pytest.mark.full
 def test_two_wait_for_one_deletion_that_is_suspended(
     held_heat: Heat, clock: HeldClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +161,7 @@ class Later(Clock):
         return super().now() + self.hours * 3600
 
 
+@pytest.mark.full
 def test_what_an_earlier_lock_refused_is_listed_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     clock = Later()
     server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=clock)
@@ -195,6 +197,7 @@ def test_new_keys_for_signed_urls(heat: Heat, capsys: pytest.CaptureFixture[str]
     assert "no-such-stack" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     member = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
     made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 3, "resource_def": member}}
@@ -224,6 +227,7 @@ def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     assert "its limits are" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
     here, file = Here(heat), tmp_path / "policy.yaml"
@@ -319,6 +323,7 @@ def test_stacks_and_objects_are_found(heat: Heat, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.split() == ["a", "db", "unhealthy"]
 
 
+@pytest.mark.full
 def test_a_member_of_a_group_is_marked_and_protected_by_its_path(
     heat: Heat, capsys: pytest.CaptureFixture[str]
 ) -> None:

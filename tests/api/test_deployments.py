@@ -200,6 +200,7 @@ def test_a_signal_for_what_is_gone_is_refused(heat: Heat) -> None:
     agent.answer(told, code=403)  # the key has gone with the resource
 
 
+@pytest.mark.full
 def test_two_servers_and_two_deployments_on_each(heat: Heat) -> None:
     resources = {f"{server}-{name}": deployment(server, name=name) for server in ("s1", "s2") for name in ("b", "a")}
     path = heat.create(template(s1=SERVER, s2=SERVER, c=config(), **resources), wait=False)
@@ -269,6 +270,7 @@ class TestGroups:
         heat.settle(path, "DELETE_COMPLETE")
         assert heat.get("/software_deployments") == {"software_deployments": []}
 
+    @pytest.mark.full
     @pytest.mark.parametrize("name", ["OS::Heat::SoftwareDeployments", "OS::Heat::SoftwareDeploymentGroup"])
     def test_under_its_new_name_nothing_is_deployed_again(self, heat: Heat, name: str) -> None:
         path = self.create(heat, kind=name)
@@ -286,6 +288,7 @@ class TestGroups:
         assert (after["physical_resource_id"], after["resource_type"]) == (before, "OS::Heat::SoftwareDeploymentGroup")
         assert heat.get("/software_deployments") == deployed
 
+    @pytest.mark.full
     def test_one_after_the_other(self, heat: Heat) -> None:
         path = self.create(heat, policy={"batch_create": {"max_batch_size": 1}})
         until_there(heat, path, "s1")

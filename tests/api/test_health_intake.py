@@ -135,6 +135,7 @@ def dump(store: Store) -> dict[str, list[Row]]:
     return {name: store.database.read(f'SELECT * FROM "{name}"') for name in names if name not in ("health_source",)}
 
 
+@pytest.mark.full
 def test_what_is_no_evidence_changes_no_row(own_heat: Heat, own_path: str, own_server: wiring.Embedded) -> None:
     """Every other result of a target, and each malformed report."""
     old = physical_id(own_heat, own_path)
@@ -286,6 +287,7 @@ def test_several_marks_are_all_or_none(heat: Heat, path: str) -> None:
         heat.fault("PATCH", f"{path}/resources", body, 400)
 
 
+@pytest.mark.full
 def test_of_two_hundred_marks_one_refuses_all(heat: Heat) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 199, "resource_def": MEMBER}}
     path = heat.create(template(web=group))
@@ -299,6 +301,7 @@ def test_of_two_hundred_marks_one_refuses_all(heat: Heat) -> None:
     assert states == {"CHECK_FAILED"}
 
 
+@pytest.mark.full
 def test_a_look_up_deep_in_a_tree_among_many_stacks(own_heat: Heat, own_store: Store) -> None:
     deep: dict[str, Any] = MEMBER
     for _ in range(3):
@@ -646,6 +649,7 @@ BODIES = ANYTHING | st.fixed_dictionaries(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=repeats(10_000, 120), deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given_(source=st.sampled_from(["alertmanager", "grafana", "aodh", "generic"]), body=BODIES)
 def test_no_content_is_a_fault_of_the_server_or_changes_a_resource(

@@ -139,6 +139,7 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     assert in_files(tmp_path, *HIDDEN) == []
 
 
+@pytest.mark.full
 def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     url, old, new = sqlite(tmp_path), new_key(), new_key()
     server = wiring.embedded(Settings(database=url, encryption_keys=(old,)))

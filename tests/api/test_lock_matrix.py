@@ -432,6 +432,7 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     assert listed_before.count == 1 + (operation == "mark" and expected == MAINTENANCE)
 
 
+@pytest.mark.full
 @pytest.mark.share(14, whole=3)
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 @table("name", LOCKABLE)
@@ -562,6 +563,7 @@ def said(answer: Any) -> int | str:
     return str(answer.json["error"]["type"]) if answer.status_int >= 400 else int(answer.status_int)
 
 
+@pytest.mark.full
 @pytest.mark.share(9, whole=2)
 @pytest.mark.parametrize("operation", IN_TREES)
 @table("name", sorted(HELD))

@@ -119,6 +119,7 @@ class StoppedClock(Clock):
         return super().now() if self.time is None else self.time
 
 
+@pytest.mark.full
 def test_signals_in_a_cooldown_leave_an_event_per_minute(tmp_path: Path) -> None:
     clock = StoppedClock()
     server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=clock)

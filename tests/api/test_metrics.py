@@ -102,6 +102,7 @@ def test_requests_are_counted_by_route_and_answer(heat: Watched) -> None:
     assert not any("unknown" in text or "demo" in text for text in texts)
 
 
+@pytest.mark.full
 def test_how_things_stand(heat: Watched) -> None:
     def running() -> float:
         return of(heat.shown(), "actions", verb="CREATE", status="RUNNING")
@@ -124,6 +125,7 @@ GROUP = {
 }
 
 
+@pytest.mark.full
 def test_what_actions_and_handlers_did(heat: Watched) -> None:
     """A tree of two stacks, one that fails, deletions: as many of each as there were."""
     begun = time.time()
@@ -202,6 +204,7 @@ def test_slow_clients_do_not_hold_the_port_of_a_worker(tmp_path: Path, monkeypat
     store.close()
 
 
+@pytest.mark.full
 def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
     with server.store.transaction():
         server.store.database.write("UPDATE stack SET name = name")
@@ -242,6 +245,7 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
     wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind
 
 
+@pytest.mark.full
 def test_what_an_operator_looks_at_is_counted(heat: Watched, server: wiring.Embedded) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}, b=value()))
     heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)

@@ -171,6 +171,7 @@ def test_every_route_may_be_tried_in_a_reader(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.full
 def test_refusals_of_a_reader_are_counted(own_server: wiring.Embedded, tmp_path: Path) -> None:
     """Once each, in the list of the lock and in the audit log."""
     tried = Tried(Settings(database=sqlite(tmp_path)), own_server)
@@ -196,6 +197,7 @@ def test_refusals_of_a_reader_are_counted(own_server: wiring.Embedded, tmp_path:
     tried.close()
 
 
+@pytest.mark.full
 def test_counts_wait_for_room_in_the_queue(own_server: wiring.Embedded, tmp_path: Path) -> None:
     tried = Tried(Settings(database=sqlite(tmp_path)), own_server)
     heat = Heat(tried)
@@ -214,6 +216,7 @@ def test_counts_wait_for_room_in_the_queue(own_server: wiring.Embedded, tmp_path
     tried.close()  # with a count
 
 
+@pytest.mark.full
 def test_a_reader_sees_what_the_engine_has_just_written(read: Reader) -> None:
     heat = Heat(read)
     for number in range(20):

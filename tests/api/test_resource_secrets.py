@@ -158,6 +158,7 @@ def seen(text: str, secrets: list[str]) -> list[str]:
     return [secret for secret in secrets if secret in text or quote(secret, safe="") in text]
 
 
+@pytest.mark.full
 def test_a_reader_is_shown_no_secret_of_a_resource(bench: Bench) -> None:
     secrets = bench.secrets()
     assert len(secrets) >= 26
@@ -165,6 +166,7 @@ def test_a_reader_is_shown_no_secret_of_a_resource(bench: Bench) -> None:
     assert {where: found for where, text in shown.items() if (found := seen(text, secrets))} == {}
 
 
+@pytest.mark.full
 def test_a_caller_who_may_export_is_shown_them(bench: Bench) -> None:
     """They show that the test above would have found them."""
     shown = views(bench.member, bench.path)
@@ -181,6 +183,7 @@ def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
     assert snapshot["data"]["resources"]["server"]["type"] == "OS::Heat::DeployedServer"
 
 
+@pytest.mark.full
 def test_new_keys_make_old_urls_and_tokens_worthless(own_bench: Bench) -> None:
     bench = own_bench
     outsider = Heat(bench.server.app)
@@ -213,6 +216,7 @@ def test_new_keys_make_old_urls_and_tokens_worthless(own_bench: Bench) -> None:
     assert events[2]["resource_status_reason"] == "A new signal key was drawn"
 
 
+@pytest.mark.full
 def test_no_route_shows_a_reader_a_secret(bench: Bench) -> None:
     """Each route that reads, with the names and ids of the stack.
 

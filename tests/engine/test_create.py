@@ -281,6 +281,7 @@ class TestValues:
         assert engine.states(stack) == {"a": "CREATE_COMPLETE", "c": "CREATE_COMPLETE"}
 
 
+@pytest.mark.full
 def test_many_resources_in_several_ticks(engine: Engine) -> None:
     every = {
         f"r{i}": resource("OS::Heat::Value", value=i, depends_on=f"r{i - 1}" if i % 3 else None) for i in range(1, 1202)

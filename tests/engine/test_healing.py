@@ -147,6 +147,7 @@ def healing(engine: Engine) -> Iterator[Healing]:
         yield subject
 
 
+@pytest.mark.full
 def test_one_of_six_is_marked_replaced_and_closed(healing: Healing) -> None:
     healing.policy(**AUTO)
     before = healing.ids()
@@ -238,6 +239,7 @@ def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
     assert told == [line for line in healing.engine.told(healing.stack) if "STORM" in line]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("end", ["resolved at once", "closed by hand"])
 def test_a_breaker_closes_with_the_last_incident(healing: Healing, end: str) -> None:
     """The next report is evidence: no release of an old breaker takes it away."""
@@ -330,6 +332,7 @@ def test_a_mark_by_hand_is_not_taken_back(healing: Healing) -> None:
     assert healing.states()["2"] == "CHECK_FAILED"
 
 
+@pytest.mark.full
 def test_a_mark_expires_without_reports(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -467,6 +470,7 @@ def test_a_rule_limits_repairs_for_longer_than_the_rest_of_the_policy(healing: H
     assert healing.incident(again).step == 1, "the repair has failed: it did not help for long enough"
 
 
+@pytest.mark.full
 def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> None:
     healing.policy(**AUTO, max_unhealthy=3)
     one = healing.fire("g/1")
@@ -664,6 +668,7 @@ def test_deletion_during_a_repair_leaves_nothing(healing: Healing, plugins: Path
     assert [path.name for path in plugins.iterdir() if path.name != "journal"] == []
 
 
+@pytest.mark.full
 def test_two_engines_begin_one_repair(healing: Healing) -> None:
     healing.policy(**AUTO)
     healing.fire("g/2")
@@ -864,6 +869,7 @@ def mark(healing: Healing, member: str) -> None:
     healing.engine.components.health.mark(MEMBER, healing.group, member, True, "smoke")
 
 
+@pytest.mark.full
 def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
     with pytest.raises(InvalidStackState, match="Nothing is marked"):
         heal(healing)
@@ -882,6 +888,7 @@ def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
     assert healing.told(incident.id) == ("CLOSED", "quiet")
 
 
+@pytest.mark.full
 def test_brakes_hold_a_repair_by_hand_unless_they_are_ignored(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -936,6 +943,7 @@ def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
     assert healing.updates() == 5
 
 
+@pytest.mark.full
 def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
     healing.policy(**AUTO)
     heal(healing, "g/2")
@@ -1072,6 +1080,7 @@ def test_a_reboot_that_helps_is_followed_by_nothing(healing: Healing) -> None:
     assert (healing.updates(), healing.engine.row(healing.stack, "p")) == (1, after)
 
 
+@pytest.mark.full
 def test_the_ladder_goes_on_at_the_next_report_after_the_step_has_settled(healing: Healing) -> None:
     of_a_phoenix(healing)
     before = healing.engine.row(healing.stack, "p")

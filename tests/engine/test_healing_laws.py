@@ -98,6 +98,7 @@ PACES: dict[Brake, Callable[[Healing], Release]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("brake", [*STOPS, *PACES])
 def test_a_brake_holds_and_its_release_begins_nothing(healing: Healing, brake: Brake) -> None:
     release = {**STOPS, **PACES}[brake](healing)
@@ -113,6 +114,7 @@ def test_a_brake_holds_and_its_release_begins_nothing(healing: Healing, brake: B
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.full
 def test_a_repair_that_a_person_cancels_is_not_begun_again(engine: Engine) -> None:
     """Not before the alert has resolved once."""
     stack = engine.create(template(a=thing(action_wait_secs={"create": 60}), b=thing()))
@@ -166,6 +168,7 @@ def calls(healing: Healing, since: int) -> list[str]:
     return [line for line in begun if not line.split()[1].startswith(kinds)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("operation", ["lock", "suspend"])
 @pytest.mark.parametrize("state", [OBSERVED, CONFIRMED, MARKED, PROPOSED])
 def test_after_a_lock_nothing_is_done_before_a_new_report(
@@ -194,6 +197,7 @@ def test_after_a_lock_nothing_is_done_before_a_new_report(
     assert healing.updates() == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("operation", ["lock", "suspend"])
 def test_what_settles_goes_on_under_a_lock(healing: Healing, operation: str) -> None:
     incident, _ = reached(healing, SETTLING)
@@ -238,6 +242,7 @@ def test_a_window_opens_once_though_all_processes_restart_in_it(healing: Healing
     assert (healing.told(incident), healing.updates()) == (("CLOSED", "quiet"), 1)
 
 
+@pytest.mark.full
 def test_a_window_opens_once_for_two_engines(healing: Healing) -> None:
     incident = waits_for_window(healing)
     engine = healing.engine
@@ -277,6 +282,7 @@ def test_an_incident_that_waits_for_its_window_ends_before_it(healing: Healing, 
     assert healing.now < OPENING - 3600
 
 
+@pytest.mark.full
 def test_a_window_that_passed_while_nothing_ran_is_passed(healing: Healing) -> None:
     incident = waits_for_window(healing, duration=600)
     healing.engine.clock.pass_(3600)

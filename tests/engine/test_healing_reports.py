@@ -51,6 +51,7 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
+@pytest.mark.full
 def test_an_outage_spares_all_but_what_was_marked_before(healing: Healing) -> None:
     """A user's update replaces only the member that was marked before it."""
     healing.policy(**{**AUTO, "mode": "off"})
@@ -99,6 +100,7 @@ def test_many_stacks_with_one_server_each(engine: Engine) -> None:
         assert marked() == 1
 
 
+@pytest.mark.full
 def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     """By id they are stale; by slot they lead to the next step after `settle`."""
     healing.policy(**AUTO, ladder=[*REPLACE, *REPLACE])
@@ -124,6 +126,7 @@ def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     assert changed(after, healing.ids()) == {"2"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("later", ["another source", "the same after it has resolved"])
 def test_a_report_while_a_repair_settles_has_no_effect(healing: Healing, later: str) -> None:
     """It needs another one after `settle`, which leads to the next step."""

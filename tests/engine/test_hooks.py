@@ -313,6 +313,7 @@ def test_the_wait_goes_on_in_another_process(engine: Engine, hook: str, down: bo
     assert told == [f"CREATE paused until Hook {hook} is cleared", f"Hook {hook} is cleared"]
 
 
+@pytest.mark.full
 def test_a_hook_that_was_cleared_does_not_stop_the_work_again_after_a_crash(engine: Engine) -> None:
     stack = engine.create(PAIR)
     with engine.clock.held():
@@ -334,6 +335,7 @@ def test_a_hook_that_was_cleared_does_not_stop_the_work_again_after_a_crash(engi
     assert state(*_state(engine.settle(stack))) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.full
 def test_many_waits_hold_no_thread(place: Path, plugins: Path) -> None:
     engine = Engine(place, engine_slots=1)
     try:
@@ -394,6 +396,7 @@ def test_within_a_nested_stack(engine: Engine) -> None:
     ]
 
 
+@pytest.mark.full
 def test_within_a_group_of_nested_stacks(engine: Engine) -> None:
     hook: Any = {"resource_registry": {"resources": {"g": {"1": {"inner": {"hooks": ["pre-update"]}}}}}}
     files = {"t.yaml": json.dumps(template(parameters={"v": {"type": "string"}}, inner=thing(param("v"))))}

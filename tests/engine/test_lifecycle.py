@@ -189,6 +189,7 @@ def test_members_that_are_stacks_wait_whole(engine: Engine) -> None:
     assert state(*_state(engine.get(member))) == "DELETE_COMPLETE"
 
 
+@pytest.mark.full
 def test_somebody_who_is_waited_for_shows_whatever_else_is_waited_for(engine: Engine) -> None:
     """The status asks for an answer while another member's stack is at work."""
     files = {"t.yaml": json.dumps(template(inner=thing("x", action_wait_secs={"delete": 60})))}
@@ -238,6 +239,7 @@ def test_many_are_counted(engine: Engine) -> None:
 # -- what ends the wait --------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_time_of_a_hook_is_over(engine: Engine) -> None:
     stack = engine.create(group(1), environment=hooked(300))
     nested = members(engine, stack)
@@ -259,6 +261,7 @@ def test_the_time_of_a_hook_is_over(engine: Engine) -> None:
     ]
 
 
+@pytest.mark.full
 def test_each_wait_has_its_own_time(engine: Engine) -> None:
     environment: Any = {
         "resource_registry": {
@@ -396,6 +399,7 @@ def test_a_lock_does_not_keep_anybody_from_completing(engine: Engine) -> None:
 # -- processes and suspension ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_time_goes_on_while_no_process_is_there(engine: Engine) -> None:
     stack = engine.create(group(2), environment=hooked(300))
     nested = members(engine, stack)

@@ -546,6 +546,7 @@ class TestRefusals:
         assert all(entry.time == engine.clock.now() for entry in kept)
         assert "under maintenance" in kept[0].detail
 
+    @pytest.mark.full
     def test_once_for_each_lock_and_process(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
         for expected in (1, 2):

@@ -205,6 +205,7 @@ class TestOwn:
         assert tree.held() == [False] * 3
         assert tree.states() == ["LOCK_COMPLETE"] * 3
 
+    @pytest.mark.full
     def test_it_expires_after_the_ancestors(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree["leaf"], ALL, expires_at=engine.clock.now() + 60)
         engine.lock(tree.root, STACKS)
@@ -272,6 +273,7 @@ class TestUpdate:
             tree, lambda: engine.put(tree.root, root(), files=files)
         )
 
+    @pytest.mark.full
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     @pytest.mark.parametrize(
         "change",
@@ -296,6 +298,7 @@ class TestUpdate:
         environment = {"parameter_defaults": {"v": "x"}}
         refused(tree, lambda: engine.put(tree.root, root(), files=FILES, environment=environment))
 
+    @pytest.mark.full
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     def test_it_may_not_heal_it(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
@@ -423,6 +426,7 @@ class TestFailures:
         engine.lock(tree.root)
         return tree
 
+    @pytest.mark.full
     def test_the_others_go_on_and_the_root_says_why(self, engine: Engine, broken: Tree) -> None:
         assert broken.states() == ["LOCK_FAILED"] * 3
         assert broken.held() == [True] * 3
@@ -433,11 +437,13 @@ class TestFailures:
         for name in ("middle", "leaf"):
             refused(broken, lambda name=name: engine.delete(broken[name]))
 
+    @pytest.mark.full
     def test_it_is_unlocked_whole(self, engine: Engine, broken: Tree) -> None:
         engine.unlock(broken.root)
         assert broken.states() == ["UNLOCK_COMPLETE"] * 3
         assert broken.held() == [False] * 3
 
+    @pytest.mark.full
     def test_it_is_tried_again(self, engine: Engine, broken: Tree) -> None:
         (bad,) = [row for row in engine.rows(broken["leaf"]) if row.name == "bad"]
         with engine.store.transaction():
@@ -445,11 +451,13 @@ class TestFailures:
         engine.lock(broken.root)
         assert broken.states() == ["LOCK_COMPLETE"] * 3
 
+    @pytest.mark.full
     def test_it_is_deleted_whole(self, engine: Engine, broken: Tree) -> None:
         stack = engine.delete(broken.root)
         assert state(*of(stack)) == "DELETE_COMPLETE"
         assert engine.store.stacks.descendants(broken.root) == []
 
+    @pytest.mark.full
     def test_an_unlock_fails_as_a_lock_does(self, engine: Engine, tree: Tree) -> None:
         engine.put(tree.root, root(), files=failing(fail_unlock=True))
         engine.lock(tree.root)
@@ -463,6 +471,7 @@ class TestFailures:
         stack = engine.delete(tree.root)
         assert state(*of(stack)) == "DELETE_COMPLETE"
 
+    @pytest.mark.full
     def test_a_lock_of_ones_own_that_failed_does_not_hold_the_ancestors_up(self, engine: Engine, tree: Tree) -> None:
         engine.put(tree.root, root(), files=failing(fail_lock=True))
         engine.lock(tree["leaf"])
@@ -473,6 +482,7 @@ class TestFailures:
         engine.unlock(tree["leaf"])
         assert tree.states()[2] == "UNLOCK_COMPLETE"
 
+    @pytest.mark.full
     def test_what_a_failed_delete_leaves_can_be_deleted(self, engine: Engine, broken: Tree) -> None:
         """The lock is gone, whatever the states of the nested stacks say."""
         engine.put_stack(broken["root"], Verb.DELETE, Status.FAILED)
@@ -482,6 +492,7 @@ class TestFailures:
 
 
 class TestNothingIsForgotten:
+    @pytest.mark.full
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", NAMES)
     def test_a_suspended_tree_can_be_resumed(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
@@ -495,6 +506,7 @@ class TestNothingIsForgotten:
         for one in NAMES:
             assert set(engine.states(tree[one]).values()) == {"RESUME_COMPLETE"}
 
+    @pytest.mark.full
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", NAMES)
     def test_a_mark_is_still_there(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:

@@ -241,6 +241,7 @@ class TestProcess:
 class TestWorkOfFunctions:
     """It is bounded for each who asks, not over the life of a stack."""
 
+    @pytest.mark.full
     def test_outputs_can_be_read_for_ever(self, engine: Engine) -> None:
         words: Json = ["x" * 12_800] * 10  # to count, as much work as a thousand short ones
         output: Json = {"value": {"list_join": [",", words]}}

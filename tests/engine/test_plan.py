@@ -412,6 +412,7 @@ def test_a_secret_that_decides_shows_neither_way(engine: Engine) -> None:
 # -- the digest -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_an_update_that_carries_the_digest_does_just_that(engine: Engine) -> None:
     files = {"pair.yaml": PAIR}
     stack = engine.create(template(c=resource("pair.yaml"), a=thing("1")), files=files)

@@ -239,6 +239,7 @@ def test_nothing_below_a_protected_stack_is_deleted_as_a_stack(engine: Engine) -
 # -- deep inside ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_resource_deep_inside_keeps_all_that_it_is_in(engine: Engine) -> None:
     stack = engine.create(TREE, files=FILES)
     middle = child(engine, stack, "middle")

@@ -188,6 +188,7 @@ def test_the_second_of_two_signals_is_ignored(engine: Engine, scaled: StackRecor
     assert engine.states(engine.settle(nested(engine, scaled))).keys() == {"m0", "m1"}
 
 
+@pytest.mark.full
 def test_a_group_that_cannot_become_so_says_why(engine: Engine, scaled: StackRecord) -> None:
     before = everything(engine)
     with pytest.raises(RequestLimitExceeded):

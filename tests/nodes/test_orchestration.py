@@ -43,6 +43,7 @@ def test_what_is_wanted_is_done_in_order_and_heard_of(site: Site) -> None:  # no
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_who_has_nothing_to_say_costs_one_request_and_no_write(site: Site) -> None:  # noqa: F811
     before, asked = site.node("a"), len(site.agents["a"].asked)
     assert (before.state, before.kinds) == (NodeState.UP, site.agents["a"].kinds)
@@ -199,6 +200,7 @@ def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None
     assert site.action(patient).attempts == 0
 
 
+@pytest.mark.full
 def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, never = site.ask("a"), site.ask("a", sent_at=1.0, cancel_asked=True)
@@ -211,6 +213,7 @@ def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
     assert site.state(there) == "CANCELLED"
 
 
+@pytest.mark.full
 def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     done = site.ask("a")
@@ -243,6 +246,7 @@ def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: S
     assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"], "the new machine must register"
 
 
+@pytest.mark.full
 def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> None:  # noqa: F811
     document: Any = site.store.templates.get(site.stack.template_id).document
     document["resources"]["slow"] = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 30}}
@@ -331,6 +335,7 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
             agent.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["abandon", "force"])
 def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> None:  # noqa: F811
     running, waits, unapproved = site.ask("a"), site.ask("b", turn=False), site.ask("a", state="PENDING_APPROVE")

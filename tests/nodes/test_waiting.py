@@ -31,6 +31,7 @@ def test_an_endless_stream_of_work_keeps_no_update_waiting(site: Site) -> None: 
     site.engine.wait_for(lambda: all(site.action(one).sent_at for one in later))
 
 
+@pytest.mark.full
 def test_what_an_action_depends_on_is_sent_although_it_holds_the_stack(site: Site) -> None:  # noqa: F811
     agent, (first, second) = site.agents["a"], (site.ask("a"), site.ask("a"))
     site.engine.stacks.check(MEMBER, site.engine.get(site.stack), Timing(depends_on=(second,)))

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from heatlite.clients import cloud as answers
 from heatlite.clients.clouds import Clouds
 from heatlite.core.json import Json, JsonMap
@@ -104,6 +106,7 @@ OF_A_WHOLE = {"AWS::EC2::VPCGatewayAttachment"}
 """Types that name the object that another one is attached to: where that is absent, nothing is known of the rest."""
 
 
+@pytest.mark.full
 @table("what", UNKNOWN)
 def test_an_answer_that_says_nothing_about_the_object(build: Build, what: str) -> None:
     expected = {name: "healthy" if name in UNASKED else "unknown" for name in CHECKED}

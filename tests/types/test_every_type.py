@@ -93,6 +93,7 @@ def test_skeletons_mirror_the_type(registry: Registry, name: str) -> None:
     assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
 
 
+@pytest.mark.full
 @table("language", ["hot", "cfn"])
 @table("name", SHOWN)
 def test_a_skeleton_is_a_valid_template(registry: Registry, name: str, language: str) -> None:

@@ -164,6 +164,7 @@ NESTED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.share(4)
 @pytest.mark.parametrize(("file", "name"), NESTED)
 def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
@@ -312,6 +313,7 @@ CONNECTED_SERVER = resource("OS::Nova::Server", flavor="m1.nano", image="cirros"
 ATTACHMENT = resource("OS::Cinder::VolumeAttachment", instance_uuid=ref("vm"), volume_id=ref("disk"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("verb", "resources"),
     [

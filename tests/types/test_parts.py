@@ -75,6 +75,7 @@ def test_a_part_goes_though_its_whole_has_another_name(cloudy: Cloudy, pair: Pai
     assert cloudy.census() == pair.census
 
 
+@pytest.mark.full
 def test_a_name_that_leads_nowhere_is_no_proof_of_a_deletion(cloudy: Cloudy, pair: Pair) -> None:
     """A row from before the id was kept."""
     row = cloudy.row(pair.part, "part")

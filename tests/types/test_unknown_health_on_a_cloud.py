@@ -131,6 +131,7 @@ def _last_root_check(cloudy: Cloudy) -> str:
     return str(found)
 
 
+@pytest.mark.full
 def test_a_mass_of_absent_objects_marks_nothing(troubled: Troubled) -> None:
     cloudy = troubled()
     stack = cloudy.made(SITES)
@@ -232,6 +233,7 @@ def test_a_check_that_sees_nothing_repairs_nothing(
     assert {**cloudy.ids(stack), **cloudy.ids(nested(cloudy, stack))} == ids
 
 
+@pytest.mark.full
 def test_one_deleted_server_of_five_is_replaced(troubled: Troubled) -> None:
     cloudy = troubled()
     server = resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"network": ref("net")}])

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from webtest import Form, TestResponse
 
 from tests.api.conftest import template, value
@@ -27,6 +28,7 @@ def draft(page: TestResponse) -> Form:
     return next(one for one in page.forms.values() if one.action.endswith("/change"))
 
 
+@pytest.mark.full
 def test_a_stack_is_created_as_planned(browser: Browser) -> None:
     page = browser.get("/new")
     page = browser.post(page, "/new", 200, stack_name="made", template=TEXT)

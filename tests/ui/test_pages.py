@@ -37,6 +37,7 @@ def test_the_list_filters_by_name_and_status(browser: Browser) -> None:
     assert "No stack matches" in browser.get("?status=FAILED&search=beta").text
 
 
+@pytest.mark.full
 def test_the_list_shows_only_unhealthy_or_locked_stacks(browser: Browser) -> None:
     paths = {name: browser.heat.create(template(a=value()), name=name) for name in ("only-fine", "only-bad")}
     path = paths["only-bad"]
@@ -77,6 +78,7 @@ def test_a_stack_is_locked_and_unlocked_by_forms(browser: Browser) -> None:
     assert browser.heat.get(path + "/lock")["lock"] is None
 
 
+@pytest.mark.full
 def test_a_resource_is_marked_and_unmarked(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value()}}
     path = browser.heat.create(template(g=group), name="marks")

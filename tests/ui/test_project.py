@@ -34,6 +34,7 @@ def test_each_page_of_an_empty_project_opens(browser: Browser, path: str) -> Non
     assert page.html.find("aside", {"class": "cli"}).code.text.startswith("heatlite ")
 
 
+@pytest.mark.full
 def test_refused_requests_are_replayed_and_dropped_one_by_one(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="refused")
     browser.post(browser.get(path + "/lock"), "/do/lock", reason="fans")
@@ -52,6 +53,7 @@ def test_refused_requests_are_replayed_and_dropped_one_by_one(browser: Browser) 
     assert "Nothing was refused." in browser.get(path + "/lock").text
 
 
+@pytest.mark.full
 def test_health_shows_the_plan_of_a_repair_and_does_it(browser: Browser) -> None:
     path = browser.heat.create(template(a=value(), b=value()), name="unwell")
     page = browser.post(browser.get(path + "/health"), "/do/mark", resource="b", reason="smoke")
@@ -192,6 +194,7 @@ def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     assert "None: nothing is repaired" in browser.post(browser.get(path + "/health"), "/do/policy_off").text
 
 
+@pytest.mark.full
 def test_open_incidents_are_shown_and_closed(browser: Browser, store: Store) -> None:
     member = {"type": "OS::Heat::TestResource"}
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": member}}

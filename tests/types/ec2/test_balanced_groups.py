@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
 from heatlite.core.json import Json, JsonMap
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
@@ -104,6 +106,7 @@ def test_instances_of_its_own(cloudy: Cloudy) -> None:
     balanced(cloudy, stack, 2)
 
 
+@pytest.mark.full
 def test_instances_of_its_own_take_no_place_of_a_group(cloudy: Cloudy) -> None:
     """Whichever instances come and go."""
     machine = resource("AWS::EC2::Instance", ImageId="cirros", InstanceType="m1.nano", SubnetId=ref("subnet"))

@@ -174,6 +174,7 @@ def test_what_goes_to_error_fails_with_the_reason(troubled: Callable[..., Cloudy
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TREE)
 def test_what_was_made_unheard_is_found_again(troubled: Callable[..., Cloudy], name: str) -> None:
     verb = f"load_balancer.create_{NOUNS[name]}"
@@ -200,6 +201,7 @@ def test_what_is_gone_is_missed_and_deleted(cloudy: Cloudy, name: str) -> None:
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
+@pytest.mark.full
 def test_one_in_error_is_found_by_a_check(cloudy: Cloudy) -> None:
     stack = cloudy.made(BASE | TREE)
     cloudy.thing(stack, "lb")["provisioning_status"] = "ERROR"
