@@ -153,20 +153,20 @@ def roles_file(users_file: Path) -> Path:
     return users_file.with_name(users_file.name + ".toml")
 
 
-def write_password(path: Path, user: str, hashed: str) -> None:
-    """Set the password of a user. Raises BadSetting."""
+def write_account(path: Path, user: str, hashed: str, projects: Projects) -> None:
+    """Set the password of a user, and the roles in these projects; others stay.
+
+    Raises BadSetting before it writes anything.
+    """
     if not user or ":" in user or not user.isprintable() or user != user.strip() or user.startswith("#"):
         raise BadSetting(f"{user!r} is not a valid user name: it must not contain a colon or begin with #.")
-    known = {**_known(path, parse_passwords), user: hashed}
-    _replace(path, "".join(f"{name}:{one}\n" for name, one in known.items()))
-
-
-def write_roles(path: Path, user: str, projects: Projects) -> None:
-    """Set the roles of a user in these projects; others stay. Raises BadSetting."""
-    known = _known(path, parse_roles)
-    known[user] = {**known.get(user, {}), **projects}
-    tables = (f"[{_quoted(name)}]\n{_lines(own)}" for name, own in known.items())
-    _replace(path, "# Users, and their roles in each project.\n" + "\n".join(tables))
+    passwords = {**_known(path, parse_passwords), user: hashed}
+    roles = _known(roles_file(path), parse_roles)
+    roles[user] = {**roles.get(user, {}), **projects}
+    tables = "\n".join(f"[{_quoted(name)}]\n{_lines(own)}" for name, own in roles.items())
+    # roles before the password, so that a user who can log in has roles
+    _replace(roles_file(path), f"# Users, and their roles in each project.\n{tables}")
+    _replace(path, "".join(f"{name}:{one}\n" for name, one in passwords.items()))
 
 
 def add_token(path: Path, user: str, projects: Projects, expires: float | None) -> str:
@@ -202,7 +202,9 @@ def _lines(projects: Projects) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote text as a TOML string, for which JSON's form is valid."""
+    """Quote text as a TOML string, for which JSON's form is valid. Raises BadSetting."""
+    if not text.isprintable():
+        raise BadSetting(f"{text!r} is not a valid name: it has characters that cannot be printed.")
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -5,7 +5,7 @@ Imports the libraries of an authentication method only if it is used.
 
 from pathlib import Path
 
-from heatlite.api.access.account_files import Projects, add_token, roles_file, write_password, write_roles
+from heatlite.api.access.account_files import Projects, add_token, write_account
 from heatlite.api.access.authentication import AccessControl, Authenticator
 from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.login_throttle import proxies
@@ -77,9 +77,7 @@ def add_user(settings: Settings, user: str, password: str, projects: Projects) -
     except ImportError as error:
         raise MissingLibrary(setting="auth = basic", library=error.name, extra="server") from error
     path = Path(settings.users_file)
-    hashed = hash_password(password)
-    write_roles(roles_file(path), user, projects)  # before the password, so that a user who can log in has roles
-    write_password(path, user, hashed)
+    write_account(path, user, hash_password(password), projects)
     return path
 
 

@@ -1,0 +1,35 @@
+"""Account files: a refused account leaves them as they were."""
+
+from pathlib import Path
+
+import pytest
+
+from heatlite.api.access.account_files import add_token, roles_file, write_account
+from heatlite.core.config import BadSetting
+
+ROLES = {"demo": frozenset({"member"})}
+HASH = "$2b$04$" + 53 * "a"
+
+
+def test_a_refused_account_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    for user, projects in (("a:b", ROLES), ("a\x7f", ROLES), ("a", {"x\udcff": frozenset({"member"})})):
+        with pytest.raises(BadSetting):
+            write_account(path, user, HASH, projects)
+    path.write_text("no hash\n")
+    with pytest.raises(BadSetting):
+        write_account(path, "mia", HASH, ROLES)
+    assert [file.name for file in tmp_path.iterdir()] == ["users"]
+    path.unlink()
+    write_account(path, "mia", HASH, ROLES)
+    write_account(path, "mia", HASH, {"x": frozenset({"reader"})})
+    assert path.read_text() == f"mia:{HASH}\n"
+    assert '["mia"]\n"demo" = ["member"]\n"x" = ["reader"]\n' in roles_file(path).read_text()
+
+
+@pytest.mark.parametrize("name", ["a\udcff", "a\x7f"])
+def test_a_token_for_a_name_that_toml_cannot_hold_is_refused(name: str, tmp_path: Path) -> None:
+    for user, projects in ((name, ROLES), ("mia", {name: frozenset({"member"})})):
+        with pytest.raises(BadSetting, match="is not a valid name"):
+            add_token(tmp_path / "tokens.toml", user, projects, None)
+    assert not [*tmp_path.iterdir()]
