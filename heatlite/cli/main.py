@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -76,7 +77,11 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that suggests names for misspelt commands."""
+    """A parser that suggests names for misspelt commands, and takes ``-10%`` for a number."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = re.compile(r"-\d*\.?\d+%?$")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = action.choices

@@ -79,7 +79,7 @@ def resize(arguments: argparse.Namespace, host: Host) -> int:
     """Resize a group; ``template`` returns to the size that the template asks for."""
     if arguments.size == "template":
         return start(arguments, host, arguments.group, {"resize": {"follow_template": True}})
-    kind = "CHANGE_IN_CAPACITY" if arguments.size[0] in "+-" else "EXACT_CAPACITY"
+    kind = "CHANGE_IN_CAPACITY" if arguments.size.startswith(("+", "-")) else "EXACT_CAPACITY"
     digits = arguments.size
     if digits.endswith("%"):
         kind, digits = "CHANGE_IN_PERCENTAGE", digits[:-1]

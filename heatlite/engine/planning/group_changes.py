@@ -140,6 +140,6 @@ def _within(size: int, group: GroupFacts, strict: bool) -> int:
     if strict and cut != size:
         raise InvalidValue(
             f"Group {group.name} would have {size} members, but its limits are {group.low} and {group.high}. They are"
-            " the template's: change them there, or send strict: false to stop at the limit."
+            " the template's: change them there, or send strict: false (heatlite: --best-effort)."
         )
     return cut

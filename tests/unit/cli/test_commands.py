@@ -115,6 +115,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "db status -f json",
         "db backup copy.db --force",
         "db backup --force copy.db",
+        "group resize story web -10%",
+        "group resize story web -1.5% --min-step 2",
     ],
 )
 def test_command_lines_are_understood(line: str) -> None:
@@ -218,6 +220,11 @@ def test_a_users_mistake_is_one_line(
     assert out == ""
     assert err.startswith(message)
     assert err.count("\n") == 1
+
+
+def test_an_empty_size_is_a_users_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["group", "resize", "s", "g", ""], Recorder()) == 2
+    assert "'' is no size" in capsys.readouterr().err
 
 
 def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
