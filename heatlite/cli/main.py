@@ -77,7 +77,10 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that suggests names for misspelt commands, and takes ``-10%`` for a number."""
+    """A parser that suggests names for misspelt commands.
+
+    It takes ``-10%`` for a number.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
