@@ -113,7 +113,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         body["timeout_mins"] = arguments.timeout
     if arguments.tags:
         body["tags"] = arguments.tags
-    again = f"heatlite up {arguments.file} -n {name}"
+    again = same_again(arguments)
     with connect(arguments, host) as session:
         client = session.client
         may_leave(arguments, session)
@@ -142,6 +142,17 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
         _tell_outputs(arguments, done, [] if done.exit_code else client.outputs(done.stack))
     return done.exit_code
+
+
+def same_again(arguments: argparse.Namespace) -> str:
+    """Return the `up` that continues this one.
+
+    Values of parameters are left out: they may be secret.
+    """
+    words = ["heatlite", "up", str(arguments.file), "-n", stack_name(arguments)]
+    for file in arguments.environment:
+        words += ["-e", str(file)]
+    return shlex.join(words) + (" -P …" if arguments.parameter else "")
 
 
 def _ask_for_plan(arguments: argparse.Namespace, client: Client, stack: Stack | None, name: str, body: JsonMap) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from heatlite.cli.client import Stack
-from heatlite.cli.commands.changes import stack_name
+from heatlite.cli.commands.changes import same_again, stack_name
 from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
 from heatlite.cli.examples import EXAMPLES
@@ -308,6 +308,13 @@ def test_a_stack_is_named_after_its_file(file: str, name: str | None) -> None:
             stack_name(arguments)
     else:
         assert stack_name(arguments) == name
+
+
+def test_the_command_that_continues_names_all_that_it_needs_and_no_values() -> None:
+    parse = build_parser().parse_args
+    assert same_again(parse(["up", "web.yaml", "-y"])) == "heatlite up web.yaml -n web"
+    given = parse(["up", "my web.yaml", "-e", "prod.yaml", "-P", "password=s3cret", "-P", "size=3", "-n", "w"])
+    assert same_again(given) == "heatlite up 'my web.yaml' -n w -e prod.yaml -P …"
 
 
 def test_parameters_may_hold_anything_after_the_first_equals_sign() -> None:
