@@ -51,8 +51,8 @@ class MissingKey(UnreadableSecret):
     """The key file is missing, and the database has encrypted secrets."""
 
     text = (
-        "The key file {path} is missing, and the database has secrets encrypted with its key. Restore the file from"
-        " your backup; a new key cannot decrypt them."
+        "The key file {path} is missing, and the database has encrypted secrets. Restore the file from your backup, or"
+        " set encryption_keys if their keys were there; a new key cannot decrypt them."
     )
 
 

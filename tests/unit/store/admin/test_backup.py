@@ -84,7 +84,7 @@ def test_keys_of_the_setting_are_not_copied_and_a_restore_needs_them(tmp_path: P
     assert backup(url, keys, tmp_path / "copy", overwrite=False).key is None
     target = f"sqlite:///{tmp_path}/two/heatlite.db"
     for others, error in (((new_key(),), UnreadableSecret), ((), MissingKey)):
-        with pytest.raises(error, match=r"encryption_keys|copy\.key"):
+        with pytest.raises(error, match="encryption_keys"):
             restore(target, others, tmp_path / "copy", force=False)
     assert files(tmp_path / "two") == set()
     restore(target, keys, tmp_path / "copy", force=False)
