@@ -272,7 +272,7 @@ class Walker:
     def _take_result(self, call: HandlerCall) -> None:
         if call.has_ended:
             self._settle(call)
-        elif self._transitions.note_progress(call):
+        elif self._transitions.note_progress(call) and call.outage_since is None:
             # The commit of the handler's token comes before its check.
             self._after_commit.append(call)
         else:
