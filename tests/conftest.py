@@ -74,6 +74,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out(collection_path, config.args) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the tests in order; leave out those that `tests/thorough.py` names."""
     items.sort(key=lambda item: item.path)
