@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
-from heatlite import wiring
+from heatlite import preflight, wiring
 from heatlite.__main__ import main
 from heatlite.clients.cloud import CloudError, NoService
 from heatlite.clients.clouds import Clouds
@@ -105,5 +105,6 @@ class RemoteCloud:
 
 
 if __name__ == "__main__":
+    preflight.check_simulation = lambda *_: Scenario()  # this cloud needs no file beside the database
     wiring._clouds = lambda _settings, _database, clock, *_: Clouds(SIMULATED, clock.now, RemoteCloud)
     sys.exit(main())

@@ -945,6 +945,9 @@ def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
 
 @pytest.mark.full
 def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
+    worker = healing.engine.server.worker
+    assert worker is not None
+    worker._sweep.stop()  # it might see the end before the test
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
