@@ -77,7 +77,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the tests in order; leave out those that `tests/thorough.py` names."""
-    items.sort(key=lambda item: item.path)
+    items.sort(key=lambda item: item.path)  # processes that collect in different orders have to agree
     if not names_tests(config.args):
         items[:], left = share(items)
         if left:

@@ -273,7 +273,7 @@ class Walker:
         if call.has_ended:
             self._settle(call)
         elif self._transitions.note_progress(call) and call.outage_since is None:
-            # The commit of the handler's token comes before its check.
+            # The commit of the handler's token comes before its check. During an outage the call pauses all the same.
             self._after_commit.append(call)
         else:
             self._pause(call, call.pause)

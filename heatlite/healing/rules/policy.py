@@ -92,7 +92,6 @@ class Settings:
             return step.settle
         return {RepairStep.REBOOT: 300, RepairStep.REBUILD: 600}.get(step.step, self.grace)
 
-
     @property
     def longest_period(self) -> int:
         """Seconds for which an ended repair counts."""
