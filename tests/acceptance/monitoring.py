@@ -21,7 +21,8 @@ import pytest
 import yaml
 
 from heatlite.cli.files import load_file
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, Server, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, Server
+from tests.waiting import eventually
 
 SHIPPED = TEMPLATES / "healing"
 JSON = {"Content-Type": "application/json"}

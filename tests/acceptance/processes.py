@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
+
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
@@ -30,14 +32,6 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     files = home / "files"
     files.mkdir(exist_ok=True)
     return {**kept, "HOME": str(home), "PYTHONPATH": path, "EXAMPLE_FILES": str(files), "COLUMNS": "200", **more}
-
-
-def eventually(happened: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Wait for something that another process does."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, f"never happened: {what}"
-        time.sleep(0.01)
 
 
 @dataclass

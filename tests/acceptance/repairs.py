@@ -3,7 +3,8 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.acceptance.processes import Answer, Server, eventually
+from tests.acceptance.processes import Answer, Server
+from tests.waiting import eventually
 
 
 def allow_repairs(server: Server, path: str) -> None:

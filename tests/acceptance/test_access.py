@@ -14,16 +14,9 @@ import pytest
 
 from benchmarks.ports import free_port
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import (
-    START_SECONDS,
-    TEMPLATES,
-    CommandLine,
-    OpenStack,
-    Server,
-    environment,
-    eventually,
-)
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, OpenStack, Server, environment
 from tests.acceptance.terminals import on_terminal
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

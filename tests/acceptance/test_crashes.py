@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

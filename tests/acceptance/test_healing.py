@@ -29,11 +29,12 @@ from tests.acceptance.monitoring import (
     shipped,
     simulated_servers,
 )
-from tests.acceptance.processes import Server, Worker, eventually
+from tests.acceptance.processes import Server, Worker
 from tests.acceptance.shared_cloud import SharedCloud
 from tests.databases import SERVERS as SERVERS_OF_DATABASES
 from tests.faults.servers import PostgreSQL
 from tests.thorough import THOROUGH
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

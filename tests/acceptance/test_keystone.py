@@ -14,8 +14,9 @@ from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.engine.admission.caller_context import restore_context
 from tests.acceptance.conftest import need
 from tests.acceptance.keystone import Account, Keystone
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, OpenStack, Server, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, OpenStack, Server
 from tests.api.conftest import Heat, template, value
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

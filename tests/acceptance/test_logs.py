@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import START_SECONDS, Server, eventually
+from tests.acceptance.processes import START_SECONDS, Server
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

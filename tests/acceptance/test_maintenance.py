@@ -13,8 +13,9 @@ import pytest
 
 from benchmarks.ports import free_port
 from heatlite.__main__ import main
-from tests.acceptance.processes import TEMPLATES, CommandLine, Server, eventually
+from tests.acceptance.processes import TEMPLATES, CommandLine, Server
 from tests.agent.agents import Agent, lives
+from tests.waiting import eventually
 
 STACK = str(TEMPLATES / "maintenance" / "stack.yaml")
 PLAYBOOK = str(TEMPLATES / "maintenance" / "restart.yaml")

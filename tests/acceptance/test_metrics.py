@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
+from tests.waiting import eventually
 
 TEMPLATE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "Example::Local::File"}}}
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import TEMPLATES, OpenStack, Server, eventually
+from tests.acceptance.processes import TEMPLATES, OpenStack, Server
+from tests.waiting import eventually
 
 STORY = str(TEMPLATES / "maintenance-story.yaml")
 

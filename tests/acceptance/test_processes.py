@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment
+from tests.waiting import eventually
 
 HELLO = str(TEMPLATES / "hello.yaml")
 STORY = str(TEMPLATES / "maintenance-story.yaml")

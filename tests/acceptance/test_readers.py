@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import START_SECONDS, CommandLine, Server, eventually
+from tests.acceptance.processes import START_SECONDS, CommandLine, Server
 from tests.acceptance.test_streams import Following
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.ports import free_port
-from tests.acceptance.processes import START_SECONDS, Server, eventually
+from tests.acceptance.processes import START_SECONDS, Server
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

@@ -4,8 +4,9 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.acceptance.repairs import allow_repairs, follow, heal_another, updates
+from tests.waiting import eventually
 
 MEMBER = """
 heat_template_version: 2018-08-31

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import START_SECONDS, OpenStack, Server, eventually
+from tests.acceptance.processes import START_SECONDS, OpenStack, Server
+from tests.waiting import eventually
 
 
 def waiting(count: int = 1, timeout: int = 600) -> dict[str, object]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import START_SECONDS, OpenStack, Server, environment, eventually
+from tests.acceptance.processes import START_SECONDS, OpenStack, Server, environment
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from benchmarks.ports import free_port
-from tests.acceptance.processes import TEMPLATES, CommandLine, Server, eventually
+from tests.acceptance.processes import TEMPLATES, CommandLine, Server
 from tests.agent.certificates import HOST, Authority
+from tests.waiting import eventually
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
 pytestmark = [pytest.mark.full, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]

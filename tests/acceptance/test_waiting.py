@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment, eventually
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment
 from tests.acceptance.repairs import follow
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.acceptance.processes import Answer, Server, eventually
+from tests.acceptance.processes import Answer, Server
+from tests.waiting import eventually
 
 SMALL = {"heat_template_version": "2018-08-31", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
 SLOW = {

@@ -9,30 +9,17 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from heatlite.agent import signature
-
-PATIENCE = 240
-"""Seconds that a busy machine may take for anything."""
+from tests.waiting import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[2]
-Found = TypeVar("Found")
-
-
-def wait(what: Callable[[], Found]) -> Found:
-    """Wait until a call returns a true value, and return it."""
-    until = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < until, "in vain"
-        time.sleep(0.02)
-    return found
 
 
 def lives(process: int) -> bool:
@@ -72,7 +59,7 @@ class Agent:
             self.process = subprocess.Popen(
                 [*command, *self._flags], stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT
             )
-        wait(lambda: self.log().count('"started"') > started or self._died())
+        eventually(lambda: self.log().count('"started"') > started or self._died())
         return self
 
     def _died(self) -> bool:
@@ -141,12 +128,12 @@ class Agent:
 
     def ended(self, action_id: str) -> dict[str, Any]:
         """An action, once it has ended."""
-        wait(lambda: self.action(action_id)["finished_at"])
+        eventually(lambda: self.action(action_id)["finished_at"])
         return self.action(action_id)
 
     def rest(self) -> None:
         """Wait until the actions of all tests before have ended."""
-        wait(lambda: all(self.action(one)["finished_at"] for one in self.get("/v1/changes")["known"]))
+        eventually(lambda: all(self.action(one)["finished_at"] for one in self.get("/v1/changes")["known"]))
 
     def cancel(self, action_id: str) -> dict[str, Any]:
         answer = self.ask("POST", f"/v1/actions/{action_id}/cancel")

@@ -12,7 +12,8 @@ from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, NodeState, Requester
 from heatlite.nodes.agents import Agents, Declined
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
-from tests.agent.agents import Agent, Registry, raw, wait
+from tests.agent.agents import Agent, Registry, raw
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory, registry: Registry) -> Itera
 
 
 def test_it_registers_and_tells_that_something_has_changed(agent: Agent, registry: Registry) -> None:
-    wait(lambda: registry.count("PUT"))
+    eventually(lambda: registry.count("PUT"))
     assert registry.requests[0] == (
         "PUT",
         "/nodes/1?signature=S3",
@@ -51,18 +52,18 @@ def test_it_registers_and_tells_that_something_has_changed(agent: Agent, registr
     # More changes than events: they go out one at a time, each for all there was.
     ids = [agent.schedule("test/success") for _ in range(5)]
     agent.ended(ids[-1])
-    wait(lambda: registry.count("POST") > before)
+    eventually(lambda: registry.count("POST") > before)
     assert {request[1:] for request in registry.requests if request[0] == "POST"} == {("/nodes/1?signature=S3", None)}
     # A server that is away stops nothing, and hears of it later. One that knows nothing of the agent gets to know it.
     registry.status = 503
     agent.ended(agent.schedule("test/success"))
-    wait(lambda: registry.requests[-1][0] == "POST")
+    eventually(lambda: registry.requests[-1][0] == "POST")
     registry.status = 404
-    wait(lambda: registry.requests[-1][0] == "PUT")
+    eventually(lambda: registry.requests[-1][0] == "PUT")
     # Nor does it follow to where somebody else may listen.
     registry.status = 307
     count = len(registry.requests)
-    wait(lambda: len(registry.requests) > count)
+    eventually(lambda: len(registry.requests) > count)
     registry.status = 200
     assert {request[1] for request in registry.requests} == {"/nodes/1?signature=S3"}
 

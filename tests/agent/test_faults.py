@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.agent.agents import ROOT, Agent, Registry, lives, wait
+from tests.agent.agents import ROOT, Agent, Registry, lives
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
 
@@ -51,7 +52,7 @@ def test_a_cancelled_script_is_ended_with_all_that_it_started(agent: Agent, tmp_
     )
     waiting = agent.script("touch $never", inputs={"never": str(tmp_path / "never")})
     names = ("script", "yes", "daemon")
-    wait(lambda: all((tmp_path / name).exists() and (tmp_path / name).read_text().strip() for name in names))
+    eventually(lambda: all((tmp_path / name).exists() and (tmp_path / name).read_text().strip() for name in names))
     processes = [int((tmp_path / name).read_text()) for name in names]
     assert all(map(lives, processes))
     # What has not begun is cancelled at once, though another runs.
@@ -80,7 +81,7 @@ def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
     program = "import sys; sys.platform = 'other'; from pathlib import Path; from heatlite.agent import supervise; "
     command = [sys.executable, "-c", f"{program} sys.exit(supervise.main(Path({str(tmp_path)!r})))"]
     subprocess.run(command, check=True, cwd=ROOT)
-    wait((tmp_path / "result").exists)
+    eventually((tmp_path / "result").exists)
     result = json.loads((tmp_path / "result").read_text())
     assert (result["ended"], result["error"]) == ("time limit", "ended by signal 9 (Killed)")
     assert not lives(int(result["stdout"]))
@@ -116,12 +117,12 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(agent: Agent, tmp_path: Pa
     def begin(name: str) -> str:
         runs.unlink(missing_ok=True)
         action = agent.script(script, inputs={"runs": str(runs), "go": str(tmp_path / name)})
-        wait(runs.exists)
+        eventually(runs.exists)
         return action
 
     def go(name: str) -> None:
         (tmp_path / name).touch()
-        wait(lambda: "ended" in runs.read_text())
+        eventually(lambda: "ended" in runs.read_text())
 
     # Killed; the script ends while there is no agent.
     action = begin("killed")
@@ -154,7 +155,7 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(agent: Agent, tmp_path: Pa
     inputs = {"runs": str(runs), "go": str(tmp_path / "never"), "daemon": str(daemon)}
     runs.unlink()
     action = agent.script(script, inputs=inputs)
-    wait(lambda: runs.exists() and daemon.exists() and daemon.read_text().strip())
+    eventually(lambda: runs.exists() and daemon.exists() and daemon.read_text().strip())
     agent.stop(signal.SIGKILL)
     (claim,) = agent.folder.glob("work/*/*/command/claim")
     os.kill(int(claim.read_text()), signal.SIGKILL)
@@ -175,7 +176,7 @@ def test_whenever_it_is_killed_everything_is_done_once_and_in_order(agent: Agent
         agent.start()
     assert [agent.ended(action)["state"] for action in actions] == ["DONE"] * 12
     assert runs.read_text().split() == [str(number) for number in range(12)]
-    wait(lambda: not list(agent.folder.glob("work/*/*")))
+    eventually(lambda: not list(agent.folder.glob("work/*/*")))
 
 
 def test_the_queue_is_bounded_and_old_actions_are_forgotten(agent: Agent, tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_a_disk_without_room_is_waited_for(agent: Agent) -> None:
     """No file of the agent may grow, which SQLite cannot tell from a full disk."""
     assert agent.process is not None
     loop = agent.schedule("test/loop", {"target": 1_000_000})
-    wait(lambda: agent.action(loop)["progress"])
+    eventually(lambda: agent.action(loop)["progress"])
     resource.prlimit(agent.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     answer = agent.ask("POST", "/v1/actions", {"kind": "test/success"})
     assert (answer.status, answer.body["error"], answer.signed) == (503, "OutOfOrder", True)
@@ -232,24 +233,24 @@ def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     """The last agent starts over with another secret and database, and says so."""
     identity, secret = agent.get("/v1/agent")["instance"], agent.secret
     action = agent.script("echo $$ > $folder/pid; sleep 300", inputs={"folder": str(tmp_path)})
-    wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     agent.stop(signal.SIGKILL)
     # Only the database: what it knew of is ended, and nothing of it is taken for an action of the new one.
     (agent.folder / "agent.sqlite").unlink()
     agent.start()
     assert agent.get("/v1/agent")["instance"] != identity
     assert agent.secret != secret, "what was signed for the old one is worth nothing"
-    wait(lambda: not lives(int((tmp_path / "pid").read_text())))
+    eventually(lambda: not lives(int((tmp_path / "pid").read_text())))
     assert agent.ended(agent.script("echo new"))["outputs"]["deploy_stdout"] == "new\n"
     assert agent.ask("GET", f"/v1/actions/{action}").status == 404
     # All of it, while something runs.
     identity = agent.get("/v1/agent")["instance"]
     (tmp_path / "pid").unlink()
     agent.script("echo $$ > $folder/pid; sleep 300", inputs={"folder": str(tmp_path)})
-    wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     agent.stop(signal.SIGKILL)
     subprocess.run(["rm", "-r", str(agent.folder)], check=True)
-    wait(lambda: not lives(int((tmp_path / "pid").read_text())))
+    eventually(lambda: not lives(int((tmp_path / "pid").read_text())))
     metadata = agent.folder.with_suffix(".json")
     agent.settings.write_text(f'metadata = "{metadata}"\n[limits]\nseconds = 0.5\n')
     with Registry() as registry:
@@ -258,7 +259,7 @@ def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
         # The URL to register at may come later; somebody writes that file by and by.
         metadata.write_text("{")
         metadata.write_text(json.dumps({"heatlite_agent": {"register": registry.url("/nodes/2")}}))
-        wait(lambda: registry.requests)
+        eventually(lambda: registry.requests)
         _, path, body = registry.requests[0]
         assert (path, body["secret"]) == ("/nodes/2", agent.secret)
         assert body["instance"] == agent.get("/v1/agent")["instance"]
@@ -279,7 +280,7 @@ def test_a_server_that_is_not_there_is_named_in_words(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "agent", settings=f'register = "http://127.0.0.1:{port}/nodes/1"')
     agent.start()
     try:
-        wait(lambda: "register-failed" in agent.log())
+        eventually(lambda: "register-failed" in agent.log())
         assert "nothing listens there: is the server running?" in agent.log() and "Errno" not in agent.log()
     finally:
         agent.stop()

@@ -13,8 +13,9 @@ import pytest
 from heatlite.agent import signature
 from heatlite.agent.kinds import kinds
 from heatlite.agent.settings import BadSettings, Limits, check, load
-from tests.agent.agents import PATIENCE, ROOT, Agent, Registry, lives, wait
+from tests.agent.agents import ROOT, Agent, Registry, lives
 from tests.tables import table
+from tests.waiting import PATIENCE, eventually
 
 pytest.importorskip("cryptography", reason="certificates are made with cryptography")
 certificates = pytest.importorskip("tests.agent.certificates")
@@ -97,7 +98,7 @@ def left(folder: Path) -> list[int]:
 
 
 def test_beyond_this_machine_both_sides_need_a_certificate(agent: Agent, registry: Registry, folder: Path) -> None:
-    wait(lambda: registry.requests)
+    eventually(lambda: registry.requests)
     url = registry.requests[0][2]["url"]
     assert url.startswith("https://127.0.0.1:")
 
@@ -140,7 +141,7 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
 
     assert {"kind": "site/drain", "description": "Moves what runs here elsewhere."} in agent.get("/v1/kinds")["kinds"]
     action = agent.schedule("site/drain", {"to": "elsewhere"})
-    wait(lambda: (folder / "record.check").exists() and agent.action(action)["progress"] == {"phase": "check"})
+    eventually(lambda: (folder / "record.check").exists() and agent.action(action)["progress"] == {"phase": "check"})
     assert json.loads((folder / "record.start").read_text())["args"] == {"to": "elsewhere"}
     # The machine goes down and comes back, as such an action may have it: the check says what has become of it.
     agent.stop(SIGKILL)
@@ -167,7 +168,7 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     say('{"status": "running"}')
     (folder / "record.check").unlink()
     action = agent.schedule("site/drain")
-    wait((folder / "record.check").exists)
+    eventually((folder / "record.check").exists)
     job = left(folder)[-1]
     assert lives(job)
     agent.cancel(action)

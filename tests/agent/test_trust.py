@@ -15,7 +15,8 @@ from heatlite.agent import daemon
 from heatlite.agent.kinds import kinds
 from heatlite.agent.program import main
 from heatlite.agent.settings import BadSettings, Settings, check, load, register_address
-from tests.agent.agents import ROOT, Agent, Registry, wait
+from tests.agent.agents import ROOT, Agent, Registry
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ def test_the_secret_goes_through_no_proxy_of_plain_http(
         monkeypatch.delenv(name, raising=False)
     with Registry() as registry:
         agent = Agent(tmp_path / "plain", settings=f'register = "{registry.url("/nodes/1")}"').start()
-        wait(lambda: registry.count("PUT"))
+        eventually(lambda: registry.count("PUT"))
         agent.ended(agent.schedule("test/success"))
-        wait(lambda: registry.count("POST"))
+        eventually(lambda: registry.count("POST"))
         assert heard == []
         assert agent.stop() == 0
     # With TLS the proxy is asked for a tunnel, and is told no more than whither.
     agent = Agent(tmp_path / "tls", settings='register = "https://heat.example:8004/nodes/2?Signature=x"').start()
-    wait(lambda: heard)
+    eventually(lambda: heard)
     assert heard[0].startswith(b"CONNECT heat.example:8004 HTTP/1.")
     assert agent.secret.encode() not in heard[0]
     assert b"Signature" not in heard[0]
@@ -144,7 +145,7 @@ def test_the_url_to_register_at_comes_from_a_file(tmp_path: Path) -> None:
     with Registry() as registry:
         (tmp_path / "url").write_text(registry.url("/nodes/1?Signature=x") + "\n")
         agent = Agent(tmp_path / "agent", "--register-from", str(tmp_path / "url")).start()
-        wait(lambda: registry.count("PUT"))
+        eventually(lambda: registry.count("PUT"))
         assert registry.requests[0][1] == "/nodes/1?Signature=x"
         assert agent.process is not None
         assert b"Signature" not in Path(f"/proc/{agent.process.pid}/cmdline").read_bytes()

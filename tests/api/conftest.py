@@ -29,6 +29,7 @@ from heatlite.store.nodes.records import NodeRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 HEADERS = {"Content-Type": "application/json"}
 NOW = 1_700_000_000.0
@@ -97,13 +98,11 @@ class Heat:
 
     def settle(self, path: str, expect: str | None = None) -> Any:
         """The stack once nothing is in progress any more."""
-        end = time.monotonic() + 240
-        while True:
-            stack = self.get(path)["stack"]
-            if not stack["stack_status"].endswith("IN_PROGRESS"):
-                break
-            assert time.monotonic() < end, f"still {stack['stack_status']}"
-            time.sleep(0.003)
+        def settled() -> Any:
+            found = self.get(path)["stack"]
+            return None if found["stack_status"].endswith("IN_PROGRESS") else found
+
+        stack = eventually(settled, f"{path} comes to rest")
         if expect is not None:
             assert stack["stack_status"] == expect, stack["stack_status_reason"]
         return stack

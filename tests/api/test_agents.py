@@ -17,9 +17,10 @@ from heatlite.simulated.simulation import ADMIN, View
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import MACHINES, OPEN, P, routes
-from tests.api.test_deployments import SERVER, config, deployment, until, until_there
+from tests.api.test_deployments import SERVER, config, deployment, until_there
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
+from tests.waiting import eventually
 
 if find_spec("keystonemiddleware") is None:
     pytest.skip("keystonemiddleware is not installed (extra `keystone`)", allow_module_level=True)
@@ -139,14 +140,14 @@ def deployed(place: Place, path: str) -> dict[str, Any]:
         found = [{each["name"]: each["value"] for each in one["inputs"]} for one in told["deployments"]]
         return next((one for one in found if one.get("deploy_signal_transport") == "HEAT_SIGNAL"), None)
 
-    return cast(dict[str, Any], until(inputs))
+    return cast(dict[str, Any], eventually(inputs))
 
 
 def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Place) -> None:
     mia = place.person("mia")
     path = mia.create(template(**EVERYTHING), wait=False, timeout_mins=LONG)
     inputs, stack_id = deployed(place, path), path.rpartition("/")[2]
-    until(lambda: accounts(place, path) == [*WITH])
+    eventually(lambda: accounts(place, path) == [*WITH])
 
     kept = {one.resource_name: one for one in place.server.store.accounts.of_stack(stack_id)}
     (project_id,) = {one.project_id for one in kept.values()}

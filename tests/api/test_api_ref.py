@@ -6,7 +6,7 @@ A sample is what a client sends or gets; one scenario plays all of them in order
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from heatlite.core.repairs import RepairStep, Selection
 from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.store.healing.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 from .conftest import Heat, registered, served_routes, template
 from .described import unlike
@@ -217,14 +218,6 @@ def heat(server: wiring.Embedded) -> Heat:
     return Heat(server.app)
 
 
-def until(what: str, done: Callable[[], object]) -> None:
-    """Wait for what another thread does."""
-    end = time.monotonic() + 240
-    while not done():
-        assert time.monotonic() < end, what
-        time.sleep(0.003)
-
-
 def updating(heat: Heat, name: str) -> dict[str, str]:
     """A stack whose update never ends by itself; its names."""
 
@@ -244,7 +237,7 @@ def play_lifecycle(play: Play, server: wiring.Embedded) -> None:
     path = play.heat.create(made, name="waits-to-go", environment=hook)
     names = {"stack_name": "waits-to-go", "stack_id": path.rpartition("/")[2]}
     play("Delete stack", **names)
-    until("a waits", lambda: server.store.resources.with_token([names["stack_id"]]))
+    eventually(lambda: server.store.resources.with_token([names["stack_id"]]), "a waits")
     (row,) = server.store.resources.with_token([names["stack_id"]])
     play("Complete lifecycle", complete_lifecycle={"lifecycle_action_token": lifecycle_token(row)}, **names)
     play.heat.settle(path, "DELETE_COMPLETE")
@@ -284,7 +277,7 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     shown = play("Show incident", incident_id=incident_id).json["incident"]
     play("Approve incident", incident_id=incident_id, plan_digest=shown["plan_digest"])
     play.heat.settle(path, "UPDATE_COMPLETE")
-    until("repaired", lambda: play.heat.get(f"/incidents/{incident_id}")["incident"]["state"] == "SETTLING")
+    eventually(lambda: play.heat.get(f"/incidents/{incident_id}")["incident"]["state"] == "SETTLING", "repaired")
     play("Close incident", incident_id=incident_id)
     with server.store.transaction():
         server.store.healing_scopes.save(HealingScopeRecord(names["stack_id"], "type:OS::Heat::TestResource"))
@@ -370,7 +363,7 @@ def play_node_actions(play: Play, server: wiring.Embedded) -> None:
 def wait_for_end(play: Play, answer: TestResponse) -> None:
     """Wait until the action of an answer has ended."""
     path = f"/actions/{answer.json['action']['id']}"
-    until("the action has ended", lambda: play.heat.get(path)["action"]["status"] == "SUCCEEDED")
+    eventually(lambda: play.heat.get(path)["action"]["status"] == "SUCCEEDED", "the action has ended")
 
 
 def play_groups(play: Play) -> None:
@@ -397,8 +390,8 @@ def play_nodes(play: Play) -> None:
     query = "?" + metadata["heatlite_agent"]["register"].partition("?")[2]
     play("Register node", query=query, **names)
     play("Tell of a change at a node", query=query, **names)
-    until("the agent was asked", lambda: play.heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UNREACHABLE")
-    until("that is told", lambda: play.heat.get(f"{path}/nodes")["orchestration"]["report"])
+    eventually(lambda: play.heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UNREACHABLE", "the agent was asked")
+    eventually(lambda: play.heat.get(f"{path}/nodes")["orchestration"]["report"], "that is told")
     play("List nodes", **names)
     play("Orchestrate nodes", **names)
     play("Delete stack", **names)
@@ -416,7 +409,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     play("Show API description")
     play("Show API page")
     play("Show build information")
-    until("the engine has reported", lambda: heat.get("/services")["services"])
+    eventually(lambda: heat.get("/services")["services"], "the engine has reported")
     play("List services")
     play("List template versions")
     play("List template functions", template_version="heat_template_version.2021-04-16")
@@ -533,7 +526,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     heat.settle(failed, "DELETE_COMPLETE")
     suspended = updating(heat, "suspended")
     running = "/actions?status=RUNNING&target={stack_id}".format(**suspended)
-    until("the update runs", lambda: heat.get(running)["actions"])
+    eventually(lambda: heat.get(running)["actions"], "the update runs")
     play("Signal action", action_id=heat.get(running)["actions"][0]["id"])
     play("Delete stack", **suspended)
     play_lifecycle(play, server)
@@ -564,7 +557,7 @@ def test_the_samples_of_conflicts(tmp_path: Path) -> None:
 
         running = heat.create(forever, name="running", wait=False)
         play.names |= dict(zip(("stack_name", "stack_id"), running.split("/")[2:], strict=True))
-        until("the action is taken up", lambda: heat.get(f"{running}/resources")["resources"])
+        eventually(lambda: heat.get(f"{running}/resources")["resources"], "the action is taken up")
         play.refused("error-resource-is-locked", "Patch stack", {})
         play.refused("error-action-in-progress", "Mark resource unhealthy", {"mark_unhealthy": True})
 

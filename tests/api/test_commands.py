@@ -1,8 +1,7 @@
 """Output of commands that wait for others, and about refusals by locks."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
+from tests.waiting import eventually
 
 from .conftest import Heat, template, value
 
@@ -40,13 +40,6 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment without the user's settings."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -80,22 +73,22 @@ def test_two_wait_for_one_deletion_that_is_suspended(
     with ThreadPoolExecutor() as pool:
         with clock.held():
             first = pool.submit(Here(heat), "down -y s")
-            until(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
+            eventually(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
             (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
-            until(lambda: heat.get(f"{path}/resources/b")["resource"]["resource_status"] == "DELETE_IN_PROGRESS")
-            until(clock.at_rest)
+            eventually(lambda: heat.get(f"{path}/resources/b")["resource"]["resource_status"] == "DELETE_IN_PROGRESS")
+            eventually(clock.at_rest)
             woken = clock.woken
             heat.call("POST", f"/actions/{action['id']}", {"signal": "SUSPEND"}, code=202)
-            until(lambda: clock.woken > woken)
+            eventually(lambda: clock.woken > woken)
             clock.pass_(60)
             try:
-                until(lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "SUSPENDED")
+                eventually(lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "SUSPENDED")
                 message = heat.fault("DELETE", path, code=409)[1]
                 assert f"resume it (heatlite action signal {action['id']} RESUME" in message
                 assert message.endswith(", or cancel it.")
                 second = pool.submit(Here(heat), "down -y s")
                 resumed = f"is SUSPENDED. Continue it with: heatlite action signal {action['id']} RESUME;"
-                until(lambda: tells(2, resumed))
+                eventually(lambda: tells(2, resumed))
                 assert not first.done() and not second.done()
             finally:
                 heat.call("POST", f"/actions/{action['id']}", {"signal": "RESUME"})

@@ -1,12 +1,12 @@
 """Software from a stack to its servers and back, with the agent's requests."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from tests.waiting import eventually
 
 from .conftest import Heat, template
 
@@ -26,15 +26,6 @@ def deployment(server: str = "server", **more: object) -> dict[str, object]:
     return {"type": "OS::Heat::SoftwareDeployment", "properties": {"server": ref(server), "config": ref("c"), **more}}
 
 
-def until(ask: Callable[[], Any]) -> Any:
-    """Poll `ask` until it returns a value."""
-    end = time.monotonic() + 240
-    while not (found := ask()):
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.003)
-    return found
-
-
 class Agent:
     """Does on a server what os-collect-config and heat-config-notify do."""
 
@@ -49,7 +40,7 @@ class Agent:
         return [one for one in deployments if one["id"] not in self.done]
 
     def wait(self, count: int = 1) -> list[dict[str, Any]]:
-        return until(lambda: found if len(found := self.news()) >= count else None)
+        return eventually(lambda: found if len(found := self.news()) >= count else None)
 
     def answer(self, one: dict[str, Any], code: int = 200, **outputs: object) -> None:
         """Signal in the way that the config says."""
@@ -71,7 +62,7 @@ def start(heat: Heat, *, name: str = "s", **resources: object) -> tuple[str, Age
 
 
 def until_there(heat: Heat, path: str, name: str = "server") -> None:
-    until(lambda: heat.get(f"{path}/resources?status=COMPLETE&name={name}")["resources"])
+    eventually(lambda: heat.get(f"{path}/resources?status=COMPLETE&name={name}")["resources"])
 
 
 def change(heat: Heat, path: str, **resources: object) -> None:

@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from heatlite.store.secrets.cipher import new_key
 from tests.api.conftest import Heat, value
 from tests.api.secret_history import HIDDEN, SECRET, History, environment, forms, found_in, template
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -59,14 +59,6 @@ def test_nothing_hidden_is_read_anywhere(tmp_path: Path, log: Callable[[], str])
     heat.settle(path, "DELETE_COMPLETE")
     server.close()
     assert in_files(tmp_path, *HIDDEN) == []
-
-
-def until(happened: Callable[[], bool]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 240
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def plain(secret: object = None) -> dict[str, object]:
@@ -149,13 +141,13 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     body = plain(True) | {"resources": {"v": value({"get_param": "secret"}), "waits": waits}, "outputs": {}}
     path = heat.create(body, wait=False, parameters={"secret": SECRET})
     begun = {("waits", "CREATE_IN_PROGRESS"), ("v", "CREATE_COMPLETE")}
-    until(lambda: begun <= {(one["resource_name"], one["resource_status"])
+    eventually(lambda: begun <= {(one["resource_name"], one["resource_status"])
                             for one in heat.get(f"{path}/resources")["resources"]})  # fmt: skip
     server.close()
     both = Settings(database=url, encryption_keys=(new, old), error_wait_time=0.1)
     server = wiring.embedded(both)
     heat = Heat(server.app)
-    until(lambda: heat.get("/actions")["actions"][0]["status"] == "RUNNING")
+    eventually(lambda: heat.get("/actions")["actions"][0]["status"] == "RUNNING")
     assert administration.rotate_keys(both).unreadable == []
     body["resources"] = {"v": value({"get_param": "secret"})}
     heat.call("POST", f"{path}/actions", {"cancel_without_rollback": None})

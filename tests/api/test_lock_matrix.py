@@ -7,7 +7,6 @@ the code. A route or an action that this file does not know fails it.
 import json
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -34,6 +33,7 @@ from heatlite.store.records import (
 from heatlite.wiring import Embedded
 from tests.databases import sqlite
 from tests.tables import table
+from tests.waiting import eventually
 
 from .conftest import Heat, served_routes, template, value
 
@@ -484,10 +484,7 @@ class Tree:
         bench.stack(Verb.DELETE, Status.COMPLETE)  # nothing else
         server = wiring.embedded(Settings(database=sqlite(bench.path.parent)))
         assert Heat(server.app).call("POST", "/stacks", around()).status_int == 201
-        end = time.monotonic() + 240
-        while self.root().status is Status.IN_PROGRESS:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        eventually(lambda: self.root().status is not Status.IN_PROGRESS)
         server.close()
         assert state(self.root().verb, self.root().status) == "CREATE_COMPLETE"
         stacks = (self.root(), *bench.store.stacks.descendants(self.root()))

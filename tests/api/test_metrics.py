@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from heatlite.core.status import ActionStatus, Verb
 from heatlite.worker import serve_metrics
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 Shown = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -64,13 +65,6 @@ def requests(shown: Shown, method: str, route: str, code: int) -> float:
     return of(shown, "http_request_duration_seconds_count", method=method, route=route, code=str(code))
 
 
-def until(happened: Callable[[], object]) -> None:
-    end = time.monotonic() + 240
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.003)
-
-
 def test_the_shipped_alerts_name_metrics_that_exist(heat: Watched) -> None:
     alerts = (Path(__file__).parents[2] / "templates" / "healing" / "alerts.yml").read_text()
     named = re.findall(r'(heatlite_\w+)(?:\{(\w+)="(\w+)"\})?', alerts)
@@ -107,15 +101,15 @@ def test_how_things_stand(heat: Watched) -> None:
     def running() -> float:
         return of(heat.shown(), "actions", verb="CREATE", status="RUNNING")
 
-    until(lambda: of(heat.shown(), "engines", status="up") == 1)
+    eventually(lambda: of(heat.shown(), "engines", status="up") == 1)
     before = heat.shown()
     assert of(before, "database_up") == 1
     assert running() == 0
     endless = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
     path = heat.create(template(a=endless), wait=False)
-    until(lambda: running() == 1)
+    eventually(lambda: running() == 1)
     heat.call("DELETE", path, code=204)
-    until(lambda: all(count == 0 for (name, _), count in heat.shown().items() if name == "heatlite_actions"))
+    eventually(lambda: all(count == 0 for (name, _), count in heat.shown().items() if name == "heatlite_actions"))
     assert of(heat.shown(), "commits_total") > of(before, "commits_total")
 
 
@@ -134,7 +128,7 @@ def test_what_actions_and_handlers_did(heat: Watched) -> None:
     assert heat.settle(fails)["stack_status"] == "CREATE_FAILED"
     for path in (tree, fails):
         heat.call("DELETE", path, code=204)
-    until(lambda: of(heat.shown(), "actions_ended_total", verb="DELETE", status="SUCCEEDED") == 3)
+    eventually(lambda: of(heat.shown(), "actions_ended_total", verb="DELETE", status="SUCCEEDED") == 3)
     shown = heat.shown()
     ended = {labels: count for (name, labels), count in shown.items() if name == "heatlite_actions_ended_total"}
     assert {(dict(labels)["verb"], dict(labels)["status"]): count for labels, count in ended.items()} == {
@@ -145,7 +139,7 @@ def test_what_actions_and_handlers_did(heat: Watched) -> None:
     for verb, actions, attempts in (("CREATE", 3, 4), ("DELETE", 3, 4)):
         # Each began once. One waited for a nested stack, and was claimed again unless that had ended already.
         assert of(shown, "action_wait_seconds_count", verb=verb) == actions
-        until(lambda: of(heat.shown(), "attempt_duration_seconds_count", verb=verb) in (actions, attempts))  # noqa: B023
+        eventually(lambda: of(heat.shown(), "attempt_duration_seconds_count", verb=verb) in (actions, attempts))  # noqa: B023
         assert of(shown, "attempt_duration_seconds_sum", verb=verb) < 60 + 10 * (time.time() - begun)
     calls = {
         (dict(labels)["type"], dict(labels)["verb"]): count
@@ -258,7 +252,7 @@ def test_what_an_operator_looks_at_is_counted(heat: Watched, server: wiring.Embe
         server.components.healing.sweep()
         return of(heat.shown(), "repairs_total", step="replace", result="succeeded")
 
-    until(repairs)
+    eventually(repairs)
     shown = heat.shown()
     assert of(shown, "repair_duration_seconds_count", step="replace") == 1
     assert of(shown, "health_reports_total", format="generic", result="accepted") == 1

@@ -1,8 +1,6 @@
 """The actions of a project: list, show, find by name; links from requests."""
 
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +9,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.clock import from_text
 from heatlite.store.store import Store
+from tests.waiting import eventually
 
 from .conftest import Heat, new_project, template, value
 
@@ -41,14 +40,6 @@ def treated(heat: Heat) -> str:
     heat.call("POST", f"{path}/actions", {"check": None}, code=200)
     heat.settle(path, "CHECK_COMPLETE")
     return path
-
-
-def until(done: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    end = time.monotonic() + 240
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.003)
 
 
 @pytest.fixture
@@ -121,7 +112,7 @@ class TestShow:
     def test_a_delete_depends_on_what_it_aborts(self, heat: Heat) -> None:
         endless = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
         path = heat.create(template(a=endless), wait=False)
-        until(lambda: listed(heat)[0]["status"] == "RUNNING")
+        eventually(lambda: listed(heat)[0]["status"] == "RUNNING")
         heat.call("DELETE", path, code=204)
         heat.settle(path, "DELETE_COMPLETE")
         create, delete = listed(heat, "?sort=created_at")
@@ -380,8 +371,8 @@ class TestSignals:
         """The id of a creation that runs until it is stopped."""
         properties = {"value": "v", "action_wait_secs": {"create": -1}}
         path = heat.create(template(a={"type": "OS::Heat::TestResource", "properties": properties}), wait=False)
-        until(lambda: listed(heat)[0]["status"] == "RUNNING")
-        until(lambda: len(heat.get(f"{path}/resources")["resources"]) == 1)
+        eventually(lambda: listed(heat)[0]["status"] == "RUNNING")
+        eventually(lambda: len(heat.get(f"{path}/resources")["resources"]) == 1)
         action: str = listed(heat)[0]["id"]
         return action
 
@@ -396,10 +387,10 @@ class TestSignals:
         slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 1}}}
         chain = {f"r{n}": {**slow, "depends_on": f"r{n - 1}"} for n in range(1, 100)}
         heat.create(template(r0=slow, **chain), wait=False)  # the one in work ends, however late the signal comes
-        until(lambda: listed(heat)[0]["status"] == "RUNNING")
+        eventually(lambda: listed(heat)[0]["status"] == "RUNNING")
         action = listed(heat)[0]["id"]
         assert self.signal(heat, action, signal="CANCEL")["id"] == action
-        until(lambda: self.status(heat, action) == "CANCELLED")
+        eventually(lambda: self.status(heat, action) == "CANCELLED")
         moves = heat.get(f"/actions/{action}/history")["history"]
         assert [move["to"] for move in moves] == ["READY", "RUNNING", "CANCELLED"]
         kind, message = heat.fault("POST", f"/actions/{action}", {"signal": "CANCEL"}, code=409)
@@ -409,7 +400,7 @@ class TestSignals:
     def test_suspend_and_resume(self, heat: Heat, endless: str) -> None:
         for signal, status in (("SUSPEND", "SUSPENDED"), ("RESUME", "RUNNING")):
             assert self.signal(heat, endless, signal=signal)["id"] == endless
-            until(lambda status=status: self.status(heat, endless) == status)  # type: ignore[misc]
+            eventually(lambda status=status: self.status(heat, endless) == status)  # type: ignore[misc]
         moves = heat.get(f"/actions/{endless}/history")["history"]
         assert [move["to"] for move in moves] == ["READY", "RUNNING", "SUSPENDED", "READY", "RUNNING"]
 
@@ -450,12 +441,12 @@ class TestSignals:
 
     def test_nobody_is_told_to_wait_for_what_is_suspended(self, heat: Heat, endless: str) -> None:
         target = self.signal(heat, endless, signal="SUSPEND")["target"]
-        until(lambda: self.status(heat, endless) == "SUSPENDED")
+        eventually(lambda: self.status(heat, endless) == "SUSPENDED")
         assert heat.get(f"/actions/{endless}/history")["history"][-1]["reason"] == "asked to SUSPEND"
         _, message = heat.fault("POST", f"/stacks/s/{target}/actions", {"check": None}, code=409)
         assert f"It is SUSPENDED: resume it (heatlite action signal {endless} RESUME" in message
 
     def test_what_a_delete_aborts_says_so(self, heat: Heat, endless: str) -> None:
         heat.call("DELETE", f"/stacks/s/{heat.get(f'/actions/{endless}')['action']['target']}", code=204)
-        until(lambda: self.status(heat, endless) == "CANCELLED")
+        eventually(lambda: self.status(heat, endless) == "CANCELLED")
         assert heat.get(f"/actions/{endless}")["action"]["status_reason"] == "the stack is deleted"

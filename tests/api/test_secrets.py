@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from heatlite.store.secrets.cipher import Cipher, new_key, open_cipher
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, template
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 TOKEN, PASSWORD = "open-sesame-7f3a", "söme pässword 9c1d"
 SENT = {"X-Auth-Token": TOKEN, "X-Auth-User": "mia", "X-Auth-Key": PASSWORD}
@@ -82,20 +82,11 @@ def actions(store: Store, live: bool = True) -> list[ActionRecord]:
     return [action for action in found if not live or action.status in LIVE_ACTIONS]
 
 
-def until(condition: object, what: str) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + 240
-    assert callable(condition)
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
 def begin(heat: Heat, store: Store) -> str:
     """The path of a tree in creation, requested by an authenticated caller."""
     body = {"stack_name": "s", "template": template(group=TREE)}
     path = f"/stacks/s/{heat.call('POST', '/stacks', body, code=201, headers=SENT).json['stack']['id']}"
-    until(lambda: len(actions(store)) == 2, "the group's own stack has no action")
+    eventually(lambda: len(actions(store)) == 2, "the group's own stack has no action")
     return path
 
 
@@ -134,7 +125,7 @@ def test_each_action_has_those_of_its_own_request(heat: Heat, store: Store, ciph
 
 def test_whoever_sends_nothing_leaves_nothing(heat: Heat, store: Store, cipher: Cipher) -> None:
     heat.create(template(group=TREE), wait=False)
-    until(lambda: len(actions(store)) == 2, "the group's own stack has no action")
+    eventually(lambda: len(actions(store)) == 2, "the group's own stack has no action")
     for action in actions(store):
         assert action.secrets is None
         assert restore_context(action, cipher).secrets == {}
@@ -156,7 +147,8 @@ def test_it_comes_back_after_a_restart_in_the_middle(heat: Heat, server: wiring.
     again = wiring.embedded(Settings(database=sqlite(tmp_path)))
     try:
         opened = open_cipher((), tmp_path / "heat.db")
-        until(lambda: all(action.owner == again.worker.owner for action in actions(again.store)[1:]), "nobody goes on")  # type: ignore[union-attr]
+        owner = again.worker.owner  # type: ignore[union-attr]
+        eventually(lambda: all(action.owner == owner for action in actions(again.store)[1:]), "the engine goes on")
         assert [restore_context(action, opened).secrets for action in actions(again.store)] == [KEPT, KEPT]
     finally:
         again.close()
@@ -199,7 +191,7 @@ def rotating(tmp_path: Path) -> Iterator[tuple[str, str, str]]:
     server = wiring.embedded(Settings(database=url, encryption_keys=(key,)))
     try:
         begin(Heat(server.app), server.store)
-        until(lambda: with_data(server.store), "nothing has begun")
+        eventually(lambda: with_data(server.store), "nothing has begun")
     finally:
         server.close()
     yield url, key, new_key()

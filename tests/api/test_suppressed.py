@@ -14,6 +14,7 @@ from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, Town, template, value
 from tests.replays import GROUP, replay
+from tests.waiting import eventually
 
 MARK = {"mark_unhealthy": True, "resource_status_reason": "disk"}
 WITHIN = {
@@ -45,10 +46,8 @@ def replay_url(path: str, entry: Any) -> str:
 
 
 def settle_actions(heat: Heat) -> None:
-    end = time.monotonic() + 240
-    while any(one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED") for one in heat.get("/actions")["actions"]):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    ended = {"SUCCEEDED", "FAILED", "CANCELLED"}
+    eventually(lambda: all(one["status"] in ended for one in heat.get("/actions")["actions"]))
 
 
 class TestReplay:

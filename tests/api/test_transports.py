@@ -11,8 +11,9 @@ from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.simulation import View
 from tests.api.conftest import Heat, template
-from tests.api.test_deployments import config, deployment, until
+from tests.api.test_deployments import config, deployment
 from tests.engine.conftest import resource
+from tests.waiting import eventually
 
 pytest.importorskip("keystonemiddleware", reason="keystonemiddleware is not installed (extra `keystone`)")
 from tests.api.test_agents import Place, begin, keystone, place  # noqa: F401 - fixtures
@@ -86,7 +87,7 @@ TARGET = {"type": "OS::Heat::DeployedServer", "properties": {"software_config_tr
 
 def agent_of(mia: Heat, path: str) -> dict[str, Any]:
     """The settings of os-collect-config."""
-    until(lambda: "CREATE_COMPLETE" in str(mia.call("GET", f"{path}/resources/server").json))
+    eventually(lambda: "CREATE_COMPLETE" in str(mia.call("GET", f"{path}/resources/server").json))
     return attributes(mia, path, "server")["os_collect_config"]["zaqar"]  # type: ignore[no-any-return]
 
 
@@ -101,7 +102,7 @@ def test_a_deployment_goes_and_comes_by_queues(place: Place, zaqar: Zaqar) -> No
     path = mia.create(template(server=TARGET, c=config(), d=answered), wait=False)
     agent = agent_of(mia, path)
     assert agent.keys() == {"auth_url", "user_id", "password", "project_id", "queue_id"}
-    told = until(lambda: [one for one in zaqar.read(agent["queue_id"]) if one["deployments"]])[-1]  # type: ignore[call-overload, index]
+    told = eventually(lambda: [one for one in zaqar.read(agent["queue_id"]) if one["deployments"]])[-1]  # type: ignore[call-overload, index]
     (given,) = told["deployments"]
     inputs = {one["name"]: one["value"] for one in given["inputs"]}
     assert (inputs["deploy_queue_id"], "deploy_signal_id" in inputs) == (given["id"], False)
@@ -151,7 +152,7 @@ def test_a_handle_takes_signals_from_a_queue(place: Place, zaqar: Zaqar) -> None
     handle = resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL")
     waits = resource("OS::Heat::WaitCondition", handle={"get_resource": "handle"}, timeout=600, count=2)
     path = mia.create(template(handle=handle, wc=waits), wait=False)
-    until(lambda: "CREATE_COMPLETE" in str(mia.call("GET", f"{path}/resources/handle").json))
+    eventually(lambda: "CREATE_COMPLETE" in str(mia.call("GET", f"{path}/resources/handle").json))
     signal = json.loads(attributes(mia, path, "handle")["signal"])
     assert signal.keys() >= {"auth_url", "user_id", "password", "project_id", "queue_id"}
     zaqar.send(signal["queue_id"], {"id": "a", "data": 1})

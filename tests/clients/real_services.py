@@ -22,11 +22,11 @@ import yaml
 
 from benchmarks.ports import free_port
 from heatlite.store.database.driver import Dialect
-from tests.acceptance.processes import eventually
 from tests.clients.installing import environment
 from tests.clouds import real
 from tests.clouds.serving import Serving, serving
 from tests.databases import SERVERS
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

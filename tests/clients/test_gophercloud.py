@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.acceptance.repairs import allow_repairs, heal_another, updates
+from tests.waiting import eventually
 
 PROGRAM = Path(__file__).with_name("gophercloud_program.go")
 PACKAGES = Path("/usr/share/gocode")

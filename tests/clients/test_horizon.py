@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.ports import free_port
-from tests.acceptance.processes import eventually
 from tests.clients.installing import environment
 from tests.clients.region import FLAVOR, NETWORK, Region
+from tests.waiting import eventually
 
 VERSIONS = ("horizon==27.0.0", "heat-dashboard==16.0.0")
 HERE = Path(__file__).parent

@@ -15,11 +15,12 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from tests.acceptance.processes import CommandLine, Server, eventually
+from tests.acceptance.processes import CommandLine, Server
 from tests.clients import installing
 from tests.clients.real_services import CREDENTIALS, running
 from tests.clients.region import BareRegion, bare_region, connection
 from tests.clouds import real
+from tests.waiting import eventually
 
 CLOUD = "ours"
 TEMPLATES = Path(__file__).with_name("heat_stacks")

@@ -15,9 +15,10 @@ from heatlite.cli.client import Client
 from heatlite.cli.transport import HTTPTransport
 from heatlite.migrate.ledger import load
 from heatlite.migrate.moves import Migration
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.clients.installing import environment
 from tests.clients.real_services import ALL, running
+from tests.waiting import eventually
 
 PATIENCE = 600
 """Seconds for answers and stacks of the Heat: its machine may be busy."""

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from heatlite.clients.rest import SERVICES
-from tests.acceptance.processes import eventually
 from tests.clients.installing import folder
 from tests.clients.real_services import RealCloud, ask, real_cloud
 from tests.types.exchanges import HTTP, RANDOM, recorded
 from tests.types.lives import Living
 from tests.types.marking import RECORDED
+from tests.waiting import eventually
 
 WRITE = bool(os.environ.get("HEATLITE_TEST_RECORD"))
 FILES = {

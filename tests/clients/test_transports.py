@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.acceptance.repairs import follow
 from tests.clients.real_services import REDIS, ask
 from tests.clients.region import FLAVOR, IMAGE, Region, connection
+from tests.waiting import eventually
 
 SECONDS = 300
 """Time limit for what an agent waits for."""

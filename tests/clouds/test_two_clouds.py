@@ -12,12 +12,12 @@ import pytest
 
 from heatlite.clients.cloud import CloudConflict, CloudError
 from heatlite.core.status import LockLevel
-from tests.acceptance.processes import eventually
 from tests.clouds.conftest import Begin
 from tests.clouds.engine import OnCloud
 from tests.clouds.networking import network_administration, networking
 from tests.clouds.real import EVERYTHING
 from tests.engine.conftest import attr, ref, resource, template
+from tests.waiting import eventually
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 

@@ -6,7 +6,6 @@ environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
 
 import tempfile
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -28,6 +27,7 @@ from heatlite.store.stacks.events import EventQuery
 from tests import thorough
 from tests.databases import MEMORY, PLACES
 from tests.engine.dispatching import DISPATCHING, NAME
+from tests.waiting import eventually
 
 HERE = Path(__file__).parent
 START = 1_800_000_000.0
@@ -232,10 +232,7 @@ class Engine:
 
     def wait_for(self, what: Callable[[], object]) -> None:
         """Until `what` is true."""
-        end = time.monotonic() + self.patience
-        while not what():
-            assert time.monotonic() < end, "the engine does not get there"
-            time.sleep(0.005)
+        eventually(what, "the engine gets there", self.patience)
 
     def begun(self, what: Callable[[], object]) -> None:
         """Until `what` is true and the engine has nothing left to do before time goes on."""

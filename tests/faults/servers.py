@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.ports import free_port
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.database import Database
-from tests.acceptance.processes import eventually
+from tests.waiting import eventually
 
 
 class NoServer(Exception):

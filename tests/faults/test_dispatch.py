@@ -16,13 +16,14 @@ from heatlite.core.status import Kind
 from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
-from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, eventually
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT
 from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.operations import OPERATIONS, ask
 from tests.faults.servers import KINDS, Redis, Server
 from tests.thorough import FULL
+from tests.waiting import eventually
 
 OUTAGE = 60.0
 """Seconds that a broker is away."""

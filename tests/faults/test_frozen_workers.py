@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from heatlite.store.store import Store
-from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Worker, eventually
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Worker
 from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.servers import Redis
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)"),

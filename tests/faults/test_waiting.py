@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from heatlite.store.store import Store
-from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Answer, Server, Worker, eventually
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Answer, Server, Worker
 from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Machines
 from tests.faults.servers import KINDS, Redis
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)"),

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import time
 from collections.abc import Callable
 from multiprocessing.queues import SimpleQueue
 from typing import Any
@@ -15,6 +14,7 @@ from heatlite.store.actions.table import LIVE
 from heatlite.wiring import Embedded
 from tests.crash.victim import SURVIVED, bomb
 from tests.faults.operations import OPERATIONS, ask
+from tests.waiting import eventually
 
 FOR_EVER = 10**9
 """More commits than any operation makes."""
@@ -83,7 +83,4 @@ def run(
 def wait(server: Embedded, zone: str) -> None:
     """Until all work of the zone has ended."""
     sql = f"SELECT 1 FROM action WHERE zone = ? AND {LIVE} LIMIT 1"
-    end = time.monotonic() + 240
-    while server.store.database.read(sql, (zone,)):
-        assert time.monotonic() < end, "an action never ended"
-        time.sleep(0.01)
+    eventually(lambda: not server.store.database.read(sql, (zone,)), "the last action ends")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.nodes.tiny_agent import TinyAgent
+from tests.waiting import eventually
 
 STACK = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::DeployedServer"}}}
 

@@ -1,8 +1,7 @@
 """Registration of agents over HTTP, with a signed URL that opens nothing else."""
 
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from heatlite.store.nodes.records import NodeRecord
 from tests.api.conftest import Heat, template
 from tests.databases import sqlite
 from tests.nodes.tiny_agent import SECRET, TinyAgent
+from tests.waiting import eventually
 
 SERVER = {"type": "OS::Heat::DeployedServer"}
 
@@ -49,15 +49,8 @@ def door(heat: Heat, path: str, name: str = "a") -> str:
     return str(url.partition("8004")[2])
 
 
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 240
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def until_up(heat: Heat, path: str) -> Any:
-    until(lambda: heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UP")
+    eventually(lambda: heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UP")
     return heat.get(f"{path}/nodes")["nodes"][0]
 
 
@@ -74,7 +67,7 @@ def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: Ti
     assert SECRET not in heat.call("GET", f"{path}/nodes").text
     asked = len(agent.asked)
     heat.call("POST", own, code=202)
-    until(lambda: len(agent.asked) > asked)
+    eventually(lambda: len(agent.asked) > asked)
     again = heat.call("PUT", own, body(agent, deployments=True), code=200).json["node"]
     assert (again["id"], again["deployments"]) == (node["id"], True)
     events = f"{path}/resources/a/events?resource_type=OS::Heat::Node"
@@ -83,7 +76,7 @@ def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: Ti
     other = TinyAgent("t" * 43)
     try:
         heat.call("PUT", own, body(other, secret=other.secret), code=200)
-        until(lambda: other.asked)
+        eventually(lambda: other.asked)
         assert until_up(heat, path)["url"] == other.url
         (event,) = heat.get(events)["events"]
         assert (event["resource_status"], event["physical_resource_id"]) == ("NODE_REPLACED", node["id"])

@@ -19,6 +19,7 @@ from heatlite.core.status import Kind
 from heatlite.store.records import Announcement
 from tests.acceptance.processes import environment
 from tests.brokers import Broker, NoBroker, OwnBroker, own
+from tests.waiting import eventually
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 
@@ -89,13 +90,6 @@ class Woken:
 
     def take(self, action_id: str) -> None:
         raise AssertionError(f"{action_id}: it polls the table")
-
-
-def eventually(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not happened():
-        assert time.monotonic() < end, "never happened"
-        time.sleep(0.005)
 
 
 def ready(action_id: str, kind: Kind = Kind.STACK, zone: str | None = None) -> Announcement:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
 from tests.services.conftest import soon
+from tests.waiting import eventually
 
 CALLER = Context("demo")
 
@@ -58,10 +60,7 @@ def gated(count: int) -> dict[str, Any]:
 
 def let_go(engine: Embedded, stack: StackRecord) -> None:
     """Signal the handle of a gated stack, once it is there."""
-    end = time.monotonic() + 240
-    while [row.verb for row in engine.store.resources.by_name(stack.id, ["handle"])] != ["CREATE"]:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: [row.verb for row in engine.store.resources.by_name(stack.id, ["handle"])] == ["CREATE"])
     handle = engine.components.reader.resource(stack, "handle")
     engine.components.signals.signal(CALLER, stack, handle, None)
 
@@ -80,16 +79,20 @@ def calm(url: str) -> Iterator[Embedded]:
     embedded.close()
 
 
+def is_suspended(store: Store, stack: StackRecord) -> bool:
+    return [action.status for action in store.actions.live([stack.id])] == ["SUSPENDED"]
+
+
 def settle(store: Store, stack_id: str, seconds: float = 240) -> StackRecord:
-    end = time.monotonic() + seconds
-    while True:
+    def settled() -> StackRecord | None:
         with suppress(DatabaseUnavailable):  # a busy server may answer late
             stack = store.stacks.get(stack_id)
             assert stack is not None
             if stack.status != "IN_PROGRESS" and not store.actions.live([stack_id]):
                 return stack
-        assert time.monotonic() < end, f"{stack_id} is in progress"
-        time.sleep(0.01)
+        return None
+
+    return eventually(settled, f"{stack_id} comes to rest", seconds)
 
 
 def reached(engine: Embedded, stack: StackRecord) -> str:
@@ -197,10 +200,7 @@ def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> 
     first.start()
     reader = wiring.reader(settings(url))
     stack = reader.stacks.create(CALLER, Request(name="s", template=template(5, wait=1.0)))
-    end = time.monotonic() + 240
-    while not [row for row in store.resources.of(stack.id) if row.status == "IN_PROGRESS"]:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: [row for row in store.resources.of(stack.id) if row.status == "IN_PROGRESS"])
     os.kill(first.pid or 0, signal.SIGKILL)
     first.join()
     second = wiring.embedded(settings(url))
@@ -225,10 +225,7 @@ def test_many_signals_at_once(calm: Embedded) -> None:
     def signal(_: int) -> None:
         calm.components.signals.signal(CALLER, stack, calm.components.reader.resource(stack, "handle"), None)
 
-    end = time.monotonic() + 240
-    while [row.verb for row in calm.store.resources.by_name(stack.id, ["handle"])] != ["CREATE"]:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: [row.verb for row in calm.store.resources.by_name(stack.id, ["handle"])] == ["CREATE"])
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(signal, range(24)))
     assert reached(calm, stack) == "CREATE_COMPLETE"
@@ -297,10 +294,7 @@ def test_a_signal_is_heard_whichever_engine_it_was_given_to(url: str) -> None:
             stack = giver.stacks.create(CALLER, Request(name=f"s{engines.index(giver)}", template=slow))
             for other in engines:
                 tell(other, stack, Signal.SUSPEND)
-                end = time.monotonic() + 240
-                while [action.status for action in giver.store.actions.live([stack.id])] != ["SUSPENDED"]:
-                    assert time.monotonic() < end, "nobody hears it"
-                    time.sleep(0.01)
+                eventually(partial(is_suspended, giver.store, stack))
                 tell(giver, stack, Signal.RESUME)
             let_go(giver, stack)
             assert reached(giver, stack) == "CREATE_COMPLETE"
@@ -362,10 +356,7 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
         other = engines[0].stacks.create(CALLER, Request(name="other", template=template(0)))
         settle(store, other.id)
         stack = engines[0].stacks.create(CALLER, Request(name="s", template=gated(1)))
-        end = time.monotonic() + 240
-        while len(store.actions.running()) != 1:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        eventually(lambda: len(store.actions.running()) == 1)
         soon(lambda when: engines[0].stacks.check(CALLER, other, Timing(not_before=when)))
         # A store with the longest limits: the engines' own would end a transaction that is idle for a lease.
         with closing(Store.open(url)) as patient, patient.transaction():

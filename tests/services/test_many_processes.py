@@ -18,18 +18,10 @@ from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Kind
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
-from tests.acceptance.processes import (
-    EXAMPLE_PLUGIN,
-    ROOT,
-    START_SECONDS,
-    CommandLine,
-    Process,
-    Server,
-    Worker,
-    eventually,
-)
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CommandLine, Process, Server, Worker
 from tests.brokers import Broker
 from tests.thorough import FULL
+from tests.waiting import eventually
 
 TYPES = os.pathsep.join(map(str, (ROOT / "tests" / "faults" / "types", ROOT, EXAMPLE_PLUGIN)))
 SIMPLE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,15 +21,9 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
 from tests.nodes.tiny_agent import TinyAgent
+from tests.waiting import eventually
 
 PATIENCE = 240
-
-
-def until(what: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_one_of_many_claims_a_tree_and_who_loses_it_writes_nothing(store: Store) -> None:
@@ -75,7 +69,7 @@ class Site:
         given = Registered(self.agent.url, self.agent.secret, self.agent.instance, "1", self.agent.kinds)
         (row,) = [row for row in self.store.resources.of(self.stack.id) if row.name == "a"]
         self.node = self.engines[0].components.nodes.register(self.now(), row, given)
-        until(lambda: self.agent.asked)
+        eventually(lambda: self.agent.asked)
 
     def close(self) -> None:
         for engine in self.engines:
@@ -94,7 +88,7 @@ class Site:
         return found
 
     def rest(self) -> None:
-        until(lambda: not self.store.actions.live([self.stack.id]))
+        eventually(lambda: not self.store.actions.live([self.stack.id]))
 
     def ask(self) -> str:
         node, now = self.node, time.time()
@@ -142,14 +136,14 @@ def test_two_engines_send_everything_once(site: Site) -> None:
         engine.components.nodes.orchestrate(site.now())
         assert engine.orchestrator is not None
         engine.orchestrator.wake()
-    until(lambda: len(site.agent.actions) == 20)
+    eventually(lambda: len(site.agent.actions) == 20)
     assert most == 1
     assert list(site.agent.actions) == actions
     assert site.agent.asked.count(("POST", "/v1/actions")) == 20
     for action in actions:
         site.agent.move(action, "DONE")
     site.engines[1].components.nodes.orchestrate(site.now())
-    until(lambda: {site.action(action).state for action in actions} == {"DONE"})
+    eventually(lambda: {site.action(action).state for action in actions} == {"DONE"})
 
 
 def test_what_is_sent_is_waited_for_or_is_sent_afterwards(site: Site) -> None:
@@ -169,17 +163,17 @@ def _meet(site: Site, value: str, pause: float) -> None:
     depends = [one.depended for one in site.store.dependencies.of(update)]
     if depends:
         assert depends == [action]
-        until(lambda: site.agent.has(action))
+        eventually(lambda: site.agent.has(action))
         waits = site.store.actions.get(update)
         assert waits is not None and waits.started_at is None
         site.agent.move(action, "DONE")
         site.engines[0].components.nodes.orchestrate(site.now())
     site.rest()
-    until(lambda: site.agent.has(action))
+    eventually(lambda: site.agent.has(action))
     if not depends:
         ended = site.store.actions.get(update)
         assert ended is not None and ended.finished_at is not None
         assert (site.action(action).sent_at or 0.0) >= ended.finished_at - 0.05
         site.agent.move(action, "DONE")
         site.engines[0].components.nodes.orchestrate(site.now())
-    until(lambda: site.action(action).state == "DONE")
+    eventually(lambda: site.action(action).state == "DONE")

@@ -22,6 +22,7 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
 from tests.services.conftest import soon
+from tests.waiting import eventually
 
 TEMPLATE = {
     "heat_template_version": "2021-04-16",
@@ -62,13 +63,10 @@ def stacks_of(engine: Embedded, count: int) -> list[StackRecord]:
     return made
 
 
-def settle(engine: Embedded, seconds: float = 240) -> None:
+def settle(engine: Embedded) -> None:
     """Until no action is left that is to be done now."""
-    end = time.monotonic() + seconds
     sql = f"SELECT COUNT(*) FROM action WHERE status NOT IN {ENDS}"
-    while engine.store.database.read(sql)[0][0]:
-        assert time.monotonic() < end, "something does not end"
-        time.sleep(0.02)
+    eventually(lambda: not engine.store.database.read(sql)[0][0], "all ends")
 
 
 def test_one_engine_lets_a_scheduled_action_in(engines: list[Embedded], meter: Counting) -> None:

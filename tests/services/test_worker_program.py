@@ -11,9 +11,10 @@ import pytest
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus
 from heatlite.store.store import Store
-from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CeleryWorker, Server, eventually
+from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CeleryWorker, Server
 from tests.brokers import Broker
 from tests.thorough import FULL
+from tests.waiting import eventually
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 

@@ -19,8 +19,9 @@ import bcrypt
 import pytest
 
 from heatlite.store.store import Store
-from tests.acceptance.processes import Server, eventually
+from tests.acceptance.processes import Server
 from tests.api.conftest import Heat, registered, template, value
+from tests.waiting import eventually
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (requirements/dev.txt)")
 CHROMIUM = Path("/usr/bin/chromium")

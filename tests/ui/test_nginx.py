@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.acceptance.processes import ROOT, Server, eventually
+from tests.acceptance.processes import ROOT, Server
+from tests.waiting import eventually
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
 pytestmark = [pytest.mark.full, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
