@@ -17,7 +17,7 @@ from heatlite.resources.testing import TestResource
 from heatlite.store.healing.incidents import IncidentQuery
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.engine.test_healing import AUTO, Healing, files, healing  # noqa: F401 - a fixture
-from tests.thorough import FULL
+from tests.thorough import THOROUGH
 
 REPLACE = [{"step": "replace", "settle": 300}]
 
@@ -71,7 +71,7 @@ def test_an_outage_spares_all_but_what_was_marked_before(healing: Healing) -> No
 @pytest.mark.full
 def test_many_stacks_with_one_server_each(engine: Engine) -> None:
     """A storm marks nothing, and its acknowledgement neither."""
-    number = 100 if FULL else 12
+    number = 100 if THOROUGH else 20
     stacks = [engine.create(template(a=thing()), name=f"s{n}", wait=False) for n in range(number)]
     stacks = [engine.settle(stack) for stack in stacks]
 

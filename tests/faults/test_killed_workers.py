@@ -25,7 +25,7 @@ from tests.thorough import FULL
 AT_ONCE = 3
 """Victims that live at the same time."""
 
-EVERY = {"PostgreSQL": 4, "MariaDB": 15}
+EVERY = {"PostgreSQL": 8, "MariaDB": 30}
 """Of so many kills one is made: tests/crash kills at each commit. Here it is a worker among others, on a server."""
 
 SAMPLE = {("PostgreSQL", "update"): 7, ("PostgreSQL", "tree-update"): 11, ("MariaDB", "group-update"): 11}

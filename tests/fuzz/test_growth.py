@@ -17,7 +17,7 @@ from heatlite.core.json import dump
 from heatlite.resources import wait_conditions
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
-from tests.thorough import FULL
+from tests.thorough import THOROUGH
 
 RESOURCE, STACK = 64 * 1024, 256 * 1024
 SLACK: Final = 2
@@ -77,7 +77,7 @@ class Chains:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) -> None:
     heat, chains = Heat(server.app), Chains(seed)
-    for number in range(3 if FULL else 1):
+    for number in range(3 if THOROUGH else 1):
         path = heat.create(chains.template(), f"s{number}")
         rows = server.store.resources.of(path.rpartition("/")[2])
         sizes = [len(dump(row.properties)) + len(dump(row.metadata)) for row in rows]

@@ -135,7 +135,7 @@ def test_bad_arguments(arguments: Json) -> None:
         Template(document).bind(Environment(), {})
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(12, whole=3)
 @pytest.mark.parametrize(
     ("expression", "data"),
     [
