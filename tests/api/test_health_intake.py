@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from heatlite import wiring
 from heatlite.api.healing import intake as intake_routes
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, from_text
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.healing import operations
@@ -330,8 +330,9 @@ def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Hea
     later = {**alert(identifier), "startsAt": "2026-11-02T13:00:00+00:00"}
     assert send(heat, later)["counts"] == {"accepted": 1}
     assert send(heat, alert(identifier))["counts"] == {"ignored": 1}
-    known = store.observations.at(heat.project, "alertmanager", ["f"])
-    assert [one.is_open for one in known] == [False, True]
+    first, second = (from_text(one["startsAt"]) for one in (alert(identifier), later))
+    known = store.observations.at(heat.project, "alertmanager", {("f", first), ("f", second)})
+    assert {one.starts_at: one.is_open for one in known} == {first: False, second: True}
     assert len(heat.get("/incidents")["incidents"]) == 1
     # Alertmanager joins alerts of two senders and keeps the earlier begin. A missed end would cost a healthy object.
     assert send(heat, alert(identifier, "resolved"))["counts"] == {"cleared": 1}
@@ -351,7 +352,7 @@ def test_episodes_have_a_limit(heat: Heat, path: str, store: Store, monkeypatch:
         later = {**alert(physical_id(heat, path)), "startsAt": f"2026-11-03T{hour:02}:00:00Z"}
         assert send(heat, later)["counts"] == {"accepted": 1}
     assert store.observations.count(heat.project) == (4, 10)
-    assert store.observations.at(heat.project, "alertmanager", ["f"])[-1].is_open
+    assert "f" in store.observations.open(heat.project, "alertmanager", ["f"])
 
 
 def test_texts_of_a_report_are_bounded(heat: Heat, path: str) -> None:
@@ -682,7 +683,7 @@ def test_alerts_sent_many_times_by_many_clients_count_once(heat: Heat, path: str
     for thread in threads:
         thread.join()
     assert counts == {"accepted": 40, "repeated": 19 * 40}
-    assert len(store.observations.at(heat.project, "alertmanager", [f"k{n}" for n in range(40)])) == 40
+    assert len(store.observations.open(heat.project, "alertmanager", [f"k{n}" for n in range(40)])) == 40
     assert len(heat.get("/incidents")["incidents"]) == 2
 
 

@@ -162,11 +162,11 @@ class _Taking:
         """Work out each report in turn, then write all."""
         reports = [one for one in self.delivery.reports if isinstance(one, Report)]
         self._targets = Targets(self.store, self.project, [one for one in reports if one.word is not Word.RESOLVED])
-        keys = list(dict.fromkeys(one.key for one in reports))
-        self._episodes = {
-            (one.key, one.starts_at): one for one in self.store.observations.at(self.project, self.source, keys)
-        }
-        self._open = {one.key: one for one in self._episodes.values() if one.is_open}
+        # Not all episodes of the keys: an alarm that flaps has had any number of them.
+        given = {(one.key, one.starts_at) for one in reports if one.starts_at is not None}
+        known = self.store.observations.at(self.project, self.source, given)
+        self._open = self.store.observations.open(self.project, self.source, (one.key for one in reports))
+        self._episodes = {(one.key, one.starts_at): one for one in (*known, *self._open.values())}
         self._before = dict(self._episodes)
         self._suppressed: dict[str, tuple[SuppressedRecord, float]] = {}
         self._incidents = self._known_incidents(reports)

@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from functools import cache
+from typing import TypeVar
+
+Element = TypeVar("Element")
 
 IN_LIMIT = 500
 """Values in one IN (…). SQLite before 3.32 takes 999 parameters."""
 
 
-def chunks(values: Sequence[str], limit: int = IN_LIMIT) -> list[Sequence[str]]:
+def chunks(values: Sequence[Element], limit: int = IN_LIMIT) -> list[Sequence[Element]]:
     """Split values into lists that one IN (…) can hold."""
     return [values[start : start + limit] for start in range(0, len(values), limit)]
 

@@ -1,13 +1,13 @@
 """Observations: episodes of keys."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from heatlite.core.healing import Word
 from heatlite.core.json import canonical
 from heatlite.core.records import shallow
 from heatlite.store.batch import Table
-from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.sql import IN_LIMIT, chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.healing.records import ObservationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -57,14 +57,16 @@ class Observations:
         rest = f"WHERE project = ? AND source = ? AND open_key IS NOT NULL AND substr({column}, 1, ?) = ?"
         return [_record(row) for row in self._table.select(rest, (project, source, len(prefix), prefix))]
 
-    def at(self, project: str, source: str, keys: Sequence[str]) -> list[ObservationRecord]:
-        """Return all episodes of the keys, earliest first."""
+    def at(self, project: str, source: str, episodes: Set[tuple[str, float]]) -> list[ObservationRecord]:
+        """Return the known ones of some episodes, each given as its key and start."""
         found: list[ObservationRecord] = []
         column = self._database.quote("key")
-        for some in chunks(keys):
-            rest = f"WHERE project = ? AND source = ? AND {column} IN ({marks(some)}) ORDER BY starts_at"
-            found += map(_record, self._table.select(rest, (project, source, *some)))
-        return found
+        for some in chunks([*episodes], IN_LIMIT // 2):
+            keys, starts = zip(*some, strict=True)
+            which = f"{column} IN ({marks(keys)}) AND starts_at IN ({marks(starts)})"
+            rest = f"WHERE project = ? AND source = ? AND {which}"
+            found += map(_record, self._table.select(rest, (project, source, *keys, *starts)))
+        return [one for one in found if (one.key, one.starts_at) in episodes]
 
     def of_incident(self, incident_id: str, limit: int) -> list[ObservationRecord]:
         """Return the newest episodes of an incident, earliest first."""

@@ -175,7 +175,10 @@ def test_a_key_has_one_open_episode(store: Store) -> None:
         store.observations.save_many([ended])
         store.observations.insert_many([later])
     assert store.observations.open("acme", "alertmanager", ["k", "l"]) == {"k": later}
-    assert store.observations.at("acme", "alertmanager", ["k"]) == [ended, later]
+    assert store.observations.at("acme", "alertmanager", {("k", ended.starts_at)}) == [ended]
+    both = {("k", ended.starts_at), ("k", later.starts_at), ("l", 1.0), ("k", 9.0)}
+    assert {one.id for one in store.observations.at("acme", "alertmanager", both)} == {ended.id, later.id}
+    assert store.observations.at("acme", "generic", both) == []
     assert store.observations.of_incident("i", 10) == [ended]
     assert store.observations.standing(["i", "j"]) == {"i": False}
     assert store.observations.blind_paths("acme", "alertmanager", "none") == set()
