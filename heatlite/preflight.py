@@ -8,13 +8,13 @@ from heatlite.api.access.factory import create_access_control
 from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.errors import Conflict
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.wiring import check_simulation, dashboard, distributed, metering
 
 
-class NotLoopback(Invalid):
+class NotLoopback(BadSetting):
     """Without authentication, the server listens on a loopback address only."""
 
     text = (
@@ -23,7 +23,7 @@ class NotLoopback(Invalid):
     )
 
 
-class NotDistributed(Invalid):
+class NotDistributed(BadSetting):
     """Separate API and workers need a database server and a broker."""
 
     text = (

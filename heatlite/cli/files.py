@@ -78,14 +78,14 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
     try:
         with open(path, "rb", opener=_open_now if wanted_by else None) as stream:
             if wanted_by and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise CommandError(f"{path}: not a regular file{suffix}")
+                raise Misuse(f"{path}: not a regular file{suffix}")
             content: bytes = stream.read(MAX_FILE_SIZE + 1)
     except FileNotFoundError:
-        raise CommandError(f"{path}: no such file{suffix}") from None
+        raise Misuse(f"{path}: no such file{suffix}") from None
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}{suffix}") from None
+        raise Misuse(f"{path}: {error.strerror}{suffix}") from None
     if len(content) > MAX_FILE_SIZE:
-        raise CommandError(f"{path}: larger than {MAX_FILE_SIZE // 1024 // 1024} MiB{suffix}")
+        raise Misuse(f"{path}: larger than {MAX_FILE_SIZE // 1024 // 1024} MiB{suffix}")
     return content
 
 

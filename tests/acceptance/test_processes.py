@@ -191,7 +191,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], S
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
 def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
     done = heatlite("serve", "--host", host)
-    assert done.code == 1
+    assert done.code == 2
     assert done.err.startswith(f"heatlite: Refusing to listen on {host}: ")
 
 

@@ -13,7 +13,6 @@ from typing import cast
 
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, CommandGroup, argument, cloud
 from heatlite.cli.client import Object
-from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.output.report import FORMATS, render
 from heatlite.cli.session import Host, settings
@@ -23,9 +22,6 @@ from heatlite.template.source.loader import Source
 from heatlite.template.types import TypeCatalog
 
 _FIELDS = ("message", "hint", "type", "file", "severity", "path")
-
-MISUSED = 2
-"""Exit code for a missing file or an invalid parameter, as for any usage error."""
 
 commands = CommandGroup()
 
@@ -51,14 +47,10 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
 
     found: list[Problem] = []
     asking = nullcontext(host.types()) if arguments.cloud is None else host.asking(settings(arguments), "default")
-    try:
-        given = parameters(arguments.parameter)
-        with asking as types:
-            for file in arguments.files:
-                found += of_file(file, arguments.environment, given, types)
-    except CommandError as error:
-        print(f"heatlite: {error}", file=sys.stderr)
-        return MISUSED
+    given = parameters(arguments.parameter)
+    with asking as types:
+        for file in arguments.files:
+            found += of_file(file, arguments.environment, given, types)
     # A problem of a whole file is shown at its beginning. Environments are read once for each template.
     found = in_order(
         dict.fromkeys(

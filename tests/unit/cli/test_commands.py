@@ -196,7 +196,7 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("up absent.yaml", 1, "heatlite: absent.yaml: no such file"),
+        ("up absent.yaml", 2, "heatlite: absent.yaml: no such file"),
         ("up 1.yaml", 2, "heatlite: No stack name can be made from 1.yaml. Use -n NAME."),
         ("up 1.yaml -n one -P a", 2, "heatlite: -P a: a parameter is given as NAME=VALUE."),
         ("ls", 1, "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
