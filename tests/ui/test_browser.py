@@ -1,7 +1,7 @@
 """The dashboard in a real browser: Debian's Chromium, with JavaScript.
 
 Each page that a story opens is checked with axe-core, and may write nothing to the console, where violations of the
-content security policy appear. Screenshots go to HEATLITE_TEST_SCREENSHOTS, or to the test's folder.
+content security policy appear. HEATLITE_TEST_SCREENSHOTS names a folder for screenshots.
 """
 
 import json
@@ -31,6 +31,8 @@ PATIENCE = 240_000
 """Milliseconds that a test waits for the browser."""
 playwright.expect.set_options(timeout=PATIENCE)
 AXE = Path(__file__).parent / "vendor/axe-core-4.14.1/axe.min.js"
+SHOTS = Path(folder) if (folder := os.environ.get("HEATLITE_TEST_SCREENSHOTS")) else None
+"""An existing folder."""
 PASSWORD = "right horse"
 PHONE = {"width": 390, "height": 800}
 DESKTOP = {"width": 1280, "height": 860}
@@ -75,8 +77,8 @@ class Api(Heat):
 class User:
     """A browser of one user. Every page it opens is checked."""
 
-    def __init__(self, browser: Any, server: Server, shots: Path, name: str = "mia", **options: Any) -> None:
-        self.server, self.shots, self.name = server, shots, name
+    def __init__(self, browser: Any, server: Server, name: str = "mia", **options: Any) -> None:
+        self.server, self.name = server, name
         self.context = browser.new_context(**{"viewport": DESKTOP, **options})
         self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
@@ -97,14 +99,15 @@ class User:
         playwright.expect(self.page.get_by_role("button", name="Log out")).to_be_visible()
 
     def picture(self, name: str) -> None:
-        """Write a screenshot of the page, which is no wider than the window."""
+        """Check that the page is no wider than the window, and write its screenshot."""
         self.page.wait_for_load_state()
-        self.page.screenshot(path=str(self.shots / f"{name}.png"), full_page=True)
+        if SHOTS is not None:
+            self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=True)
         wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{name} is {wide} pixels wider than the window"
 
     def check(self, name: str) -> None:
-        """Check the page as it is, and write its screenshot."""
+        """Check the page as it is."""
         self.picture(name)
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
@@ -148,20 +151,13 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture(scope="module")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("HEATLITE_TEST_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 @pytest.fixture
-def visit(server: Server, browser: Any, shots: Path) -> Iterator[Callable[..., User]]:
+def visit(server: Server, browser: Any) -> Iterator[Callable[..., User]]:
     """Opens the browser of a user who has logged in."""
     users: list[User] = []
 
     def begin(name: str = "mia", **options: Any) -> User:
-        users.append(User(browser, server, shots, name, **options))
+        users.append(User(browser, server, name, **options))
         users[-1].open("")
         users[-1].log_in()
         return users[-1]
@@ -513,9 +509,9 @@ def test_a_keyboard_locks_and_unlocks(visit: Callable[..., User], api: Api) -> N
     mia.sees("The lock is gone.")
 
 
-def test_the_page_of_the_api_sends_requests(browser: Any, shots: Path, tmp_path: Path) -> None:
+def test_the_page_of_the_api_sends_requests(browser: Any, tmp_path: Path) -> None:
     server = Server(tmp_path)
-    user = User(browser, server, shots)
+    user = User(browser, server)
     try:
         page = user.page
         page.goto(f"{server.url}/docs")
