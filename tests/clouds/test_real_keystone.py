@@ -22,10 +22,11 @@ from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from tests.api.conftest import Heat, template, value
 from tests.api.test_cfn import Query
-from tests.api.test_deployments import SERVER, config, deployment, until
+from tests.api.test_deployments import SERVER, config, deployment
 from tests.clouds import real
 from tests.ui.conftest import Browser
 from tests.ui.test_login import log_in
+from tests.waiting import eventually
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
@@ -234,7 +235,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
         # The machine is set up by somebody who comes later; then its agent knows all that it needs.
         later = someone(*keystone.login("ours"))
         metadata = f"{path}/resources/server/metadata"
-        until(lambda: later.call("GET", metadata).json.get("metadata", {}).get("deployments"))
+        eventually(lambda: later.call("GET", metadata).json.get("metadata", {}).get("deployments"))
         told = later.get(metadata)["metadata"]["os-collect-config"]["heat"]
         assert (told["auth_url"], told["region_name"]) == (keystone.url, "RegionOne")
         polling = agent(told["user_id"], told["password"], told["project_id"])
