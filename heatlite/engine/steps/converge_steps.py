@@ -206,7 +206,9 @@ class ConvergeSteps:
         # A nested stack gets a new id; the ids that matter are those of its resources.
         known = isinstance(found, dict) and (found.get("resource_id") or (nested and "resources" in found))
         found = found if known and isinstance(found, dict) else {}
-        row = replace(row, physical_name=str(found.get("physical_name") or row.physical_name))
+        name = str(found.get("physical_name") or row.physical_name)
+        if not (nested and self._resources.is_stack_name(name)):  # The stack of the record may still be there.
+            row = replace(row, physical_name=name)
         data = found.get("resource_data")
         data = as_map(data)
         row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)

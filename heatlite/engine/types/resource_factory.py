@@ -399,6 +399,10 @@ class ResourceFactory:
         limit = self.type_named(definition.mapped_type).name_limit
         return physical_name(self.stack.name, definition.name, identifier, limit)
 
+    def is_stack_name(self, name: str) -> bool:
+        """Return True if a live stack of the project has the name."""
+        return self._engine.store.stacks.by_name(self.stack.project, name) is not None
+
 
 def _no_nested() -> None:
     """Return None: the type makes no nested stack."""
