@@ -1,7 +1,7 @@
 """Output of commands that wait for others, and about refusals by locks."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from heatlite import wiring
 from heatlite.cli import client
 from heatlite.cli.main import run
-from heatlite.cli.transport import Transport, WSGITransport
+from heatlite.cli.transport import Answer, Transport, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from tests.databases import sqlite
@@ -95,6 +95,62 @@ def test_two_wait_for_one_deletion_that_is_suspended(
         assert (first.result(PATIENCE), second.result(PATIENCE)) == (0, 0)
     assert tells(1, "s is being deleted already: waiting for that.")
     assert tells(2, resumed)
+
+
+class Deleting(Here):
+    """A program whose user changes or checks a stack while another one deletes it."""
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        heat = self._heat
+
+        class Late(WSGITransport):
+            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+                answer = super().send(method, target, headers, body)
+                if method in ("PUT", "POST"):
+                    path = "/stacks/s/" + heat.get("/stacks")["stacks"][0]["id"]
+                    heat.call("DELETE", path)
+                    heat.settle(path, "DELETE_COMPLETE")
+                return answer
+
+        return Late(heat.wsgi)
+
+
+@pytest.mark.parametrize("line", ["up -y s.yaml -f json", "check s -f json"])
+def test_a_stack_that_another_user_deletes_meanwhile_is_a_failure(
+    line: str, heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heat.create(template(a=value("x")))
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps(template(a=value("y"))))
+    assert Deleting(heat)(line) == 1
+    said, complaint = capsys.readouterr()
+    meant = "The stack s is gone: it was deleted meanwhile. See: heatlite audit --stack s"
+    assert json.loads(said.splitlines()[-1]) == {"type": "error", "message": meant, "http_status": None}
+    assert complaint == f"heatlite: {meant}\n"
+
+
+def test_up_creates_a_stack_once_its_deletion_has_ended(
+    held_heat: Heat, clock: HeldClock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": 60}}}
+    path = held_heat.create(template(a=slow))
+    (tmp_path / "s.yaml").write_text(json.dumps(template(b=value("y"))))
+    said: list[str] = []
+
+    def waits() -> bool:
+        said.append(capsys.readouterr().err)
+        return "s is DELETE_IN_PROGRESS: waiting for that first." in "".join(said)
+
+    with ThreadPoolExecutor() as pool:
+        with clock.held():
+            held_heat.call("DELETE", path)
+            updating = pool.submit(Here(held_heat), f"up -y {tmp_path}/s.yaml")
+            eventually(waits)
+            eventually(clock.at_rest)
+            clock.pass_(60)
+        assert updating.result(PATIENCE) == 0
+    (made,) = held_heat.get("/stacks")["stacks"]
+    assert (made["stack_status"], made["id"] in path) == ("CREATE_COMPLETE", False)
 
 
 def test_events_are_read_in_pages(

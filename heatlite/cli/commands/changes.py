@@ -25,7 +25,7 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.commands.following import ended, may_leave, start, started
+from heatlite.cli.commands.following import ended, may_leave, require_stack, start, started
 from heatlite.cli.commands.validate import of_file, of_server
 from heatlite.cli.errors import CommandError, Misuse, Refused, describe
 from heatlite.cli.files import Bundle, gather, parameters
@@ -122,7 +122,8 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         if stack is not None and stack.in_progress:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
             last = client.last_event(stack, progress.NESTED)
-            stack = progress.wait(session, stack, last, again, arguments.format, time.monotonic()).stack
+            ended_before = progress.wait(session, stack, last, again, arguments.format, time.monotonic())
+            stack = None if ended_before.gone else ended_before.stack
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
         after = None if stack is None else client.last_event(stack, progress.NESTED)
@@ -137,10 +138,8 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
                 client.request("PUT", stack.path, body)
         if arguments.no_wait:
             return started(arguments, stack)
-        done = progress.wait(session, stack, after, again, arguments.format, began)
-        if done.stack is None:
-            raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
-        _tell_outputs(arguments, done, [] if done.exit_code else client.outputs(done.stack))
+        done = require_stack(progress.wait(session, stack, after, again, arguments.format, began))
+        _tell_outputs(arguments, done, [] if done.exit_code else client.outputs(done.stack or stack))
     return done.exit_code
 
 

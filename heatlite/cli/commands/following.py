@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from heatlite.cli.client import Stack
-from heatlite.cli.errors import Misuse
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import progress
 from heatlite.cli.session import Session
 from heatlite.core.json import dump
@@ -24,13 +24,21 @@ def start(
 ) -> int:
     """Make a request and wait for the operation that it starts.
 
-    Returns the exit code.
+    Returns the exit code. Raises CommandError if another request deletes the stack.
     """
     may_leave(arguments, session)
     if arguments.no_wait:
         request()
         return started(arguments, stack)
-    return ended(arguments, follow_request(session, stack, request, again, arguments.format))
+    return ended(arguments, require_stack(follow_request(session, stack, request, again, arguments.format)))
+
+
+def require_stack(done: progress.Followed) -> progress.Followed:
+    """Return the end of an operation. Raises CommandError if the stack is gone."""
+    if done.gone:
+        name = done.before.name
+        raise CommandError(f"The stack {name} is gone: it was deleted meanwhile. See: heatlite audit --stack {name}")
+    return done
 
 
 def follow_request(

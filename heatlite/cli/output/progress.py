@@ -311,13 +311,18 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
 
 @record(frozen=True, slots=True)
 class Followed:
-    """The end of an operation. `stack` is None if it is gone."""
+    """The end of an operation. `stack` is None if nothing of it is left to read."""
 
     stack: Stack | None
     before: Stack
     counts: Mapping[str, int]
     failures: Sequence[Object]
     seconds: float
+
+    @property
+    def gone(self) -> bool:
+        """True if the stack is deleted: its id may still be read."""
+        return self.stack is None or self.stack.status == "DELETE_COMPLETE"
 
     @property
     def exit_code(self) -> int:
