@@ -267,9 +267,9 @@ def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: s
 def test_what_is_missing_is_said(tmp_path: Path, command: str) -> None:
     heatlite = CommandLine(tmp_path)
     done = heatlite(command, HEATLITE_BROKER="redis://127.0.0.1:6379/0")
-    assert done.code == 1
+    assert done.code == 2
     assert "is a file for one engine. Set `database` to postgresql://" in done.err
     done = heatlite(command, "--database", "postgresql://127.0.0.1:1/none")
-    assert done.code == 1
+    assert done.code == 2
     assert "Set `broker` to amqp://" in done.err
     assert "heatlite serve" in done.err
