@@ -15,6 +15,10 @@ Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
 
 
+EMPTY = "is empty; is a variable of the shell not set?"
+"""Error for an empty name."""
+
+
 @record(frozen=True, slots=True)
 class Argument:
     """An argument, as `ArgumentParser.add_argument` takes it."""
@@ -102,6 +106,13 @@ class CommandGroup:
             group.add_to(subparsers)
 
 
+def named(given: str) -> str:
+    """Read a name. Raises ArgumentTypeError if it is empty."""
+    if not given:
+        raise argparse.ArgumentTypeError(EMPTY)
+    return given
+
+
 def minutes(given: str) -> int:
     """Read a number of minutes from 1. Raises ArgumentTypeError."""
     if not given.isdecimal() or int(given) < 1:
@@ -135,7 +146,7 @@ def cloud(purpose: str) -> Argument:
 
 def only(flag: str, metavar: str, which: str, **options: Any) -> Argument:
     """Declare a filter of a list."""
-    return repeatable(flag, metavar=metavar, help=f"only those {which}", **options)
+    return repeatable(flag, metavar=metavar, help=f"only those {which}", **{"type": named, **options})
 
 
 def filters(arguments: argparse.Namespace, *names: str) -> dict[str, str]:

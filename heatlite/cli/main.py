@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from heatlite import __version__
-from heatlite.cli.arguments import CommandGroup, Run
+from heatlite.cli.arguments import EMPTY, CommandGroup, Run
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host
 from heatlite.core.config import BadSetting
@@ -92,6 +92,13 @@ class Parser(argparse.ArgumentParser):
             names = list(map(str, choices))
             self.error(f"there is no command {value!r}; {_hint(str(value), names)}")
         super()._check_value(action, value)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Refuse an empty positional argument, mostly a variable that is not set."""
+        is_word = not action.option_strings and not isinstance(action, argparse._SubParsersAction)
+        if not arg_string and is_word:
+            raise argparse.ArgumentError(action, EMPTY)
+        return super()._get_value(action, arg_string)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit."""

@@ -22,6 +22,7 @@ from heatlite.cli.arguments import (
     CommandGroup,
     argument,
     minutes,
+    named,
     repeatable,
 )
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
@@ -42,7 +43,7 @@ CHANGES = 2
 MOST_SHOWN = 20
 """Resources that the question of `down` shows."""
 
-NAME = argument("-n", "--name", help="name of the stack (default: the template's file name)")
+NAME = argument("-n", "--name", type=named, help="name of the stack (default: the template's file name)")
 SEND_FROM = repeatable(
     "--send-from",
     type=Path,

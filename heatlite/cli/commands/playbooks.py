@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from heatlite.cli.arguments import LISTING, STACK, CommandGroup, argument, number
+from heatlite.cli.arguments import LISTING, STACK, CommandGroup, argument, named, number
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
 from heatlite.cli.commands.actions import ACTION, ENDED, find, line, pages
 from heatlite.cli.errors import CommandError, describe
@@ -46,7 +46,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     "put",
     "create or replace a playbook",
     argument("file", type=Path, metavar="FILE", help="YAML or JSON"),
-    argument("-n", "--name", help="name (default: the file's)"),
+    argument("-n", "--name", type=named, help="name (default: the file's)"),
 )
 def put(arguments: argparse.Namespace, host: Host) -> int:
     document, name = _text(arguments.file), arguments.name or arguments.file.stem
