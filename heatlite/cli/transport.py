@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
@@ -107,7 +107,7 @@ class HTTPTransport(Transport):
         `authority` is a file with certificates (PEM).
 
         Uses the proxy of the variables `http_proxy`, `https_proxy` and `no_proxy`, except for this machine. Raises
-        CommandError for a wrong address or file.
+        Misuse for a wrong address or file.
         """
         try:
             parts = urlsplit(url)
@@ -115,7 +115,7 @@ class HTTPTransport(Transport):
         except ValueError:
             parts, host, port = urlsplit(""), None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise CommandError(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
+            raise Misuse(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
         import http.client  # a slow import that work in this process does not need
 
         self.url = origin(url)
@@ -162,7 +162,7 @@ def _verification(authority: str | None) -> "ssl.SSLContext":
     try:
         return ssl.create_default_context(cafile=authority)
     except OSError as error:
-        raise CommandError(f"--cacert {authority}: no certificates can be read: {error.strerror or error}.") from None
+        raise Misuse(f"--cacert {authority}: no certificates can be read: {error.strerror or error}.") from None
 
 
 def _untrusted(error: Exception) -> str:
@@ -187,7 +187,7 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
         return None
     parts = urlsplit(found if "://" in found else f"http://{found}")
     if parts.scheme != "http" or not parts.hostname:
-        raise CommandError(f"{scheme}_proxy: {origin(found)!r} is no proxy; an example is http://proxy:3128.")
+        raise Misuse(f"{scheme}_proxy: {origin(found)!r} is no proxy; an example is http://proxy:3128.")
     return parts.hostname, parts.port
 
 
@@ -203,7 +203,7 @@ def credentials(settings: Settings) -> dict[str, str]:
     password = settings.password
     if password is None:
         if not sys.stdin.isatty():
-            raise CommandError("The username has no password: set HEATLITE_PASSWORD.")
+            raise Misuse("The username has no password: set HEATLITE_PASSWORD.")
         import getpass
 
         password = getpass.getpass(f"Password of {settings.username}: ")

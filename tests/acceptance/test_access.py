@@ -102,7 +102,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
         1, "heatlite: The request you have made requires authentication. (HTTP 401)\n",
     )  # fmt: skip
     silent = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url)
-    assert (silent.code, silent.err) == (1, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")
+    assert (silent.code, silent.err) == (2, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")
 
     other = {"HEATLITE_ENDPOINT": server.url, "HEATLITE_USERNAME": "max", "HEATLITE_PASSWORD": PASSWORD}
     asked = command("lock", "hello", **other)

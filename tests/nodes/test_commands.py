@@ -85,7 +85,7 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
         ("run s a script --arg word", 2, "--arg word: must be NAME=VALUE"),
         ("run s a script --args [1]", 2, "--args must be a JSON object"),
         ("run s a script --args {", 2, "--args is not JSON"),
-        ("run s a --script /nowhere", 1, "/nowhere: cannot be read"),
+        ("run s a --script /nowhere", 2, "/nowhere: cannot be read"),
         ("run s nowhere script", 1, "The Node (nowhere) could not be found in stack s"),
         ("token s a", 1, "its metadata has no heatlite_agent"),
     ],

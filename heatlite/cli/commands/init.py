@@ -6,7 +6,7 @@ from pathlib import Path
 
 import heatlite
 from heatlite.cli.arguments import CommandGroup, argument
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.session import Host
 
 PACKAGE = Path(heatlite.__file__).parent
@@ -24,7 +24,7 @@ def init(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - si
     known = examples()
     source = known.get(arguments.example)
     if source is None:
-        raise CommandError(f"There is no example {arguments.example}; there are: {', '.join(known)}.")
+        raise Misuse(f"There is no example {arguments.example}; there are: {', '.join(known)}.")
     target = Path(source.name)
     if target.exists():
         raise CommandError(f"{target} is there already; move it, or use another folder.")

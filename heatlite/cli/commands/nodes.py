@@ -168,9 +168,9 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except OSError as error:
-        raise CommandError(f"{file}: cannot be read: {error.strerror}.") from None
+        raise Misuse(f"{file}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{file}: is not UTF-8.") from None
+        raise Misuse(f"{file}: is not UTF-8.") from None
 
 
 @commands.command("approve", "approve node actions", NODE_ACTIONS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from heatlite.cli.arguments import LISTING, STACK, CommandGroup, argument, named, number
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
 from heatlite.cli.commands.actions import ACTION, ENDED, find, line, pages
-from heatlite.cli.errors import CommandError, describe
+from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.errors import Invalid
@@ -187,9 +187,9 @@ def _text(file: Path) -> str:
         document = file.read_text("utf-8")
         read_playbook(document, str(file))
     except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from None
+        raise Misuse(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{file}: not UTF-8 text") from None
+        raise Misuse(f"{file}: not UTF-8 text") from None
     except Invalid as error:
         raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
     return document

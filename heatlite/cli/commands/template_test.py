@@ -15,7 +15,7 @@ import yaml
 
 from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.files import gather
 from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
@@ -143,7 +143,7 @@ def _read(path: Path) -> JsonMap:
         written = yaml.load(path.read_text("utf-8"), _Loader)
         jsonschema.validate(written, _SCHEMA, format_checker=jsonschema.FormatChecker(["regex"]))
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
+        raise Misuse(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: no valid YAML: {error}") from error
     except jsonschema.ValidationError as error:
@@ -379,4 +379,4 @@ def _write_junit(path: Path, trials: Sequence[Trial]) -> None:
     try:
         ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
+        raise Misuse(f"{path}: {error.strerror}") from error

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TextIO
 
 from heatlite.cli.client import Object, text
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import Misuse
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json
 
@@ -118,7 +118,7 @@ def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     wanted = [name if name in names else by_heading.get(name, name) for name in wanted]
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise CommandError(f"No column {', '.join(map(repr, unknown))}; there are: {', '.join(names)}")
+        raise Misuse(f"No column {', '.join(map(repr, unknown))}; there are: {', '.join(names)}")
     return wanted or list(names)
 
 
