@@ -772,7 +772,10 @@ def test_signals_where_a_relative_is_locked(bench: Bench, resource: str, name: s
             verb, status = split(name)
             store.stacks.save(replace(nested, verb=verb, status=status, lock=held))
     if where == "member":
-        bench.another("member", *split(name), parent_id=nested.id, root_id=root.id)
+        member = bench.another("member", *split(name), parent_id=nested.id, root_id=root.id)
+        (row,) = store.resources.of(nested.id)
+        with store.transaction():
+            store.resources.save_many([replace(row, physical_id=member.id)])
     before = bench.content()
     answer = bench.heat.call("POST", f"/stacks/s/{stack.id}/resources/{resource}/signal", {})
     assert (answer.status_int, answer.text) == (200, "null")

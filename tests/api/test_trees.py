@@ -54,6 +54,14 @@ def test_the_list_goes_as_deep_as_is_asked(heat: Heat, path: str) -> None:
     assert listed(heat, path, "?nested_depth=5&name=b") == [("inner", "b")], "a filter does not stop the descent"
 
 
+def test_the_list_leaves_out_a_stack_that_outlived_its_resource(heat: Heat) -> None:
+    outer = {"type": "outer.yaml", "deletion_policy": "Retain"}
+    path = heat.create(template(c=outer, plain=thing()), files=FILES)
+    heat.call("PUT", path, {"template": template(plain=thing())}, code=202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert listed(heat, path, "?nested_depth=5") == [(None, "plain")]
+
+
 def test_a_resource_leads_to_its_stack_and_its_stack_to_its_parent(heat: Heat, path: str) -> None:
     item = heat.get(f"{path}/resources/c")["resource"]
     below = rel(heat, item, "nested")

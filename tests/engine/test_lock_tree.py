@@ -114,6 +114,23 @@ def refused(tree: Tree, call: Callable[[], object], kind: type[HeatliteError] = 
     return caught.value.message
 
 
+def test_a_stack_that_outlived_its_resource_refuses_nothing_above(engine: Engine, tree: Tree) -> None:
+    """No operation of the root touches it."""
+    retained = root()
+    retained["resources"]["middle"]["deletion_policy"] = "Retain"
+    engine.put(tree.root, retained, files=FILES)
+    stack = engine.put(tree.root, template(w=thing()), files=FILES)
+    engine.lock(tree.leaf)
+    engine.components.protection.protect(ADMIN, tree["middle"], None, "kept")
+    engine.check(stack)
+    engine.delete(stack)
+    assert tree["root"].deleted_at is not None
+    engine.unlock(tree.leaf)
+    engine.components.protection.unprotect(ADMIN, tree["middle"], None, "copied")
+    engine.delete(tree.middle)
+    assert tree["leaf"].deleted_at is not None
+
+
 class TestInherited:
     @pytest.mark.parametrize("level", [ALL, STACKS])
     def test_every_stack_is_locked_and_unlocked(self, engine: Engine, tree: Tree, level: LockLevel) -> None:

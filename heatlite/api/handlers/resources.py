@@ -60,7 +60,7 @@ class Resources:
         detailed = query.flag(req, "with_detail")
         wanted = query.filters(req, FILTERS)
         stack = self._finder.find(req, stack_name, stack_id)
-        nested = self._store.stacks.descendants(stack) if depth else []
+        nested = self._store.resources.attached(self._store.stacks.descendants(stack)) if depth else []
         shown = [one for one in (stack, *nested) if one.depth - stack.depth <= depth]
         incidents: dict[str, list[IncidentRecord]] = {}
         for incident in self._store.incidents.open_of_root(stack.root_id or stack.id):

@@ -202,6 +202,11 @@ class Admission:
         above, below = self._store.stacks.ancestors(held), self._store.stacks.descendants(held)
         live = self._store.actions.live([one.id for one in (held, *above, *below)])
         error = refusal(operation, held, above, below, live, context)
+        if error is not None and below:
+            below = self._store.resources.attached(below)
+            reached = {one.id for one in (held, *above, *below)}
+            live = [action for action in live if action.stack_id in reached]
+            error = refusal(operation, held, above, below, live, context)
         if error is not None:
             raise error
         return held, below

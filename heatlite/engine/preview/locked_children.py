@@ -26,7 +26,7 @@ class LockedChildren:
         self._store = store
         self._definitions = definitions
         self._reader = reader
-        self._below = {nested.id: nested for nested in store.stacks.descendants(stack)}
+        self._below = {one.id: one for one in store.resources.attached(store.stacks.descendants(stack))}
         self._locked: dict[str | None, StackRecord] = {}
         """The first locked stack in each subtree that has one, by the id of the subtree's root."""
         for locked in self._below.values():

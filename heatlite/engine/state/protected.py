@@ -72,7 +72,7 @@ def against_deletion(store: Store, stack: StackRecord) -> Protected | None:
         if above.protection is not None:
             return Protected(above, None, above.protection)
         below = above
-    return first_within(store, [stack, *store.stacks.descendants(stack)])
+    return first_within(store, [stack, *store.resources.attached(store.stacks.descendants(stack))])
 
 
 BY_RECORD = "the stack was adopted with it"

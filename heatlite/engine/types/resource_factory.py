@@ -285,7 +285,9 @@ class ResourceFactory:
         if row.protection is not None:
             return Protected(self.stack, row.name, row.protection)
         view, store = self.nested_of(row), self._engine.store
-        return None if view is None else first_within(store, [view.stack, *store.stacks.descendants(view.stack)])
+        if view is None:
+            return None
+        return first_within(store, [view.stack, *store.resources.attached(store.stacks.descendants(view.stack))])
 
     def any_failed_within(self, row: ResourceRecord) -> bool:
         """Return True if a resource in the row's nested tree has failed or is marked."""

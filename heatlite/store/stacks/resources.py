@@ -10,7 +10,7 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LargeValues
-from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord
+from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Resource, Stack
 
@@ -209,6 +209,23 @@ class Resources:
             live = f"stack_id IN (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL)"
             out += map(_record, self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project)))
         return out
+
+    def attached(self, nested: Sequence[StackRecord]) -> list[StackRecord]:
+        """Return those of the `descendants` of a stack that belong to a resource.
+
+        One that was retained when its resource was deleted belongs to none, nor do the stacks nested in it.
+        """
+        resource, links = self._database.quote("resource"), set[tuple[Value, ...]]()
+        for some in chunks([one.id for one in nested]):
+            has_one, values = self._has_one(some)
+            links.update(self._database.read(f"SELECT stack_id, physical_id FROM {resource} WHERE {has_one}", values))
+        kept, left = list[StackRecord](), set[str]()
+        for one in nested:
+            if (one.parent_id, one.id) in links and one.parent_id not in left:
+                kept.append(one)
+            else:
+                left.add(one.id)
+        return kept
 
     def of_type_with_object(self, mapped_type: str, physical_id: str) -> list[ResourceRecord]:
         """Return the rows of a type in live stacks of any project with the physical id."""
