@@ -47,7 +47,7 @@ def test_what_is_wrong_with_a_file(node: Here, file: Path, capsys: pytest.Captur
     for command in (f"playbook put {file}", f"playbook run s {file}"):
         assert node(command) == 1
         assert capsys.readouterr().err == f"heatlite: {wrong[0]}\n{wrong[1]}\n"
-    assert node(f"playbook put {file}.yaml") == 1
+    assert node(f"playbook put {file}.yaml") == 2
     assert "No such file" in capsys.readouterr().err
     file.write_text(GOOD)
     assert main(["validate", str(file)]) == 0
