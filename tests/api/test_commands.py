@@ -10,7 +10,7 @@ import pytest
 from heatlite import wiring
 from heatlite.cli import client
 from heatlite.cli.main import run
-from heatlite.cli.transport import Answer, Transport, WSGITransport
+from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from tests.databases import sqlite
@@ -127,6 +127,35 @@ def test_a_stack_that_another_user_deletes_meanwhile_is_a_failure(
     meant = "The stack s is gone: it was deleted meanwhile. See: heatlite audit --stack s"
     assert json.loads(said.splitlines()[-1]) == {"type": "error", "message": meant, "http_status": None}
     assert complaint == f"heatlite: {meant}\n"
+
+
+class Leaving(Here):
+    """A program whose server ends after the request that changes something."""
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        class Last(WSGITransport):
+            ended = False
+
+            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+                if self.ended:
+                    raise Unreachable("No server answers.")
+                self.ended = method in ("PUT", "POST")
+                return super().send(method, target, headers, body)
+
+        return Last(self._heat.wsgi)
+
+
+@pytest.mark.parametrize(
+    ("line", "way"), [("check s", "heatlite events -f s"), ("member check s a", "heatlite action wait ")]
+)
+def test_a_server_that_is_lost_leaves_the_way_to_go_on(
+    line: str, way: str, heat: Heat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heat.create(template(a=value("x")))
+    assert Leaving(heat)(line) == 1
+    told = capsys.readouterr().err
+    meant = f"heatlite: No server answers.\nWhat was begun continues as soon as a server runs; watch it with: {way}"
+    assert told.startswith(meant)
 
 
 def test_up_creates_a_stack_once_its_deletion_has_ended(

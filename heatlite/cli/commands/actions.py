@@ -20,9 +20,10 @@ from heatlite.cli.arguments import (
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.output import render
-from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE
+from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE, lost
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
+from heatlite.cli.transport import Unreachable
 
 COLUMNS = ("action", "stack", "status", "created_at", "status_reason", "cause", "id", "name", "target", "stop_time")
 HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
@@ -180,7 +181,7 @@ def follow(
 
     Prints each new state, and returns the last one. `describe` returns a state and its line; `timeout` is in seconds.
     After Ctrl-C, prints `hint` (the effect on the work, and the command that waits again), and raises
-    KeyboardInterrupt.
+    KeyboardInterrupt. Raises Unreachable if the server is lost.
     """
     ends = None if timeout is None else time.monotonic() + timeout
     pause, before = FIRST_PAUSE, None
@@ -201,3 +202,5 @@ def follow(
         goes_on = "The work pauses here; nothing is lost" if session.embedded else hint[0]
         print(f"Interrupted. {goes_on}; wait again with: {hint[1]}", file=sys.stderr)
         raise
+    except Unreachable as error:
+        raise lost(error, hint[1]) from None

@@ -11,6 +11,7 @@ from heatlite.cli.commands.actions import ACTION, ENDED, find, line, pages
 from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
+from heatlite.cli.transport import Unreachable
 from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap
 
@@ -136,6 +137,8 @@ def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> 
         goes_on = "Nothing is sent to nodes until an engine runs" if session.embedded else "The run continues"
         print(f"Interrupted. {goes_on}; watch it with: heatlite events -f {stack.name}", file=sys.stderr)
         raise
+    except Unreachable as error:
+        raise progress.lost(error, f"heatlite action wait {action_id}") from None
     print(line(ended))
     if ended.get("status") == "SUCCEEDED":
         return 0

@@ -12,6 +12,7 @@ from heatlite.cli.client import Client, Object, Stack, an_object, causes, failur
 from heatlite.cli.output import render
 from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span, stack_id_of
 from heatlite.cli.session import Session
+from heatlite.cli.transport import Unreachable
 from heatlite.core.json import Json, dump
 from heatlite.core.records import record
 
@@ -349,8 +350,8 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
     """Show the events of the operation until its end, and its result.
 
     `began` is the time of the request (monotonic): an engine in this process works while it is answered. Prints
-    failures to stderr. After Ctrl-C, prints the effect on the work, with `again` as the command that continues it, and
-    raises KeyboardInterrupt.
+    failures to stderr. Raises Unreachable if the server is lost. After Ctrl-C, prints the effect on the work, with
+    `again` as the command that continues it, and raises KeyboardInterrupt.
     """
     client = session.client
     try:
@@ -363,6 +364,8 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
             word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
+    except Unreachable as error:
+        raise lost(error, f"heatlite events -f {stack.name}") from None
     tree = None if done is None else client.resources(done, NESTED)
     counts = shown.counts(stack, tree)
     there = [] if done is None else client.resources(done)
@@ -373,6 +376,14 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
     if done is not None and is_failure(done):
         _report(done, failed, again)
     return Followed(done, stack, counts, failed, seconds)
+
+
+def lost(error: Unreachable, again: str) -> Unreachable:
+    """Return the error for a server that is lost while its work is followed.
+
+    `again` is the command that follows it again.
+    """
+    return Unreachable(f"{error}\nWhat was begun continues as soon as a server runs; watch it with: {again}")
 
 
 def is_failure(stack: Stack) -> bool:
