@@ -6,10 +6,12 @@ from pathlib import Path
 from heatlite.cli.arguments import LISTING, STACK, YES, CommandGroup, argument
 from heatlite.cli.client import an_object, objects, part, text
 from heatlite.cli.commands.healing import FILE, SCOPE_COLUMNS, overview
+from heatlite.cli.commands.maintenance import coming
 from heatlite.cli.files import load_file
 from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
+from heatlite.core.clock import Clock
 from heatlite.core.healing import STOP_BRAKES
 from heatlite.core.json import JsonMap
 
@@ -72,11 +74,12 @@ def acknowledge_source(arguments: argparse.Namespace, host: Host) -> int:
     "create an intake token, which may only report; it is shown once",
     argument("name", metavar="NAME"),
     argument("--source", metavar="SOURCE", help="the only source that it opens (default: all)"),
-    argument("--expires-at", metavar="TIME", help="2027-01-01T00:00:00Z (default: never)"),
+    argument("--expires-at", metavar="TIME", help="2027-01-01T00:00:00Z, +30d (default: never)"),
 )
 def create_token(arguments: argparse.Namespace, host: Host) -> int:
     """Create an intake token and print it."""
-    body: JsonMap = {"name": arguments.name, "source": arguments.source, "expires_at": arguments.expires_at}
+    ends = None if arguments.expires_at is None else coming(arguments.expires_at, Clock(), "--expires-at")
+    body: JsonMap = {"name": arguments.name, "source": arguments.source, "expires_at": ends}
     with connect(arguments, host) as session:
         print(text(an_object(session.client.request("POST", "/health_tokens", body), "health_token").get("token")))
     return 0

@@ -46,6 +46,17 @@ def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
         ) from None
 
 
+def coming(given: str, clock: Clock, flag: str) -> str:
+    """Convert the expiry of a token to UTC text.
+
+    Raises Misuse for a time that is over, or none.
+    """
+    found = moment(given, clock, flag)
+    if from_text(found) <= clock.now():
+        raise Misuse(f"{flag} {given}: {found} is over; a token that ends then admits nobody.")
+    return found
+
+
 def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
     body: JsonMap = {"mark_unhealthy": unhealthy}
     if arguments.reason is not None:

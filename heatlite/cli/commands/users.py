@@ -5,7 +5,7 @@ import getpass
 import sys
 
 from heatlite.cli.arguments import CommandGroup, argument, repeatable
-from heatlite.cli.commands.maintenance import moment
+from heatlite.cli.commands.maintenance import coming
 from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.session import Host, Projects, settings
 from heatlite.core.clock import Clock, from_text
@@ -44,7 +44,7 @@ def add(arguments: argparse.Namespace, host: Host) -> int:
 )
 def token(arguments: argparse.Namespace, host: Host) -> int:
     """Create a token, and print it once."""
-    expires = None if arguments.expires is None else from_text(moment(arguments.expires, Clock()))
+    expires = None if arguments.expires is None else from_text(coming(arguments.expires, Clock(), "--expires"))
     projects = _projects(arguments.project)
     print(host.give_token(settings(arguments), arguments.user, projects, expires))
     _warn_of_admin(arguments.user, projects)

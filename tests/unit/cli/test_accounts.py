@@ -68,9 +68,9 @@ def test_projects_that_are_none(project: str, capsys: pytest.CaptureFixture[str]
 
 def test_a_token_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     host = Writer()
-    assert run(["user", "token", "ci", "--expires", "2027-01-01T00:00:00Z"], host) == 0
+    assert run(["user", "token", "ci", "--expires", "2999-01-01T00:00:00Z"], host) == 0
     assert capsys.readouterr().out == "the-token\n"
-    assert host.given == ("ci", {"default": frozenset({"member"})}, 1798761600.0)
+    assert host.given == ("ci", {"default": frozenset({"member"})}, 32472144000.0)
 
 
 def test_what_proves_who_asks(terminal: list[str]) -> None:

@@ -230,6 +230,8 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("serve --port -1", 2, "heatlite: --port: port must be greater than 0, not -1."),
         ("serve --port 70000", 2, "heatlite: --port: a port is at most 65535, not 70000."),
         ("lock s --expires soon", 2, "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("user token ci --expires 2020-01-01T00:00:00Z", 2, "heatlite: --expires 2020-01-01T00:00:00Z: 2020-01-01T00"),
+        ("health token create a --expires-at +0m", 2, "heatlite: --expires-at +0m: 20"),
         ("check s --at soon", 2, "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),
         ("check s --every often", 2, "heatlite: --every often: a pause is given as 30s, 10m, 1h or 1d."),
         ("types OS::Heat::Value", 2, "heatlite: Either: heatlite types list, or: heatlite types show TYPE"),
