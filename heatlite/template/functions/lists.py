@@ -144,6 +144,8 @@ class MapMerge(Function):
     __slots__ = ()
 
     def apply(self, arguments: object) -> object:
+        if arguments == "":  # get_param with a path that leads nowhere
+            return {}
         maps = _present(self, arguments, Mapping, "maps")  # type: ignore[type-abstract]
         if maps is None:
             return UNKNOWN
@@ -193,8 +195,9 @@ class Filter(Function):
 
     def apply(self, arguments: object) -> object:
         values, items = sequence(arguments)
-        if values is None or items is None:
+        if not items:
             return items
+        values = values or []
         if not isinstance(values, list) or not isinstance(items, list):
             raise wrong(f'"{self.name}" needs two lists')
         unwanted = set(map(_mark, values))

@@ -18,6 +18,8 @@ def _as_json(value: object) -> str:
 class ListJoinOne(Function):
     summary = "The items of a list as one text, with a delimiter between them."
     takes = Items('Incorrect arguments to "%s" should be: "list_join" : [ " ", [ "str1", "str2"]]', 2, 2)
+    skips_empty: ClassVar[bool] = False
+    """True if an empty text, as get_param gives for a path that leads nowhere, counts as an empty list."""
     __slots__ = ()
 
     def __init__(self, call: Call, arguments: object) -> None:
@@ -33,7 +35,7 @@ class ListJoinOne(Function):
             raise wrong(f'The delimiter of "{self.name}" must be a string')
         texts = []
         for items in lists:
-            if items is None:
+            if items is None or (self.skips_empty and not items):
                 continue
             if not isinstance(items, list):
                 raise wrong(f'"{self.name}" must operate on a list')
@@ -55,6 +57,7 @@ class ListJoinOne(Function):
 class ListJoin(ListJoinOne):
     summary = "The items of one or more lists as one text, with a delimiter between them."
     takes = Items('Incorrect arguments to "%s" should be: "list_join" : [ " ", [ "str1", "str2"], ...]', 2)
+    skips_empty = True
     __slots__ = ()
 
     def text(self, item: object) -> str:

@@ -336,6 +336,13 @@ def test_list_join_syntax(arguments: Json) -> None:
     assert fails({"list_join": arguments}).message.startswith("resources.x.properties.value.list_join: ")
 
 
+@table("empty", ["", {}, False, {"get_param": ["map", "nothing"]}])
+def test_list_join_passes_over_what_is_empty(empty: Json) -> None:
+    """A path of get_param that leads nowhere gives an empty text."""
+    assert evaluate({"list_join": [",", ["a"], empty, ["b"]]}) == "a,b"
+    assert "must operate on a list" in fails({"list_join": [",", empty]}, "2015-04-30").message
+
+
 def test_list_join_needs_lists() -> None:
     assert "must operate on a list" in fails({"list_join": [",", "ab"]}).message
     assert "must operate on a list" in fails({"list_join": [",", {"get_param": "text"}]}).message
@@ -563,6 +570,7 @@ def test_map_merge() -> None:
     assert merged == {"a": 1, "b": {"y": 2}, "k": [{"x": 1}, None], "1": "one"}
     assert list(merged) == ["a", "b", "k", "1"]  # type: ignore[call-overload]
     assert evaluate({"map_merge": []}) == {}
+    assert evaluate({"map_merge": {"get_param": ["map", "nothing"]}}) == {}
     for arguments in ("a", [["a"]], ["a"], [1], {"a": 1}):
         assert "map_merge" in fails({"map_merge": arguments}).message
 
@@ -587,6 +595,9 @@ def test_filter() -> None:
     assert evaluate({"filter": [[], []]}) == []
     assert evaluate({"filter": [["a"], None]}) is None
     assert evaluate({"filter": [None, ["a"]]}) == ["a"]
+    nowhere: Json = {"get_param": ["map", "nothing"]}
+    assert evaluate({"filter": [nowhere, ["a"]]}) == ["a"]
+    assert evaluate({"filter": [["a"], nowhere]}) == ""
     for arguments in ("a", [["a"]], ["a", ["a"]], [["a"], "a"]):
         assert "filter" in fails({"filter": arguments}).message
 
