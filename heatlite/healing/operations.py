@@ -134,7 +134,9 @@ class HealingOperations:
             stack = self._locked(stack)
             record = self._store.healing_scopes.of_root(stack.id).get(scope)
             if record is None:
-                raise EntityNotFound(entity="Scope", name=scope)
+                raise EntityNotFound(
+                    f"Scope {scope} of stack {stack.name} is not suspended: there is nothing to acknowledge."
+                )
             self._store.healing_scopes.save(replace(record, is_suspended=False, failures=0))
             self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
         audit.info("healing stack=%s request=acknowledge scope=%s by=%s", stack.id, scope, context.user)

@@ -340,8 +340,14 @@ def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytes
     (token,) = json.loads(capsys.readouterr().out)
     assert (token["name"], token["source"]) == ("prometheus", "own")
     assert here(f"health token delete {token['id']} -y") == 0
-    assert here("healing acknowledge s web") == 1
     capsys.readouterr()
+    assert here("healing acknowledge s web") == 1
+    told = "heatlite: Scope web of stack s is not suspended: there is nothing to acknowledge. (HTTP 404)\n"
+    assert capsys.readouterr().err == told
+    (incident,) = heat.get("/incidents")["incidents"]
+    assert here(f"incident approve {incident['id']} -y") == 1
+    told = f"Incident {incident['id']} is OBSERVED: it proposes no repair. See: heatlite incident show {incident['id']}"
+    assert capsys.readouterr().err == f"heatlite: {told}\n"
     assert here("healing off s -y") == 0
     assert capsys.readouterr().out == "s: no healing policy\n"
     assert here("healing show s --policy") == 1

@@ -19,7 +19,7 @@ from heatlite.cli.arguments import (
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.commands.following import start
-from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.errors import CommandError
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
@@ -162,7 +162,11 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
         path = f"/incidents/{part(arguments.incident)}"
         found = an_object(session.client.request("GET", path), "incident")
         if not found.get("plan_digest"):
-            raise Misuse(f"Incident {arguments.incident} is {text(found.get('state'))}: it proposes no repair.")
+            state = text(found.get("state"))
+            raise CommandError(
+                f"Incident {arguments.incident} is {state}: it proposes no repair."
+                f" See: heatlite incident show {arguments.incident}"
+            )
         agree(arguments, f"Repair {text(found.get('path'))}?")
         answer = session.client.request("POST", f"{path}/approve", {"plan_digest": found["plan_digest"]})
     print(f"{text(found.get('path'))}: {text(an_object(answer, 'incident').get('state'))}")
