@@ -44,7 +44,8 @@ def find(client: Client, action: str) -> Object:
 def line(action: Object) -> str:
     """Return the state of an action as a line of text."""
     status, reason = text(action.get("status")), text(action.get("status_reason"))
-    return f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
+    shown = f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
+    return render.harmless(shown, sys.stdout)
 
 
 @commands.command(

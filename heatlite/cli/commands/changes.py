@@ -174,7 +174,8 @@ def _tell_outputs(arguments: argparse.Namespace, done: progress.Followed, found:
         return
     for item in found:
         if item.get("output_error"):
-            print(f"{text(item.get('output_key'))}: {text(item.get('output_error'))}", file=sys.stderr)
+            told = f"{text(item.get('output_key'))}: {text(item.get('output_error'))}"
+            print(render.folded(told, sys.stderr), file=sys.stderr)
         else:
             print(f"{text(item.get('output_key'))} = {render.cell(item.get('output_value'))}")
 
@@ -283,7 +284,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format, began)
     end = done.stack
     if end is not None and not end.failed and "Left behind: " in end.status_reason:
-        print(f"{stack.name}: {end.status_reason}", file=sys.stderr)
+        print(render.folded(f"{stack.name}: {end.status_reason}", sys.stderr), file=sys.stderr)
     return ended(arguments, done)
 
 

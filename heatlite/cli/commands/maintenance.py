@@ -68,7 +68,7 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
         session.client.request("PATCH", path, body)
         after = an_object(session.client.request("GET", path), "resource")
     told = f"{text(after.get('resource_status'))}  {text(after.get('resource_status_reason'))}".rstrip()
-    print(f"{root.name}.{arguments.resource}: {told}")
+    print(render.folded(f"{root.name}.{arguments.resource}: {told}", sys.stdout))
     if unhealthy:
         print(f"The next heatlite up replaces it. See: heatlite explain {root.name}", file=sys.stderr)
     return 0
@@ -118,7 +118,8 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     else:
         now = an_object(held)
         reason = f": {text(now.get('reason'))}" if now.get("reason") else ""
-        print(f"{where}: protected by {text(now.get('protected_by'))} since {text(now.get('protected_at'))}{reason}")
+        told = f"{where}: protected by {text(now.get('protected_by'))} since {text(now.get('protected_at'))}{reason}"
+        print(render.folded(told, sys.stdout))
     return 0
 
 

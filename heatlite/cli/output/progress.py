@@ -231,7 +231,7 @@ class Tree(View):
         if course.running:
             label.append(f"  {span(now - course.began)}", "dim")
         if course.status.endswith("_FAILED") or (course.running and course.reason != "state changed"):
-            label.append(f"  {course.reason}")
+            label.append(f"  {render.harmless(course.reason, sys.stdout)}")
         elif course.physical_id:
             label.append(f"  {course.physical_id}", "dim")
         label.no_wrap, label.overflow = True, "ellipsis"
@@ -410,7 +410,7 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
     """Print the failed stack, its causes, and the next command, to stderr."""
     broken = [item for item in failed if not text(item.get("resource_status_reason")).startswith(NO_ANSWER)]
     if not broken:
-        print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
+        print(render.folded(f"{stack.name}: {stack.status}  {stack.status_reason}", sys.stderr), file=sys.stderr)
     elif not render.is_rich():  # the summary above says it
         print(f"{stack.name}: {stack.status}", file=sys.stderr)
     reasons: dict[tuple[str, str], list[str]] = {}

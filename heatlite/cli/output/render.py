@@ -43,6 +43,9 @@ HEADINGS = {
 }
 """Headings of tables, for columns with other names in the API."""
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+"""Control characters of terminals → their escapes in text."""
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
 
 
@@ -51,13 +54,22 @@ def is_rich() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
 
 
+def harmless(shown: str, stream: TextIO) -> str:
+    """Show control characters as text if the stream is a terminal.
+
+    They may come from other users, and would change the terminal of the reader. Files and pipes get them as they are.
+    """
+    return shown.translate(_CONTROLS) if stream.isatty() else shown
+
+
 def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
     """Break the lines of a text at spaces if the stream is a terminal.
 
-    Continued lines are indented by `hang`.
+    Continued lines are indented by `hang`. Control characters become `harmless`.
     """
     if not stream.isatty():
         return shown
+    shown = harmless(shown, stream)
     width = shutil.get_terminal_size().columns
     return "\n".join(
         textwrap.fill(
@@ -74,8 +86,9 @@ def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
 
 
 def cell(value: Json) -> str:
-    """Format a value: text as it is, everything else as JSON."""
-    return text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Format a value: text as it is, but `harmless`; everything else as JSON."""
+    shown = text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return harmless(shown, sys.stdout)
 
 
 def _yaml(value: Json) -> str:
@@ -218,7 +231,8 @@ def style(status: str) -> str:
 
 
 def line(shown: str, colour: str) -> None:
-    """Print a line, with colour if possible."""
+    """Print a line, with colour if possible and `harmless`."""
+    shown = harmless(shown, sys.stdout)
     if is_rich():
         from rich.console import Console
         from rich.text import Text

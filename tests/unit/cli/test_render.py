@@ -1,11 +1,12 @@
 """Texts on a terminal."""
 
 import io
+import sys
 
 import pytest
 
 from heatlite.cli.client import causes
-from heatlite.cli.output.render import folded, one
+from heatlite.cli.output.render import cell, folded, line, one
 
 
 class Terminal(io.StringIO):
@@ -57,3 +58,13 @@ def test_a_table_has_a_line_for_each_object_of_a_field(capsys: pytest.CaptureFix
     ]
     one(item, "value", ("alerts",))
     assert capsys.readouterr().out == '[{"key": "k1"}, {"key": "k2"}]\n'
+
+
+def test_a_terminal_gets_no_control_characters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, shown = "swap \x1b]0;a\x07\x9b31m\n\tin rack 7", "swap \\x1b]0;a\\x07\\x9b31m\n\tin rack 7"
+    monkeypatch.setenv("TERM", "dumb")
+    for stream, meant in ((io.StringIO(), given), (Terminal(), shown)):
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert (cell(given), folded(given, stream)) == (meant, meant)
+        line(given, "red")
+        assert stream.getvalue() == f"{meant}\n"
