@@ -195,6 +195,15 @@ def test_events_are_read_in_pages(
         assert capsys.readouterr().out == every
 
 
+def test_columns_of_events(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    heat.create(template(a=value("x")))
+    assert Here(heat)("events s -c resource_name -c resource_status") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["resource_name", "resource_status"] and shown[-1].split() == ["s", "CREATE_COMPLETE"]
+    assert Here(heat)("events s -c nope") == Here(heat)("events s --follow --format json") == 2
+    assert "heatlite: --follow prints lines, without columns and formats." in capsys.readouterr().err
+
+
 def test_what_is_protected_is_shown_and_refused_with_the_way_out(
     heat: Heat, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
 from heatlite.cli.client import Object, counts_of, health_of, objects, path_of, text
 from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.errors import Misuse
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 
@@ -177,6 +178,10 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
 )
 def events(arguments: argparse.Namespace, host: Host) -> int:
     """List the events of a stack, oldest first. With --follow, continue with new ones."""
+    if arguments.format == "log" and (arguments.column or arguments.output):
+        arguments.format = "table"
+    if arguments.follow and arguments.format != "log":
+        raise Misuse("--follow prints lines, without columns and formats. Leave out one or the other.")
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)
