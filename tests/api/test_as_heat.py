@@ -83,7 +83,9 @@ FLAG = "`hidden`, `immutable`, `NoEcho` that is no boolean"
 TAGS = "`tags` of a parameter that are no text; `clear_parameters` that is no list"
 ODD_NUMBER = "`5.5` or `true` for an integer property, `true` for a number"
 ODD_ARGUMENT = "fourth argument of `str_split`; number as a key in `map_replace`; port `80.5` in `make_url`"
-UNUSED_CONDITION = "faulty, circular or unknown condition that nothing uses, or behind a false operand of `and`"
+UNUSED_CONDITION = (
+    "faulty, circular or unknown condition that nothing uses, or behind a false operand of `and` or a true one of `or`"
+)
 AS_JSON = "map or list for a string parameter"
 NO_TEXT = "description or label that is no text"
 CASES: dict[str, list[Case]] = {
@@ -245,6 +247,7 @@ CASES: dict[str, list[Case]] = {
             "conditions: {no: false, c: {and: [no, zz]}}\nresources: {}", INVALID,
             UNUSED_CONDITION,
         ),
+        Case("conditions: {c: {or: [true, zz]}}\nresources: {}", INVALID, UNUSED_CONDITION),
         Case(keyed("condition: null"), INVALID, "null as a condition"),
     ],
     "attributes": [
