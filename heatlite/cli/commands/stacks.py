@@ -10,6 +10,7 @@ from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
+from heatlite.core.status import Status, Verb
 
 STACK_COLUMNS = (
     "stack_name",
@@ -56,12 +57,25 @@ OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 commands = CommandGroup()
 
 
+def _status(given: str) -> str:
+    """Read a status of stacks, with or without its operation.
+
+    Raises ArgumentTypeError.
+    """
+    found = given.upper()
+    verb, _, last = found.partition("_")
+    if found in list(Status) or (verb in list(Verb) and last in list(Status)):
+        return found
+    known = ", ".join(Status)
+    raise argparse.ArgumentTypeError(f"{given!r} is no status: {known}, or such as CREATE_FAILED")
+
+
 @commands.command(
     "ls",
     "list stacks",
     *LISTING,
     argument("--search", default="", metavar="TEXT", help="only those with this part of a name"),
-    argument("--status", default="", metavar="STATUS", help="only those with this status: FAILED, CREATE_COMPLETE"),
+    argument("--status", type=_status, metavar="STATUS", help="only those with this status: FAILED, CREATE_COMPLETE"),
     argument("--locked", action="store_true", help="only locked ones"),
     argument("--unhealthy", action="store_true", help="only those with an unhealthy resource"),
     WATCH,
