@@ -11,6 +11,9 @@ from heatlite.core.records import record
 if TYPE_CHECKING:
     from heatlite.cli.session import Host
 
+SHORTEST_PAUSE = 0.1
+"""Seconds between the requests of --watch, so that it does not keep a server busy."""
+
 Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
 
@@ -138,6 +141,14 @@ def seconds(given: str) -> float:
     return found
 
 
+def pause(given: str) -> float:
+    """Read a pause between requests, in seconds. Raises ArgumentTypeError."""
+    found = seconds(given)
+    if found < SHORTEST_PAUSE:
+        raise argparse.ArgumentTypeError(f"{given!r} is too short: at least {SHORTEST_PAUSE} seconds")
+    return found
+
+
 def cloud(purpose: str) -> Argument:
     """Declare ``--cloud``."""
     names = "an entry of clouds.yaml, envvars (the OS_* variables), or simulated"
@@ -192,6 +203,6 @@ FOLLOWED = (NO_WAIT, EVENTS_FORMAT)
 """Arguments of commands that start an operation and follow it."""
 
 WATCH = argument(
-    "--watch", nargs="?", type=seconds, const=2.0, metavar="SECONDS", help="repeat until Ctrl-C (default: each 2 s)"
+    "--watch", nargs="?", type=pause, const=2.0, metavar="SECONDS", help="repeat until Ctrl-C (default: each 2 s)"
 )
 WAIT_TIMEOUT = argument("--timeout", type=seconds, metavar="SECONDS", help="maximum waiting time (exit code 124)")

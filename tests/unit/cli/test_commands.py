@@ -149,6 +149,7 @@ def test_the_seeds_names_are_the_same_commands() -> None:
         ("lock-status s --replay 1 --drop 2", "not allowed with argument"),
         ("ls -f xml", "invalid choice: 'xml'"),
         ("action", "the following arguments are required: COMMAND"),
+        ("ls --watch 0", "argument --watch: '0' is too short: at least 0.1 seconds"),
         ("ls --status FAILD", "'FAILD' is no status: IN_PROGRESS, COMPLETE, FAILED, or such as CREATE_FAILED"),
         ("action list --limit -1", "'-1' is not a whole number"),
         ("action signal 1a2b STOP", "invalid choice: 'STOP'"),
