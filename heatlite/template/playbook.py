@@ -148,7 +148,7 @@ def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
     wrong = [
         (tuple(error.absolute_path) + _unknown(error), explain(error)) for error in SCHEMA.iter_errors(source.data)
     ]
-    yield from wrong
+    yield from dict.fromkeys(wrong)  # each key that is missing is an error, which names all
     if not wrong:
         data = source.data
         names = [str(stage["name"]) for stage in cast(list[JsonMap], data["stages"])]

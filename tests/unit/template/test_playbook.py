@@ -79,6 +79,12 @@ def test_what_is_no_playbook_at_all(text: str, message: str) -> None:
         read_playbook(text)
 
 
+def test_missing_keys_are_named_once() -> None:
+    with pytest.raises(HTTPBadRequest) as raised:
+        read_playbook("description: nothing")
+    assert [problem.text for problem in raised.value.problems] == ["Playbook not valid: needs node_playbook, stages."]
+
+
 def test_it_has_a_limit() -> None:
     with pytest.raises(RequestLimitExceeded):
         read_playbook("#" * (MAX_TEMPLATE_SIZE + 1))
