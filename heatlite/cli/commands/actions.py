@@ -45,7 +45,7 @@ def line(action: Object) -> str:
     """Return the state of an action as a line of text."""
     status, reason = text(action.get("status")), text(action.get("status_reason"))
     shown = f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
-    return render.harmless(shown, sys.stdout)
+    return render.escaped(shown, sys.stdout)
 
 
 @commands.command(

@@ -231,7 +231,7 @@ class Tree(View):
         if course.running:
             label.append(f"  {span(now - course.began)}", "dim")
         if course.status.endswith("_FAILED") or (course.running and course.reason != "state changed"):
-            label.append(f"  {render.harmless(course.reason, sys.stdout)}")
+            label.append(f"  {render.escaped(course.reason, sys.stdout)}")
         elif course.physical_id:
             label.append(f"  {course.physical_id}", "dim")
         label.no_wrap, label.overflow = True, "ellipsis"

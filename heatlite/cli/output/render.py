@@ -54,8 +54,8 @@ def is_rich() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
 
 
-def harmless(shown: str, stream: TextIO) -> str:
-    """Show control characters as text if the stream is a terminal.
+def escaped(shown: str, stream: TextIO) -> str:
+    """Escape control characters if the stream is a terminal.
 
     They may come from other users, and would change the terminal of the reader. Files and pipes get them as they are.
     """
@@ -65,11 +65,11 @@ def harmless(shown: str, stream: TextIO) -> str:
 def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
     """Break the lines of a text at spaces if the stream is a terminal.
 
-    Continued lines are indented by `hang`. Control characters become `harmless`.
+    Continued lines are indented by `hang`. Control characters are escaped.
     """
     if not stream.isatty():
         return shown
-    shown = harmless(shown, stream)
+    shown = escaped(shown, stream)
     width = shutil.get_terminal_size().columns
     return "\n".join(
         textwrap.fill(
@@ -86,9 +86,9 @@ def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
 
 
 def cell(value: Json) -> str:
-    """Format a value: text as it is, but `harmless`; everything else as JSON."""
+    """Format a value: text with escaped control characters, everything else as JSON."""
     shown = text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return harmless(shown, sys.stdout)
+    return escaped(shown, sys.stdout)
 
 
 def _yaml(value: Json) -> str:
@@ -231,8 +231,8 @@ def style(status: str) -> str:
 
 
 def line(shown: str, colour: str) -> None:
-    """Print a line, with colour if possible and `harmless`."""
-    shown = harmless(shown, sys.stdout)
+    """Print a line with escaped control characters, with colour if possible."""
+    shown = escaped(shown, sys.stdout)
     if is_rich():
         from rich.console import Console
         from rich.text import Text
