@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.nodes import NodeActionState
 from heatlite.engine.state.requests import Timing
 from heatlite.nodes.requests import NodeRequest
+from heatlite.store.large_values import LARGE
 from heatlite.store.records import ServiceRecord, StackRecord
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from tests.api.conftest import registered
@@ -48,6 +49,30 @@ def test_old_events_and_stacks_deleted_long_ago_go(plugins: Path, place: Path) -
     engine.clock.pass_(30 * DAY)
     engine.wait_for(lambda: engine.events(kept) == newest)
     assert len(newest) == 2
+    engine.close()
+
+
+@pytest.mark.full
+def test_a_deleted_stack_stays_as_long_as_one_that_was_nested_in_it(plugins: Path, place: Path) -> None:
+    """The retained stack has its large values there."""
+    engine = Engine(place, deleted_stack_days=10)
+    large, middle = "x" * 2 * LARGE, {"type": "i.yaml", "deletion_policy": "Retain"}
+    stack = engine.create(template(middle=middle), files={"i.yaml": json.dumps(template(a=thing(large)))})
+    (inner,) = engine.store.stacks.descendants(stack)
+    engine.delete(stack)
+    other = engine.create(template(a=thing()), name="other")
+    engine.delete(other)
+    engine.clock.pass_(11 * DAY)
+    engine.wait_for(lambda: engine.store.stacks.get(other.id) is None)
+    assert engine.row(engine.get(inner), "a").properties["value"] == large
+    assert [one.id for one in engine.store.stacks.ancestors(inner)] == [stack.id]
+    assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
+    engine.delete(inner)
+    engine.clock.pass_(11 * DAY)
+    engine.wait_for(lambda: engine.store.stacks.get(inner.id) is None)
+    engine.clock.pass_(DAY)
+    engine.wait_for(lambda: engine.store.stacks.get(stack.id) is None)
+    engine.wait_for(lambda: engine.store.inconsistencies(engine.clock.now(), 0.0) == [])  # its templates go
     engine.close()
 
 

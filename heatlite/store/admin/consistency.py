@@ -190,8 +190,9 @@ RULES = (
     _Rule(
         "a nested stack has a parent",
         "stack",
-        "SELECT id, parent_id FROM stack WHERE deleted_at IS NULL AND parent_id IS NOT NULL AND NOT EXISTS (SELECT 1 "
-        "FROM stack AS parent WHERE parent.id = stack.parent_id AND parent.deleted_at IS NULL)",
+        # The parent of a retained stack may be deleted.
+        "SELECT id, parent_id FROM stack WHERE deleted_at IS NULL AND parent_id IS NOT NULL "
+        "AND NOT EXISTS (SELECT 1 FROM stack AS parent WHERE parent.id = stack.parent_id)",
     ),
     _Rule(
         "a resource in progress has an action on its stack",

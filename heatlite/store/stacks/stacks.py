@@ -254,8 +254,15 @@ class Stacks:
         return found
 
     def deleted_before(self, moment: float, limit: int) -> Sequence[str]:
-        """Return the ids of stacks deleted before a moment, longest deleted first."""
-        sql = "SELECT id FROM stack WHERE deleted_at < ? ORDER BY deleted_at, id LIMIT ?"
+        """Return the ids of stacks deleted before a moment, longest deleted first.
+
+        Leaves out those in which a live stack was nested: it was retained, and has large values in its root.
+        """
+        has_none = (
+            f"NOT EXISTS (SELECT 1 FROM stack AS nested WHERE nested.{link} = stack.id AND nested.deleted_at IS NULL)"
+            for link in ("root_id", "parent_id")
+        )
+        sql = f"SELECT id FROM stack WHERE deleted_at < ? AND {' AND '.join(has_none)} ORDER BY deleted_at, id LIMIT ?"
         rows = self._database.read(sql, (moment, limit))
         return [stack_id for (stack_id,) in rows]
 

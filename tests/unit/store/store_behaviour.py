@@ -970,7 +970,18 @@ def test_a_deleted_stack_is_forgotten_whole(store: Store) -> None:
             store.resources.insert_many([a_resource(stack_id=stack.id)])
             store.queue.enqueue(an_action(stack_id=stack.id))
             store.suppressed.add(a_refusal(stack_id=stack.id), 1.0)
+    outlived = a_stack("outlived", deleted_at=6.0)
+    inner = a_stack("inner", parent_id=outlived.id, root_id=outlived.id, deleted_at=6.0)
+    retained = a_stack("retained", parent_id=inner.id, root_id=outlived.id)
+    with store.transaction():
+        for stack in (outlived, inner, retained):
+            store.stacks.insert(stack)
     assert store.stacks.deleted_before(9.0, 10) == [gone.id, late.id]
+    with store.transaction():
+        store.stacks.save(replace(retained, deleted_at=6.5))
+    assert store.stacks.deleted_before(7.0, 10) == [outlived.id, inner.id, retained.id]
+    with store.transaction():
+        store.stacks.remove([inner.id, outlived.id, retained.id])
     assert store.stacks.deleted_before(9.0, 1) == store.stacks.deleted_before(8.0, 10) == [gone.id]
     with store.transaction():
         store.stacks.remove([gone.id])
