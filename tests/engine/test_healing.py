@@ -95,6 +95,12 @@ class Healing:
             self.store.observations.save_many(ended)
             self.store.incidents.wake([incident_id], self.now)
 
+    def stop_own_sweep(self) -> None:
+        """Leave it to the test when a sweep sees what has happened."""
+        worker = self.engine.server.worker
+        assert worker is not None
+        worker._sweep.stop()
+
     def sweep(self, times: int = 6) -> None:
         """Have the loop look, and let what it begins end."""
         for _ in range(times):
@@ -945,9 +951,7 @@ def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
 
 @pytest.mark.full
 def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
-    worker = healing.engine.server.worker
-    assert worker is not None
-    worker._sweep.stop()  # it might see the end before the test
+    healing.stop_own_sweep()
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
@@ -962,6 +966,7 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
 
 
 def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(healing: Healing) -> None:
+    healing.stop_own_sweep()
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
