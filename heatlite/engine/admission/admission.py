@@ -203,6 +203,7 @@ class Admission:
         live = self._store.actions.live([one.id for one in (held, *above, *below)])
         error = refusal(operation, held, above, below, live, context)
         if error is not None and below:
+            # A retained stack holds its former parents no longer. Few requests are refused, so only these look for one.
             below = self._store.resources.attached(below)
             reached = {one.id for one in (held, *above, *below)}
             live = [action for action in live if action.stack_id in reached]
