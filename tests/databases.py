@@ -159,6 +159,19 @@ def sqlite(folder: Path, name: str = "heat.db") -> str:
     return f"sqlite:///{file}"
 
 
+@contextmanager
+def away(folder: Path) -> Iterator[None]:
+    """Keep a SQLite database from being opened, by its folder under another name.
+
+    A file renamed alone would be made anew by the next thread that connects.
+    """
+    elsewhere = folder.rename(folder.with_name(f"{folder.name}-away"))
+    try:
+        yield
+    finally:
+        elsewhere.rename(folder)
+
+
 class Places:
     """Databases of the engines of this process, one for each folder.
 

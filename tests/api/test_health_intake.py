@@ -24,6 +24,7 @@ from heatlite.healing.intake.intake import Intake
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.store import Store
+from tests.databases import away
 from tests.thorough import SHARED_FIXTURE, repeats
 
 from .conftest import Heat, Town, template
@@ -694,12 +695,9 @@ def test_only_a_database_that_is_away_asks_for_a_retry(
     _, message = own_heat.fault("POST", "/health/alertmanager", {"version": "4", "alerts": many}, 400)
     assert "max_alerts" in message
     one = alert(physical_id(own_heat, own_path))
-    (tmp_path / "heat.db").rename(tmp_path / "away.db")
-    (tmp_path / "heat.db").mkdir()
-    own_store.database.close()
-    refused = own_heat.call("POST", "/health/alertmanager", {"version": "4", "alerts": [one]}, 503)
+    with away(tmp_path):
+        own_store.database.close()
+        refused = own_heat.call("POST", "/health/alertmanager", {"version": "4", "alerts": [one]}, 503)
     assert refused.headers["Retry-After"] == "5"
-    (tmp_path / "heat.db").rmdir()
-    (tmp_path / "away.db").rename(tmp_path / "heat.db")
     own_store.database.close()
     assert send(own_heat, one)["counts"] == {"accepted": 1}

@@ -25,7 +25,7 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.worker import serve_metrics
 from tests.api.conftest import Heat, template, value
-from tests.databases import sqlite
+from tests.databases import away, sqlite
 from tests.waiting import eventually
 
 Shown = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -202,15 +202,12 @@ def test_slow_clients_do_not_hold_the_port_of_a_worker(tmp_path: Path, monkeypat
 def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
     with server.store.transaction():
         server.store.database.write("UPDATE stack SET name = name")
-    (tmp_path / "heat.db").rename(tmp_path / "away.db")
-    (tmp_path / "heat.db").mkdir()
-    server.store.database.close()  # this thread's connection: the next one meets a folder
-    shown = heat.shown()
+    with away(tmp_path):
+        server.store.database.close()  # this thread's connection: the next one finds no file
+        shown = heat.shown()
     assert of(shown, "database_up") == 0
     assert of(shown, "database_unavailable_total") >= 1
     assert of(shown, "commits_total") >= 1
-    (tmp_path / "heat.db").rmdir()
-    (tmp_path / "away.db").rename(tmp_path / "heat.db")
     assert of(heat.shown(), "database_up") == 1
 
 
