@@ -31,7 +31,7 @@ class Orchestration:
         """Run it. Raises Fenced, Interrupted, DatabaseUnavailable."""
         turn = self._turn
         nodes = self._living(turn.store.nodes.of_root(turn.root_id))
-        if not nodes and self._ends():
+        if not nodes and self._turn.leave():
             return
         turn.report.nodes, turn.names = len(nodes), _names(nodes)
         with turn.asking(min(turn.settings.node_connections, len(nodes))):
@@ -71,14 +71,6 @@ class Orchestration:
         lines = [line_of(action, now, GONE_REASON) for action in ended]
         self._turn.ledger.record(ended, lines)
         self._turn.store.nodes.delete_many(node_ids)
-
-    def _ends(self) -> bool:
-        """True if the tree has no nodes left to orchestrate."""
-        with self._turn.writing():
-            if self._turn.store.nodes.of_root(self._turn.root_id):
-                return False
-            self._turn.store.orchestrations.delete(self._turn.root_id)
-        return True
 
     # -- pull ----------------------------------------------------------------------------------------
 
@@ -128,6 +120,7 @@ class Orchestration:
             changed: list[NodeActionRecord] = []
             lines: list[NodeTransitionRecord] = []
             told: dict[str, Sequence[NodeTransitionRecord]] = {}
+            has_more = False
             for node, answer in batch:
                 if not _is_same(node, now_known.get(node.id)):
                     up.pop(node.id, None)  # registered again meanwhile, which has made the tree due again
@@ -153,12 +146,13 @@ class Orchestration:
                     self._turn.report.errors[self._turn.names[node.id]] = (
                         f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
                     )
-                if answer.more and (answer.instance, answer.revision) != (node.instance, node.revision):
-                    store.orchestrations.nudge_existing(self._turn.root_id, now)
+                has_more |= answer.more and (answer.instance, answer.revision) != (node.instance, node.revision)
             store.nodes.save_many(nodes)
             self._turn.ledger.put(adopted, [])
             self._turn.ledger.record(changed, lines, told)
             self._release(silent, records, now)
+            if has_more:
+                store.orchestrations.nudge_existing(self._turn.root_id, now)
 
     def _release(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
         """Release actions that wait for a node that no longer answers."""

@@ -101,13 +101,27 @@ class Turn:
         with self.store.transaction():
             self.store.orchestrations.finish(self._claimed, self.clock.now(), next_at, self.report.json())
 
+    def leave(self) -> bool:
+        """Remove the orchestration of a tree without nodes.
+
+        Returns False if the tree has some. Raises Fenced.
+        """
+        with self.store.transaction():
+            self.store.stacks.lock(self._claimed.root_id)
+            self.store.orchestrations.check(self._claimed)
+            if self.store.nodes.of_root(self._claimed.root_id):
+                return False
+            self.store.orchestrations.delete(self._claimed.root_id)
+        return True
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Open a transaction that holds the tree. Raises Fenced without the lease."""
         with self.store.transaction():
             self.store.stacks.lock(self._claimed.root_id)
-            self._hold()
+            self.store.orchestrations.check(self._claimed)
             yield
+            self._hold()  # at the end: whoever ends an action has its stack when it comes to this row
 
     def _hold(self) -> None:
         self.store.orchestrations.renew(self._claimed, self.clock.now(), self.settings.lease_seconds)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
-from store_behaviour import a_resource, a_stack, an_action, insert, put, put_after
+from store_behaviour import a_resource, a_stack, an_action, an_event, insert, put, put_after
 
 from heatlite import wiring
 from heatlite.core.action_payloads import ActionInputs
@@ -21,6 +21,7 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
+from heatlite.nodes.session import Turn
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Parameters, Sent
@@ -109,6 +110,38 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
     assert meter.refused == 0
     ended = {action.id: action.status for action in store.actions.ended([holder.id, child.id])}
     assert ended == {holder.id: ActionStatus.CANCELLED, child.id: ActionStatus.SUCCEEDED}
+
+
+def test_a_node_has_an_event_while_an_action_on_its_stack_ends(store: Store, meter: Counting) -> None:
+    """The stack is locked before the orchestration by both."""
+    root = a_stack()
+    nested = a_stack("nested", parent_id=root.id, root_id=root.id)
+    insert(store, root, nested)
+    put(store, an_action(nested.id, root_id=root.id))
+    now = time.time()
+    ending = store.claims.claim("one", now, 60.0)
+    assert ending is not None
+    with store.transaction():
+        store.orchestrations.nudge(root.id, now)
+        (due,) = store.orchestrations.due(now)
+        claimed = store.orchestrations.claim(due, "two", now, 60.0)
+    assert claimed is not None
+    unused: Any = None
+    turn = Turn(store, Clock(), Settings(""), unused, unused, claimed, Event())
+
+    def tell() -> None:
+        with turn.writing():
+            store.events.append_many([an_event("node", stack_id=nested.id)])
+
+    with ThreadPoolExecutor(1) as pool:
+        with store.transaction():
+            store.claims.renew(ending, now, 60.0)
+            done = pool.submit(elsewhere(store, tell))
+            time.sleep(UNTIL_IT_WAITS)
+            store.moves.finish(ending, ActionStatus.SUCCEEDED, "", now)
+        done.result()
+    assert meter.refused == 0
+    assert [event.resource_name for event in store.events.after(nested.id, 0, 9)] == ["node"]
 
 
 def slow(**resources: object) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class Claims:
 
         Until the end of the caller's transaction no other worker can take the action over.
         """
-        locked = self._actions.lock_stack(action.id)
+        locked = self._actions.lock_stack(action)
         renewed, control = self._renew(action, f"UPDATE action SET lease_until = ? {HELD}", now + lease, *held(action))
         if not renewed:
             raise Fenced(action.id)
@@ -155,7 +155,7 @@ class Claims:
         The count makes a commit repeatable. If the answer to a COMMIT was lost, a second call with the same record
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
         """
-        locked = self._actions.lock_stack(action.id)
+        locked = self._actions.lock_stack(action)
         stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data.to_json())), now)
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"

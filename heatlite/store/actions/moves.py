@@ -67,7 +67,7 @@ class Moves:
 
         A parent is woken when its last child has ended, or a child that is urgent or has failed.
         """
-        self._actions.lock_stack(action.id)
+        self._actions.lock_stack(action)
         if not self._end(action, status, reason, now, outputs, HELD, held(action), taken_away=False):
             raise Fenced(action.id)
 

@@ -24,6 +24,7 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.actions import Action, Transition
 
 COLUMNS = (
@@ -77,6 +78,7 @@ class ActionTable:
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self.database = database = encryption.database
+        self._stack_locks = StackLocks(database)
         fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
         self._table = Table(encryption, Action, (), key="id", fixed=fixed, stack="stack_id")
         columns = ("time", "before", "after", "attempt", "owner", "reason")
@@ -97,19 +99,19 @@ class ActionTable:
         found = self.select(f"WHERE id = ?{self.for_update}", (action_id,))
         return found[0] if found else None
 
-    def lock_stack(self, action_id: str) -> Sent | None:
+    def lock_stack(self, action: ActionRecord) -> Sent | None:
         """Lock the stack of an action, by `Database.send`.
 
         The answer has its id and `sealed`. None: the database has no row locks, or the transaction has locked the stack
         by this call before. Call it before locking the action. Requests lock in the same order, so that the two cannot
         deadlock.
         """
-        memo, key = self.database.transaction_memo, f"lock of {action_id}"
+        memo, key = self.database.transaction_memo, f"lock of {action.id}"
         if not self.has_row_locks or key in memo:
             return None
         memo.add(key)
-        stack = "(SELECT stack_id FROM action WHERE id = ?)"
-        return self.database.send(f"SELECT id, sealed FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
+        self._stack_locks.note((action.stack_id,))
+        return self.database.send(f"SELECT id, sealed FROM stack WHERE id = ?{self.for_update}", (action.stack_id,))
 
     def remember_stack(self, locked: Sent | None) -> None:
         """Remember whether a stack is sealed, from the answer of `lock_stack`."""

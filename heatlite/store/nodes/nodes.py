@@ -160,6 +160,11 @@ class Orchestrations:
         free = _is(record) & (Orchestration.lease_until <= now)
         return claimed if self._database.change(Orchestration.update(changed).where(free)) == 1 else None
 
+    def check(self, record: OrchestrationRecord) -> None:
+        """Raise Fenced if another process has claimed the orchestration since."""
+        if not self._database.select(Orchestration.select(Orchestration.fence).where(_is(record))):
+            raise Fenced(record.root_id)
+
     def renew(self, record: OrchestrationRecord, now: float, lease: float) -> None:
         """Renew the lease in the transaction that writes. Raises Fenced."""
         if self._database.change(Orchestration.update(lease_until=now + lease).where(_is(record))) == 0:

@@ -19,6 +19,7 @@ from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import EventRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.stacks import Event, Stack
 
 
@@ -88,6 +89,7 @@ class Events:
     def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
         self._encryption, self._database = encryption, encryption.database
         self._large_values = large_values
+        self._locks = StackLocks(self._database)
         # For inserts only, with ids from the database: no mutable columns, and no real key.
         fixed = _COLUMNS[1:]
         self._table = Table(
@@ -95,8 +97,14 @@ class Events:
         )
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
-        """Store events in their order. Those of sealed stacks have masked property values."""
-        sealed = self._encryption.sealed_stacks({record.stack_id for record in records})
+        """Store events in their order. Those of sealed stacks have masked property values.
+
+        Their stacks are locked first. So the events of a stack are committed in the order of their ids, and a reader
+        that goes on from the last one misses none.
+        """
+        stack_ids = {record.stack_id for record in records}
+        self._locks.take(stack_ids)
+        sealed = self._encryption.sealed_stacks(stack_ids)
         if sealed:
             records = [
                 replace(one, properties=dict.fromkeys(one.properties, MASK)) if one.stack_id in sealed else one

@@ -20,6 +20,7 @@ from heatlite.store.errors import Duplicate
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import LockRecord, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.stack_locks import StackLocks
 from heatlite.store.stacks.resources import protection_read, protection_written
 from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
@@ -98,6 +99,8 @@ class Stacks:
             encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id", large_values=large_values
         )
         self._webhooks = Webhooks(self._database)
+        self.locks = StackLocks(self._database)
+        """Locks on stacks without their roots."""
         self._inserted: deque[tuple[str, str]] = deque(maxlen=INSERTED)
         """Id and name of the stacks that this process has inserted last."""
 
@@ -125,6 +128,7 @@ class Stacks:
             self._encryption.remember(record.id, record.sealed)
             self._inserted.append((record.id, record.name))
         self._table.insert([self._row(record) for record in records])
+        self.locks.note(record.id for record in records)
 
     def _row(self, record: StackRecord) -> Row:
         """Return a row.
@@ -143,6 +147,7 @@ class Stacks:
                 self._encryption.remember(record.id, sealed=True)
         kept = (replace(record, sealed=True) if record.id in sealed else record for record in records)
         self._table.update([self._row(record) for record in kept])
+        self.locks.note(record.id for record in records)
         for gone in chunks([record.id for record in records if record.deleted_at is not None]):
             self._database.change(StackSize.delete().where(StackSize.stack_id.in_(gone)))
         self._add_webhooks(records)
@@ -208,6 +213,7 @@ class Stacks:
             root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
             self._first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
             found = self._first("WHERE id = ? FOR UPDATE", (stack_id,))
+            self.locks.note({stack_id} if found is None else {stack_id, found.root_id or stack_id})
         if found is not None:
             self._encryption.remember(stack_id, found.sealed)
         return found

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import count
 
@@ -906,6 +906,29 @@ def test_the_events_of_a_tree_come_in_one_list(store: Store) -> None:
     (third,) = store.events.list(grandchild.id, EventQuery(sort_dir="asc", limit=1))
     assert names(root, 2, sort_dir="asc", limit=3, marker=str(third.id)) == "def"
     assert names(root, 2, resource_name=("c", "e", "x")) == "ec"
+
+
+@everywhere
+def test_events_of_a_stack_are_committed_in_the_order_of_their_ids(store: Store) -> None:
+    """Readers, such as webhooks, go on from the last event that they have read."""
+    stack = a_stack()
+    insert(store, stack)
+
+    def write(name: str) -> None:
+        with store.transaction():
+            store.events.append_many([an_event(name, stack_id=stack.id)])
+        store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with store.transaction():
+            store.stacks.lock(stack.id)
+            store.events.append_many([an_event("first", stack_id=stack.id)])
+            store.database.flush()
+            other = pool.submit(write, "second")
+            wait([other], 0.5)
+            assert not other.done()
+        other.result()
+    assert [one.resource_name for one in store.events.after(stack.id, 0, 9)] == ["first", "second"]
 
 
 @everywhere
