@@ -416,6 +416,18 @@ class TestExpiry:
         engine.wait_for(lambda: engine.get(stack).lock is None)
         assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
 
+    def test_a_lock_that_was_prolonged_meanwhile_stays(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The engine has read the lock before the request, and admits the unlock after it."""
+        found = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
+        stack = engine.lock(found, expires_at=START + 500)
+        monkeypatch.setattr(engine.store.stacks, "expired_locks", lambda now: [found])
+        engine.components.maintenance.expire_locks()
+        stack = engine.settle(stack)
+        assert final(stack) == "LOCK_COMPLETE"
+        assert stack.lock is not None and stack.lock.expires_at == START + 500
+
     def test_while_the_process_was_down(self, engine: Engine) -> None:
         engine.who = ADMIN
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)

@@ -16,6 +16,7 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
+    ActionConflict,
     DatabaseUnavailable,
     DeletionProtected,
     Forbidden,
@@ -277,13 +278,21 @@ class Admission:
         return examined.effect
 
     def start(
-        self, request: OperationRequest, verb: Verb, lock: LockRecord | None = None, cause: Cause = Cause.REQUEST
+        self,
+        request: OperationRequest,
+        verb: Verb,
+        lock: LockRecord | None = None,
+        cause: Cause = Cause.REQUEST,
+        lifts: LockRecord | None = None,
     ) -> None:
         """Move the stack to <verb>_IN_PROGRESS and enqueue the action.
 
-        Stores its new lock, if given. One transaction. Raises as `admitted`.
+        Stores its new lock, if given. One transaction. `lifts` is the lock that an unlock is for; None: any. Raises
+        ActionConflict if the stack has another one by now, and as `admitted`.
         """
         with self.admitted(request) as stack:
+            if lifts is not None and stack.lock != lifts:
+                raise ActionConflict(f"The lock of stack {stack.name} was changed meanwhile.")
             if lock is not None:
                 stack = replace(stack, lock=lock)
             stack = self.set_in_progress(stack, verb)

@@ -46,10 +46,20 @@ class MaintenanceLock:
         self._admission.start(prechecked, Verb.LOCK, lock)
         audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
 
-    def unlock(self, context: Context, stack: StackRecord, cause: Cause = Cause.REQUEST) -> None:
+    def unlock(self, context: Context, stack: StackRecord) -> None:
         """Lift the lock of a stack. Stack and resources get their earlier states back."""
         prechecked = self._admission.precheck_action(context, Operation.UNLOCK, stack)
-        self._admission.start(prechecked, Verb.UNLOCK, cause=cause)
+        self._admission.start(prechecked, Verb.UNLOCK)
+        audit.info("unlock stack=%s by=%s", stack.id, context.user)
+
+    def _lift_expired(self, stack: StackRecord) -> None:
+        """Lift the lock of a stack, unless it was changed since it was read.
+
+        Raises ActionConflict, and as `unlock`.
+        """
+        context = Context(stack.project, user="lock expiry")
+        prechecked = self._admission.precheck_action(context, Operation.UNLOCK, stack)
+        self._admission.start(prechecked, Verb.UNLOCK, cause=Cause.SCHEDULED, lifts=stack.lock)
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
@@ -63,9 +73,8 @@ class MaintenanceLock:
                 continue  # Already being lifted; or an unlock has failed, which needs an operator.
             if any(ancestor.lock is not None for ancestor in self._store.stacks.ancestors(stack)):
                 continue  # The ancestor's lock holds the stack anyway.
-            context = Context(stack.project, user="lock expiry")
             try:
-                self.unlock(context, stack, Cause.SCHEDULED)
+                self._lift_expired(stack)
             except HeatliteError as error:
                 key = (stack.id, 0.0 if stack.lock is None else stack.lock.locked_at)
                 stuck.add(key)
