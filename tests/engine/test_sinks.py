@@ -329,6 +329,24 @@ def test_sinks_come_and_go_with_the_environment(listing: Engine, receiver: Recei
     assert len(receiver.told(stack)) == 2 * 8
 
 
+def test_a_sink_that_comes_back_while_it_is_removed(
+    listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delivery has read the stack without it, before an update that has it again."""
+    stack = listing.create(template(a=thing("1")), **sinks(receiver.url))
+    until(listing, lambda: receiver.told(stack) == listing.told(stack))
+    get, late = listing.server.store.stacks.get, [replace(stack, environment={})]
+
+    def reading(stack_id: str) -> StackRecord | None:
+        is_late = threading.current_thread().name.startswith("sink_") and late
+        return late.pop() if is_late else get(stack_id)
+
+    monkeypatch.setattr(listing.server.store.stacks, "get", reading)
+    listing.put(stack, template(a=thing("2")), **sinks(receiver.url))
+    until(listing, lambda: not late and not listing.store.webhooks.due(listing.clock.now() + 1000, 10))
+    assert receiver.told(stack) == listing.told(stack)
+
+
 def test_the_operators_sinks_are_for_every_stack(plugins: Path, place: Path, receiver: Receiver) -> None:
     engine = Engine(place, webhook_hosts=("127.0.0.1",), environment_dir=str(place / "environment.d"))
     before = engine.create(template(a=thing()), name="before")

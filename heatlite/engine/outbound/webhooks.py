@@ -160,8 +160,7 @@ class WebhookDelivery:
         stack = self._store.stacks.get(record.stack_id)
         sink = None if stack is None else self._sinks_of(stack).get(record.digest)
         if stack is None or sink is None:
-            with self._store.transaction():
-                self._store.webhooks.remove(record)
+            self._remove(record, until)
             return
         events = self._store.events.after(stack.id, record.position, BATCH)
         messages = [(event, self._message(stack, event)) for event in events]
@@ -184,6 +183,15 @@ class WebhookDelivery:
         else:
             record = replace(record, failures=0, failing_since=None, retry_at=0, given_up_at=now)
             self._give_up(record, until, sink, failure)
+
+    def _remove(self, record: WebhookRecord, until: float) -> None:
+        """Remove a webhook that its stack lacks, unless an update has it again."""
+        with self._store.transaction():
+            stack = self._store.stacks.lock(record.stack_id)
+            if stack is None or record.digest not in self._sinks_of(stack):
+                self._store.webhooks.remove(record)
+            else:
+                self._store.webhooks.save(record, until)
 
     def _sinks_of(self, stack: StackRecord) -> Mapping[str, JsonMap]:
         own = stack.environment.get("event_sinks")
