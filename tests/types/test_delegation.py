@@ -1,8 +1,10 @@
 """Rights of the caller in Keystone by which resources are made (decision 0014)."""
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,10 @@ from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import StackExists, StackValidationFailed
+from heatlite.core.errors import CommitUnanswered, StackExists, StackValidationFailed
 from heatlite.core.json import JsonMap
+from heatlite.store.database.turns import Run, Turn
+from heatlite.store.stacks.stack_query import StackQuery
 from tests.engine.conftest import MEMBER, resource, template
 from tests.types.conftest import Cloudy
 
@@ -128,6 +132,27 @@ def test_a_stack_that_is_not_made_leaves_none(
     with pytest.raises(StackExists):
         engine.create(template(net=NET))
     assert (one.given, one.good) == (2, ["u1-1"])
+
+
+def test_a_stack_that_may_have_been_made_keeps_it(
+    engine: Cloudy, notary: list[Notary], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer to the COMMIT is lost. Without the credential nobody could carry the stack out, or delete it."""
+    close, here = Turn.close, threading.current_thread()
+
+    def unanswered(turn: Turn[Any], run: Run) -> None:
+        close(turn, run)
+        if threading.current_thread() is here:
+            monkeypatch.setattr(Turn, "close", close)
+            raise CommitUnanswered(reason="connection lost")
+
+    monkeypatch.setattr(Turn, "close", unanswered)
+    with pytest.raises(CommitUnanswered):
+        engine.create(template(net=NET))
+    (found,) = engine.store.stacks.list(None, StackQuery())
+    assert engine.store.credentials.of(found.id) == {"trust_id": "u1-1"}
+    assert notary[0].good == ["u1-1"]
+    assert "stack s may exist" in caplog.text
 
 
 def test_keystone_is_away_when_the_stack_goes(

@@ -4,6 +4,7 @@ Each operation checks the request, then writes everything in one transaction. Lo
 worker.
 """
 
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
+    CommitUnanswered,
     DeletionProtected,
     NotSupported,
     PlanChanged,
@@ -52,6 +54,8 @@ from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ProtectionRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
+
+log = logging.getLogger(__name__)
 
 STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 
@@ -98,7 +102,7 @@ class Stacks:
         verb = Verb.CREATE if adopted is None else Verb.ADOPT
         stack, prepared = self._new_stack(context, request)
         stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
-        with self._delegated(context) as credential, self._store.transaction():
+        with self._delegated(context, stack) as credential, self._store.transaction():
             self._check_quota(context, is_creating=True)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
             self._store.stacks.insert(stack)
@@ -113,11 +117,15 @@ class Stacks:
         return stack
 
     @contextmanager
-    def _delegated(self, context: Context) -> Iterator[JsonMap | None]:
+    def _delegated(self, context: Context, stack: StackRecord) -> Iterator[JsonMap | None]:
         """Delegate the caller's rights to a new stack; revoke them if it is not created."""
         credential = self._clouds.delegate(context)
         try:
             yield credential
+        except CommitUnanswered:
+            if credential is not None:
+                log.warning("stack %s may exist, so its right to act for its owner is not given back", stack.name)
+            raise
         except BaseException:
             self._clouds.revoke(credential)
             raise
