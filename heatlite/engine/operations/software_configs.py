@@ -120,7 +120,8 @@ class Software:
         Raises NotFound, and InvalidRestrictedAction while a deployment uses it.
         """
         with self._store.transaction():
-            self.show_config(project, config_id)
+            if not self._store.software_configs.lock(project, config_id):
+                raise NotFound(entity="Software config", name=config_id)
             if self._store.software_deployments.uses(config_id):
                 raise InvalidRestrictedAction(
                     f"The software config ({config_id}) is deployed; delete the deployments that have it first."
@@ -225,7 +226,8 @@ class Software:
             self._store.messages.clear(deployment_id)
 
     def _check_config(self, project: str, config_id: str) -> None:
-        if self._store.software_configs.get(project, config_id) is None:
+        # Locked, so that it is not deleted before the transaction ends.
+        if not self._store.software_configs.lock(project, config_id):
             raise HTTPBadRequest(f"config_id: there is no software config {config_id}.")
 
     def _hold(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord:

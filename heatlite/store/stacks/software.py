@@ -7,6 +7,7 @@ import peewee
 
 from heatlite.core.json import dump
 from heatlite.core.records import shallow
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -30,6 +31,7 @@ class SoftwareConfigs:
         self._encryption = encryption
         self._large_values = values
         self._database = encryption.database
+        self._for_update = "" if encryption.database.dialect is Dialect.SQLITE else " FOR UPDATE"
 
     def insert(self, record: SoftwareConfigRecord) -> None:
         """Add a configuration."""
@@ -49,6 +51,11 @@ class SoftwareConfigs:
         sql = f"SELECT {columns} FROM software_config WHERE id = ? AND project = ?"
         found = self._database.read(sql, (config_id, project))
         return self._whole(found)[0] if found else None
+
+    def lock(self, project: str, config_id: str) -> bool:
+        """Lock a configuration until the transaction ends. Returns whether it exists."""
+        sql = f"SELECT id FROM software_config WHERE id = ? AND project = ?{self._for_update}"
+        return len(self._database.read(sql, (config_id, project))) > 0
 
     def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
         """Return the configurations deployed to a server, by name."""

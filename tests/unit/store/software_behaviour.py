@@ -4,11 +4,14 @@ Test modules import these tests and add `store`.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 
+import pytest
 from limit_behaviour import accepted
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.core.errors import HeatliteError
 from heatlite.engine.operations.software_configs import Software
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.store import Store
@@ -66,6 +69,40 @@ def test_clients_that_change_the_configs_of_deployments_at_once_keep_the_limit_o
         ]
         done = accepted(store, changes)
         assert (done, fits(store, server)) == (FITTING, FITTING)
+
+
+@everywhere
+@pytest.mark.parametrize("deletes_first", [True, False])
+def test_a_config_is_deployed_while_it_is_deleted(store: Store, deletes_first: bool) -> None:
+    """The second one waits for the first, and is refused."""
+    parts = software(store)
+    config = parts.create_config("acme", SMALL).id
+    own = parts.create_config("acme", SMALL).id
+    changed = parts.create_deployment("acme", "web", own, {}, "CREATE", "COMPLETE", "")
+    works: list[Callable[[], object]] = [
+        lambda: parts.delete_config("acme", config),
+        lambda: parts.create_deployment("acme", "web", config, {}, "CREATE", "COMPLETE", ""),
+        lambda: parts.update_deployment("acme", changed.id, {"config_id": config}),
+    ]
+    delete, *deploys = works
+    first, seconds = (delete, deploys) if deletes_first else (deploys[0], [delete])
+
+    def after_it(work: Callable[[], object]) -> str:
+        try:
+            work()
+        except HeatliteError as error:
+            return type(error).__name__
+        finally:
+            store.close()
+        return "done"
+
+    with ThreadPoolExecutor(2) as pool:
+        with store.transaction():
+            first()
+            others = [pool.submit(after_it, second) for second in seconds]
+            wait(others, 0.5)
+        refused = {other.result() for other in others}
+    assert refused == {"HTTPBadRequest" if deletes_first else "InvalidRestrictedAction"}
 
 
 @everywhere
