@@ -4,6 +4,7 @@ Without one, clients at once each count the rows before any of them inserts, and
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
@@ -30,9 +31,28 @@ class LimitLocks:
             return
         sql = "SELECT name FROM limit_lock WHERE name = ? FOR UPDATE"
         for name in sorted(names):
-            if not self._database.read(sql, (name,)):
-                # Another transaction may be adding the row: this one then waits for its end.
-                self._database.upsert(LimitLock.insert(name=name), [LimitLock.name], {LimitLock.name: name})
+            while not self._database.read(sql, (name,)):
+                self._add(name)
+
+    def _add(self, name: str) -> None:
+        """Add the row of a name. Another transaction may be adding it: wait for its end."""
+        if self._database.dialect is Dialect.MARIADB:
+            # Of those that wait for a row that is rolled back, MariaDB lets one go on, and the others deadlock with it.
+            # So the row has a transaction of its own, in another thread.
+            with ThreadPoolExecutor(1) as other:
+                other.submit(self._add_alone, name).result()
+        else:
+            self._insert(name)
+
+    def _add_alone(self, name: str) -> None:
+        try:
+            with self._database.transaction():
+                self._insert(name)
+        finally:
+            self._database.close()
+
+    def _insert(self, name: str) -> None:
+        self._database.upsert(LimitLock.insert(name=name), [LimitLock.name], {LimitLock.name: name})
 
     def names(self, limit: int) -> Sequence[str]:
         """Return names that have rows."""

@@ -125,6 +125,20 @@ def software(store: Store) -> Software:
 
 
 @everywhere
+def test_clients_that_are_refused_at_once_do_not_deadlock(store: Store) -> None:
+    """Each rolls back. MariaDB would let those deadlock that wait for a row to be added."""
+
+    def refuse(name: str) -> None:
+        with store.transaction():
+            store.limit_locks.take(name)
+            store.database.read("SELECT COUNT(*) FROM stack")
+            raise RequestLimitExceeded(message="no more")
+
+    for number in range(ROUNDS):
+        assert accepted(store, [partial(refuse, f"stacks of p{number}")] * CLIENTS) == 0
+
+
+@everywhere
 def test_stacks_of_a_project(api: Server) -> None:
     def create(project: str, number: int) -> bool:
         return api.request(project, "POST", "/stacks", {"stack_name": f"s{number}", "template": TEMPLATE})
