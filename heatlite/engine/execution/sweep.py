@@ -36,7 +36,7 @@ class Sweep:
     def poll(self) -> float:
         """Run the jobs, and send a heartbeat if one is due.
 
-        Returns the pause until the next poll, in seconds.
+        Returns the pause until the next poll, in seconds. Raises DatabaseUnavailable, after the last job.
         """
         now = self._clock.now()
         if now - self._sent_at >= HEARTBEAT_INTERVAL:
@@ -44,8 +44,16 @@ class Sweep:
             service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
             with self._store.transaction():
                 self._store.services.heartbeat(service)
+        failed: DatabaseUnavailable | None = None
         for job in self._jobs:
-            job()
+            try:
+                job()
+            except DatabaseUnavailable as error:  # perhaps for one row only, which another process holds
+                failed = failed or error
+            except Exception:
+                log.exception("a job of the sweep: internal error")
+        if failed is not None:
+            raise failed
         return POLL_INTERVAL
 
 
