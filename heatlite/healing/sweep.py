@@ -70,21 +70,26 @@ class HealingLoop:
         self._noted = 0.0
 
     def sweep(self) -> None:
-        """Look at the incidents that are due. Raises DatabaseUnavailable."""
-        now = self._clock.now()
+        """Look at the incidents that are due.
+
+        Raises DatabaseUnavailable, after the last tree: another process may hold the row of one only.
+        """
+        now, failed = self._clock.now(), None
         if not 0 <= now - self._noted < NOTES:
             self._note_sweep(now)
         for root_id in self._store.incidents.due_roots(now, MOST_DUE):
             try:
                 self._see_to(root_id)
-            except DatabaseUnavailable:
-                raise
+            except DatabaseUnavailable as error:
+                failed = failed or error
             except Exception:
                 # One tree must not keep the others from their repairs.
                 log.exception("cannot look at the incidents of stack %s", root_id)
                 with self._store.transaction():
                     self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
                     self._store.healing_policies.postpone(root_id, now, now + LONGEST_HOLD)
+        if failed is not None:
+            raise failed
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""

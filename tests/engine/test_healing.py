@@ -11,6 +11,7 @@ import pytest
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
+    DatabaseUnavailable,
     EntityNotFound,
     HealingHeld,
     HTTPBadRequest,
@@ -228,6 +229,29 @@ def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
     assert [line for line in told if "STORM" in line] == ["s HEALING_STORM_BEGUN"]
     healing.engine.patch(healing.stack)
     assert healing.ids() == before
+
+
+def test_a_tree_whose_row_is_held_keeps_no_other_waiting(healing: Healing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen process may hold it."""
+    first = healing.fire("g/1")
+    healing.engine.clock.pass_(1.0)
+    other = Healing(healing.engine, healing.engine.create(template(g=group(2, thing())), name="other"))
+    second = other.fire("g/1")
+    healing.stop_own_sweep()
+    with healing.store.transaction():
+        healing.store.incidents.wake([first], healing.now - 1.0)
+        healing.store.incidents.wake([second], healing.now)
+    lock = healing.loop._store.stacks.lock
+
+    def locking(stack_id: str) -> StackRecord | None:
+        if stack_id == healing.stack.id:
+            raise DatabaseUnavailable(reason="lock timeout")
+        return lock(stack_id)
+
+    monkeypatch.setattr(healing.loop._store.stacks, "lock", locking)
+    with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+        healing.loop.sweep()
+    assert (healing.incident(first).due or 0.0) < healing.now < (healing.incident(second).due or 0.0)
 
 
 def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:

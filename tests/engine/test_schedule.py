@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from heatlite.core.clock import to_text
-from heatlite.core.errors import ActionConflict, HTTPBadRequest, RequestLimitExceeded, StackLocked, StackNotFound
+from heatlite.core.errors import (
+    ActionConflict,
+    DatabaseUnavailable,
+    HTTPBadRequest,
+    RequestLimitExceeded,
+    StackLocked,
+    StackNotFound,
+)
 from heatlite.core.status import ActionStatus, Cause, Signal, Verb, state
 from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.state.requests import Timing
@@ -179,6 +186,30 @@ class TestLater:
             start(engine, stack, later(engine))
         with pytest.raises(RequestLimitExceeded, match="are already scheduled"):
             start(engine, stack, later(engine))
+
+    def test_a_stack_whose_row_is_held_keeps_no_other_waiting(
+        self, engine: Engine, stack: StackRecord, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A frozen process may hold it. The action is let in afterwards."""
+        other = engine.create(template(a=thing()), name="other")
+        start(engine, stack, later(engine))
+        start(engine, other, later(engine))
+        stacks, frozen = engine.components.schedule._store.stacks, {stack.id}
+        lock = stacks.lock
+
+        def locking(stack_id: str) -> StackRecord | None:
+            if stack_id in frozen:
+                raise DatabaseUnavailable(reason="lock timeout")
+            return lock(stack_id)
+
+        monkeypatch.setattr(stacks, "lock", locking)
+        engine.clock.pass_(100)
+        with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+            engine.components.schedule.sweep()
+        assert statuses(engine, other) != [NEXT]
+        assert statuses(engine, stack) == [NEXT]
+        frozen.clear()
+        pass_until(engine, stack, 1, DONE)
 
     def test_it_is_let_in_by_the_engine_that_comes_after(self, engine: Engine, stack: StackRecord) -> None:
         start(engine, stack, later(engine))

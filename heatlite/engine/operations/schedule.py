@@ -137,18 +137,22 @@ class Schedule:
     def sweep(self) -> None:
         """Admit the actions that are due.
 
-        Every engine calls this once a second. Raises DatabaseUnavailable.
+        Every engine calls this once a second. Raises DatabaseUnavailable, after the last of them: it may be for one
+        stack only, whose row another process holds.
         """
+        failed: DatabaseUnavailable | None = None
         for action in self._store.queue.due(self._clock.now()):
             with about_action(action):
                 try:
                     self._admit(action)
                 except Fenced:
                     pass  # Another engine has admitted it, or it was cancelled.
-                except DatabaseUnavailable:
-                    raise
+                except DatabaseUnavailable as error:
+                    failed = failed or error
                 except HeatliteError as error:
                     self._miss(action, error)
+        if failed is not None:
+            raise failed
 
     def _admit(self, action: ActionRecord) -> None:
         stack = self._store.stacks.get(action.stack_id)
