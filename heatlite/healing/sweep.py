@@ -249,6 +249,8 @@ class HealingLoop:
         after = result.incident
         if Effect.END_REPAIR in result.effects and place is not None and scene is not None:
             after = self._after_repair(scene, after, event, place)
+        if Effect.MUTE in result.effects:
+            self._store.observations.lock(self._store.observations.open_of_incident(incident.id))
         if not self._store.incidents.move(after):
             return  # a report came meanwhile: the next sweep decides
         if Effect.END_REPAIR in result.effects:

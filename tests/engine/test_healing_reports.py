@@ -2,19 +2,22 @@
 
 # ruff: noqa: F811 - a fixture has the name of its parameter
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heatlite.core.errors import ResourceIsLocked
+from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.healing import RepairResult
 from heatlite.core.status import Status, Verb
 from heatlite.resources.testing import TestResource
 from heatlite.store.healing.incidents import IncidentQuery
+from heatlite.store.healing.records import ObservationRecord
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.engine.test_healing import AUTO, Healing, files, healing  # noqa: F401 - a fixture
 from tests.thorough import THOROUGH
@@ -98,6 +101,50 @@ def test_many_stacks_with_one_server_each(engine: Engine) -> None:
         assert marked() == 0
         subject.pass_(60)
         assert marked() == 1
+
+
+def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
+    healing: Healing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request that closes it follows that of the report, and has to look again."""
+    healing.stop_own_sweep()
+    send(healing.engine, at("g/2"))
+    found = incident(healing, "g/2")
+    observations = healing.engine.components.intake._store.observations
+    save, has_read, goes_on = observations.save_many, threading.Event(), threading.Event()
+
+    def late(records: Sequence[ObservationRecord]) -> None:
+        has_read.set()
+        goes_on.wait(60)
+        save(records)
+
+    monkeypatch.setattr(observations, "save_many", late)
+
+    def close() -> None:
+        try:
+            healing.engine.components.healing_operations.close(MEMBER, found, "the probe is wrong")
+        except ActionConflict:
+            healing.engine.components.healing_operations.close(MEMBER, found, "the probe is wrong")
+        finally:
+            healing.store.close()
+
+    def report() -> Counter[str]:
+        try:
+            return send(healing.engine, at("g/2"))
+        finally:
+            healing.store.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        reported = pool.submit(report)
+        assert has_read.wait(60)
+        closed = pool.submit(close)
+        wait([closed], 0.5)
+        goes_on.set()
+        assert reported.result() == {"repeated": 1}
+        closed.result()
+    monkeypatch.undo()
+    assert healing.told(found) == ("CLOSED", "cleared")
+    assert send(healing.engine, at("g/2")) == {"muted": 1}
 
 
 @pytest.mark.full

@@ -165,8 +165,11 @@ class _Taking:
         # Not all episodes of the keys: an alarm that flaps has had any number of them.
         given = {(one.key, one.starts_at) for one in reports if one.starts_at is not None}
         known = self.store.observations.at(self.project, self.source, given)
-        self._open = self.store.observations.open(self.project, self.source, (one.key for one in reports))
-        self._episodes = {(one.key, one.starts_at): one for one in (*known, *self._open.values())}
+        current = self.store.observations.open(self.project, self.source, (one.key for one in reports))
+        # Before incidents, as the loop does. A mute that comes meanwhile would be overwritten.
+        held = self.store.observations.lock((*known, *current.values()))
+        self._open = {one.key: one for one in held if one.is_open}
+        self._episodes = {(one.key, one.starts_at): one for one in held}
         self._before = dict(self._episodes)
         self._suppressed: dict[str, tuple[SuppressedRecord, float]] = {}
         self._incidents = self._known_incidents(reports)
@@ -220,7 +223,8 @@ class _Taking:
 
     def _of_all_open(self, index: int, report: Report) -> list[Outcome]:
         """Apply a report to all open episodes of an alarm."""
-        found = self.store.observations.open_with_prefix(self.project, self.source, report.key)
+        current = self.store.observations.open_with_prefix(self.project, self.source, report.key)
+        found = [one for one in self.store.observations.lock(current) if one.is_open]
         for one in found:
             self._episodes.setdefault((one.key, one.starts_at), one)
             self._before.setdefault((one.key, one.starts_at), one)

@@ -7,6 +7,7 @@ from heatlite.core.healing import Word
 from heatlite.core.json import canonical
 from heatlite.core.records import shallow
 from heatlite.store.batch import Table
+from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.healing.records import ObservationRecord
@@ -50,6 +51,23 @@ class Observations:
         for some in chunks(digests):
             found += map(_record, self._table.select(f"WHERE open_key IN ({marks(some)})", some))
         return {record.key: record for record in found}
+
+    def lock(self, records: Iterable[ObservationRecord]) -> list[ObservationRecord]:
+        """Return those of the episodes that still exist as they are now, locked until the transaction ends.
+
+        In the order of their ids, so that no two transactions wait for each other.
+        """
+        for_update = "" if self._database.dialect is Dialect.SQLITE else " FOR UPDATE"
+        found: list[ObservationRecord] = []
+        for some in chunks(sorted({one.id for one in records})):
+            rows = self._table.send_select(f"WHERE id IN ({marks(some)}) ORDER BY id{for_update}", some)
+            found += map(_record, rows())
+        return found
+
+    def open_of_incident(self, incident_id: str) -> list[ObservationRecord]:
+        """Return the open episodes of an incident."""
+        rest = "WHERE incident_id = ? AND open_key IS NOT NULL"
+        return [_record(row) for row in self._table.select(rest, (incident_id,))]
 
     def open_with_prefix(self, project: str, source: str, prefix: str) -> list[ObservationRecord]:
         """Return the open episodes of the keys that begin with a text."""
