@@ -1,20 +1,25 @@
 """Claims: workers take actions, keep their leases, and give actions back."""
 
+import logging
 from collections.abc import Collection, Sequence
 
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
 from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Control, Kind
-from heatlite.store.actions.table import HELD, ActionTable, held
+from heatlite.store.actions.table import COLUMNS, HELD, ActionTable, held
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
-from heatlite.store.errors import AlreadyCommitted, Fenced
+from heatlite.store.errors import AlreadyCommitted, Fenced, UnreadableSecret
 from heatlite.store.records import ActionRecord
+
+log = logging.getLogger(__name__)
 
 MAX_TAKEOVER_DELAY = 60.0
 """Seconds before a takeover, at most."""
+UNREADABLE_DELAY = 10.0
+"""Seconds until an action is tried again whose secrets an engine cannot read. Another one may have the key."""
 ANY_TAKEOVERS = 2**31 - 1
 """Limit of a claim that accepts any action: the largest number of the column."""
 
@@ -31,6 +36,12 @@ _DELAY = (
     "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL, attempt = attempt + 1,"
     " takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?"
 )
+
+_PUT_OFF = (
+    "UPDATE action SET not_before = CASE WHEN status = 'READY' THEN ? ELSE not_before END,"
+    " lease_until = CASE WHEN status = 'RUNNING' THEN ? ELSE lease_until END WHERE seq = ?"
+)
+_ID, _SEQ = COLUMNS.index("id"), COLUMNS.index("seq")
 
 
 class Claims:
@@ -70,29 +81,36 @@ class Claims:
         while True:
             with self._database.transaction():
                 if action_id is None:
-                    found = self._claimable(owner, now, only, values, max_takeovers)
+                    row = self._claimable(owner, now, only, values, max_takeovers)
                 else:
-                    found = self._claimable_one(owner, now, only, values, max_takeovers)
-                if found is None:
+                    row = self._claimable_one(owner, now, only, values, max_takeovers)
+                if row is None:
                     return None
+                try:
+                    found = self._actions.record(row)
+                except UnreadableSecret as error:
+                    if action_id is not None:
+                        raise
+                    self._put_off(row, now, error)
+                    continue
                 if found.owner is None or found.takeovers == 0:
                     return self._claim(found, owner, now, lease)
                 self._delay_takeover(found, now)
 
     def _claimable(
         self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
-    ) -> ActionRecord | None:
+    ) -> Row | None:
         first = f"{only} ORDER BY seq LIMIT 1{self._skip_locked}"
-        found = self._actions.select(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
-        found = found or self._actions.select(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
+        found = self._actions.rows(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
+        found = found or self._actions.rows(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
         return found[0] if found else None
 
     def _claimable_one(
         self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
-    ) -> ActionRecord | None:
+    ) -> Row | None:
         """Do as `_claimable` in one statement, for a restriction to one action."""
         rest = f"WHERE (({_EXPIRED}) OR ({_READY})){only}{self._skip_locked}"
-        found = self._actions.select(rest, (now, owner, now, max_takeovers, *values))
+        found = self._actions.rows(rest, (now, owner, now, max_takeovers, *values))
         return found[0] if found else None
 
     def _has_claimable(
@@ -122,6 +140,12 @@ class Claims:
         reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
         self._actions.record_move(changed(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
         return claimed
+
+    def _put_off(self, row: Row, now: float, error: UnreadableSecret) -> None:
+        """Let an action wait that this engine cannot read, so that the others get their turn."""
+        log.error("action %s cannot be claimed: %s", row[_ID], error.message)
+        until = now + UNREADABLE_DELAY
+        self._database.send(_PUT_OFF, (until, until, row[_SEQ]))
 
     def _delay_takeover(self, action: ActionRecord, now: float) -> None:
         """Delay a takeover after one without progress.

@@ -120,7 +120,15 @@ class ActionTable:
 
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
-        return [record_of(row, self._encryption) for row in self.database.read(self._select + rest, parameters)]
+        return [self.record(row) for row in self.rows(rest, parameters)]
+
+    def rows(self, rest: str, parameters: Sequence[Value]) -> Sequence[Row]:
+        """Return rows with COLUMNS; `rest` as in `select`."""
+        return self.database.read(self._select + rest, parameters)
+
+    def record(self, row: Row) -> ActionRecord:
+        """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
+        return record_of(row, self._encryption)
 
     def encrypted(self, action: ActionRecord, text: str) -> str:
         """Return a text as the action's row stores it: encrypted if its stack is sealed."""

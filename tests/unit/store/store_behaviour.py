@@ -30,6 +30,7 @@ from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs,
 from heatlite.engine.execution import retention
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.sweep import renew_leases
+from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.database import Database
@@ -55,6 +56,7 @@ from heatlite.store.records import (
     StackRecord,
     SuppressedRecord,
 )
+from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.resources import INDEXED
 from heatlite.store.stacks.stack_query import StackQuery
@@ -906,6 +908,30 @@ def test_the_events_of_a_tree_come_in_one_list(store: Store) -> None:
     (third,) = store.events.list(grandchild.id, EventQuery(sort_dir="asc", limit=1))
     assert names(root, 2, sort_dir="asc", limit=3, marker=str(third.id)) == "def"
     assert names(root, 2, resource_name=("c", "e", "x")) == "ec"
+
+
+@everywhere
+@pytest.mark.parametrize("was_running", [False, True])
+def test_an_action_that_cannot_be_read_keeps_no_other_waiting(store: Store, was_running: bool) -> None:
+    """Such as one that is encrypted with a key that this engine lacks."""
+    unreadable, other = an_action(), an_action()
+    put(store, unreadable)
+    if was_running:
+        assert store.claims.claim("gone", 0.0, 1.0) is not None
+    put(store, other)
+
+    def write(inputs: str) -> None:
+        with store.transaction():
+            store.database.write("UPDATE action SET inputs = ? WHERE id = ?", (inputs, unreadable.id))
+
+    write(f"{PREFIX}damaged")
+    found = store.claims.claim("one", 100.0, 1000.0)
+    assert found is not None and found.id == other.id
+    assert store.claims.claim("one", 101.0, 1000.0) is None
+    write("{}")
+    assert store.claims.claim("one", 100.0 + UNREADABLE_DELAY - 1.0, 1000.0) is None
+    found = store.claims.claim("one", 100.0 + UNREADABLE_DELAY, 1000.0)
+    assert found is not None and found.id == unreadable.id
 
 
 @everywhere
