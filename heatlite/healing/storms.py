@@ -64,7 +64,7 @@ def storms(store: Store, project: str, sources: Sequence[str], now: float, root_
         if slots > limit.slots(store.resources.count_of_types(project, source, 0.0)):
             stormy.add(source)
         elif store.health_sources.end_storm(project, source, now):
-            # The events first: they lock stacks, and whoever ends an action has its stack when it comes to incidents.
+            # The events first, which lock stacks: the end of an action locks its stack before incidents.
             _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now, root_id)
             store.incidents.demand_evidence(now, source=(project, source))
             ended = True

@@ -117,7 +117,7 @@ class HealingLoop:
             scene = self._with_marks(scene)
             wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
             places = map(scene.place, (one for one in scene.tree.incidents if one.id in wanting))
-            # Before incidents: whoever ends an action has its stack when it comes to them.
+            # Before incidents, as the end of an action does.
             self._store.stacks.locks.take(place.row.stack_id for place in places if place is not None)
             wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
             self.judge_after_closing(scene, now)

@@ -121,7 +121,7 @@ class Turn:
             self.store.stacks.lock(self._claimed.root_id)
             self.store.orchestrations.check(self._claimed)
             yield
-            self._hold()  # at the end: whoever ends an action has its stack when it comes to this row
+            self._hold()  # at the end: the end of an action locks its stack before this row
 
     def _hold(self) -> None:
         self.store.orchestrations.renew(self._claimed, self.clock.now(), self.settings.lease_seconds)
