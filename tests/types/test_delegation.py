@@ -137,7 +137,10 @@ def test_a_stack_that_is_not_made_leaves_none(
 def test_a_stack_that_may_have_been_made_keeps_it(
     engine: Cloudy, notary: list[Notary], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The answer to the COMMIT is lost. Without the credential nobody could carry the stack out, or delete it."""
+    """The answer to the COMMIT is lost.
+
+    Without the credential no engine could carry the stack out, or delete it.
+    """
     close, here = Turn.close, threading.current_thread()
 
     def unanswered(turn: Turn[Any], run: Run) -> None:

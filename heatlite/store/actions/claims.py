@@ -142,7 +142,7 @@ class Claims:
         return claimed
 
     def _put_off(self, row: Row, now: float, error: UnreadableSecret) -> None:
-        """Let an action wait that this engine cannot read, so that the others get their turn."""
+        """Delay an action that this engine cannot read, so that others get their turn."""
         log.error("action %s cannot be claimed: %s", row[_ID], error.message)
         until = now + UNREADABLE_DELAY
         self._database.send(_PUT_OFF, (until, until, row[_SEQ]))

@@ -53,9 +53,10 @@ class Observations:
         return {record.key: record for record in found}
 
     def lock(self, records: Iterable[ObservationRecord]) -> list[ObservationRecord]:
-        """Return those of the episodes that still exist as they are now, locked until the transaction ends.
+        """Return those episodes that still exist as they are now, locked.
 
-        In the order of their ids, so that no two transactions wait for each other.
+        The locks last until the transaction ends. They are taken in the order of the ids, so that no two transactions
+        wait for each other.
         """
         for_update = "" if self._database.dialect is Dialect.SQLITE else " FOR UPDATE"
         found: list[ObservationRecord] = []

@@ -126,7 +126,10 @@ def software(store: Store) -> Software:
 
 @everywhere
 def test_clients_that_are_refused_at_once_do_not_deadlock(store: Store) -> None:
-    """Each rolls back. MariaDB would let those deadlock that wait for a row to be added."""
+    """Each rolls back.
+
+    MariaDB would let those deadlock that wait for a row to be added.
+    """
 
     def refuse(name: str) -> None:
         with store.transaction():

@@ -14,7 +14,7 @@ from tests.databases import sqlite
 
 
 def test_a_job_that_fails_keeps_no_other_from_its_work(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It may wait in vain for one row, which another process holds, or find one that it cannot read."""
+    """It may wait for a row of another process, or not be able to read one."""
     store = Store.open(sqlite(tmp_path))
     done: list[str] = []
 
