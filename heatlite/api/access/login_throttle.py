@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
 from threading import Lock
 from typing import Final
@@ -156,12 +156,15 @@ def address_of(req: Request, trusted: Sequence[Network]) -> str:
 
 @lru_cache(1024)
 def _counted(address: str) -> str:
-    """Return an address; of IPv6 its network, which one client has for itself."""
+    """Return an address; of IPv6 its network, which one client has for itself.
+
+    All clients of IPv4 have the same network at a socket of IPv6, so such an address counts as one of IPv4.
+    """
     try:
-        found = ip_address(address)
+        found = _plain(ip_address(address))
     except ValueError:
         return address
-    return str(ip_network((found, IPV6_PREFIX), strict=False)) if isinstance(found, IPv6Address) else address
+    return str(ip_network((found, IPV6_PREFIX), strict=False)) if isinstance(found, IPv6Address) else str(found)
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:
@@ -169,4 +172,10 @@ def _is_in(address: str, networks: Sequence[Network]) -> bool:
         found = ip_address(address)
     except ValueError:
         return False
-    return any(found in network for network in networks)
+    return any(one in network for one in (found, _plain(found)) for network in networks)
+
+
+def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address maps (RFC 4291, 2.5.5.2), else the address itself."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped
