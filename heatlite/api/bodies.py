@@ -5,6 +5,7 @@ Every fault is a 400 that names its place.
 
 import dataclasses
 import json
+import math
 from collections.abc import Set
 from typing import Literal, NamedTuple, NoReturn, cast
 
@@ -206,7 +207,7 @@ def read(req: Request, *also: str) -> Json:
     if content_type not in CONTENT_TYPES and content_type not in also:
         raise HTTPBadRequest(f"The body must be application/json, not {content_type}.")
     try:
-        value: Json = json.loads(content.decode(), parse_constant=_refuse_constant)
+        value: Json = json.loads(content.decode(), parse_constant=_refuse_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
         raise HTTPBadRequest(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except RecursionError:
@@ -250,6 +251,14 @@ def _received(req: Request) -> bytes:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """Return a number. Raises ValueError for one that would be infinite: no JSON can repeat it."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
 
 
 def _too_deep(value: Json) -> bool:

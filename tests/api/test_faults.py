@@ -349,6 +349,8 @@ RAW: list[tuple[str, bytes, str]] = [
     ("two values", b"{} {}", "Extra data: line 1 column 4 (char 3)"),
     ("Latin-1", b'{"stack_name": "\xe4"}', "The body is not UTF-8: invalid continuation byte at byte 16."),
     ("NaN", b'{"stack_name": NaN}', "NaN is not JSON"),
+    ("infinite", b'{"stack_name": "s", "files": [1e999]}', "1e999 is too large a number"),
+    ("minus infinite", b'{"stack_name": "s", "files": [-1.5E+400]}', "-1.5E+400 is too large a number"),
     ("NUL", b'{"stack_name": "a\x00"}', "Invalid control character at: line 1 column 18 (char 17)"),
     ("escaped NUL", b'{"stack_name": "a\\u0000"}', "The body contains a NUL character."),
     (
@@ -376,6 +378,14 @@ def test_bytes_that_are_no_object(refusing: Heat, raw: bytes, message: str | Non
 def test_a_surrogate_pair_is_a_character(refusing: Heat) -> None:
     body = b'{"template": {"heat_template_version": "2018-08-31", "description": "\\ud83d\\ude00 \\\\u0000"}}'
     assert refusing.call("POST", "/validate", body, code=200).json["Description"] == "\U0001f600 \\u0000"
+
+
+def test_a_number_that_no_answer_could_repeat_is_refused(heat: Heat) -> None:
+    """`Infinity` is no JSON, so clients could no longer read what holds it."""
+    kind, text = heat.fault("POST", "/software_configs", b'{"name": "c", "options": {"a": 1e999}}')
+    assert (kind, text) == ("HTTPBadRequest", "1e999 is too large a number")
+    whole = heat.call("POST", "/software_configs", b'{"name": "c", "options": {"a": [1e308, 1e-999]}}', code=200)
+    assert whole.json["software_config"]["options"] == {"a": [1e308, 0.0]}
 
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "application/xml", "text/html"])
