@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from contextlib import suppress
 from typing import Final, cast
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin.ports import Facts
+from heatlite.template.source.loader import load_json_value
 
 FOREVER: Final = 2147483647
 """End of a temporary URL, in seconds since the epoch."""
@@ -21,6 +23,7 @@ SIGNAL: Final = "signal"
 """Name of the object that a signal writes; the store keeps its earlier versions."""
 UNSIGNALLED: Final = "in progress"
 """Content of the first version of the object of a Heat, which is no signal."""
+_ESCAPE: Final = re.compile(r"\\(?:\\|u0000)")
 
 
 def temp_url(store: str, place: str, key: str, method: str = "PUT") -> str:
@@ -66,6 +69,22 @@ def remove(cloud: Cloud, container: str) -> bool:
     return True
 
 
+# -- values of machines ------------------------------------------------------------------------------
+
+
+def storable(value: Json) -> Json:
+    """Return JSON of a machine with ``?`` for NUL and lone surrogates, which the output of a script may have.
+
+    No database keeps them, and no answer of the API can have them. Raises ValueError for a value that is too deep or
+    has an infinite number.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return load_json_value(_ESCAPE.sub(lambda found: "?" if found[0] == "\\u0000" else found[0], text))
+
+
 # -- answers to deployments --------------------------------------------------------------------------
 
 
@@ -99,7 +118,7 @@ class AnswerBox:
             return None
         try:
             given: Json = json.loads(str(text)) if str(text or "").strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None
         return as_answer(given)
 
@@ -112,9 +131,11 @@ class AnswerBox:
 
 
 def as_answer(given: Json) -> JsonMap:
-    """Return an answer of a server; a failure for one that is no object."""
-    if isinstance(given, dict):
-        return given
+    """Return an answer of a server, as `storable`; a failure for one that is no object."""
+    with suppress(ValueError):
+        answer = storable(given)
+        if isinstance(answer, dict):
+            return answer
     return {"deploy_status_code": 1, "deploy_stderr": "The answer is no JSON object."}
 
 
@@ -175,8 +196,8 @@ def signals_in(cloud: Cloud, container: str, handle: str = SIGNAL) -> dict[str, 
         number += 1
         given: Json
         try:
-            given = json.loads(text) if text.strip() else {}
-        except ValueError:
+            given = storable(json.loads(text)) if text.strip() else {}
+        except (ValueError, RecursionError):
             given = {"status": "FAILURE", "reason": f"Signal {number} is no JSON"}
         signal = given if isinstance(given, dict) else {"data": given}
         found[str(signal.get("id", number))] = signal

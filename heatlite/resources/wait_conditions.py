@@ -20,6 +20,7 @@ from heatlite.resources.temp_urls import (
     remove,
     signals_in,
     signature_of,
+    storable,
     temp_url,
 )
 
@@ -235,7 +236,11 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
                     self._take({"id": identifier, **signal})
         elif self._is(ZAQAR):
             for message_id, body in self._queue().messages():
-                signal = body if isinstance(body, dict) else {"data": body}
+                try:
+                    given = storable(body)
+                except ValueError as error:
+                    given = {"status": FAILURE, "reason": f"Signal {message_id} cannot be kept: {error}"}
+                signal = given if isinstance(given, dict) else {"data": given}
                 self._take({"id": message_id, **signal})
 
     def _take(self, signal: JsonMap) -> None:

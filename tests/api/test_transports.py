@@ -107,9 +107,9 @@ def test_a_deployment_goes_and_comes_by_queues(place: Place, zaqar: Zaqar) -> No
     inputs = {one["name"]: one["value"] for one in given["inputs"]}
     assert (inputs["deploy_queue_id"], "deploy_signal_id" in inputs) == (given["id"], False)
     assert inputs["deploy_project_id"] == agent["project_id"]
-    zaqar.send(inputs["deploy_queue_id"], {"deploy_stdout": "done", "deploy_status_code": 0})
+    zaqar.send(inputs["deploy_queue_id"], {"deploy_stdout": "done\0\ud800", "deploy_status_code": 0})
     mia.settle(path, "CREATE_COMPLETE")
-    assert attributes(mia, path, "d")["deploy_stdout"] == "done"
+    assert attributes(mia, path, "d")["deploy_stdout"] == "done??"
     shown = mia.get(f"{path}/resources/server/metadata")["metadata"]
     assert [one["id"] for one in shown["deployments"]] == [given["id"]]
     mia.call("DELETE", path, code=204)
@@ -156,13 +156,25 @@ def test_a_handle_takes_signals_from_a_queue(place: Place, zaqar: Zaqar) -> None
     signal = json.loads(attributes(mia, path, "handle")["signal"])
     assert signal.keys() >= {"auth_url", "user_id", "password", "project_id", "queue_id"}
     zaqar.send(signal["queue_id"], {"id": "a", "data": 1})
-    zaqar.send(signal["queue_id"], {"data": 2})
+    zaqar.send(signal["queue_id"], {"data": "\ud800"})
     mia.settle(path, "CREATE_COMPLETE")
-    assert json.loads(attributes(mia, path, "wc")["data"]) == {"a": 1, "m2": 2}
+    assert json.loads(attributes(mia, path, "wc")["data"]) == {"a": 1, "m2": "?"}
     assert zaqar.read(signal["queue_id"]) == []
     mia.call("DELETE", path, code=204)
     mia.settle(path, "DELETE_COMPLETE")
     assert (zaqar.queues, place.found()) == ({}, {})
+
+
+def test_a_signal_that_cannot_be_kept_is_a_failure(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
+    mia = place.person("mia")
+    handle = resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL")
+    waits = resource("OS::Heat::WaitCondition", handle={"get_resource": "handle"}, timeout=600)
+    path = mia.create(template(handle=handle, wc=waits), wait=False)
+    eventually(lambda: "CREATE_COMPLETE" in str(mia.call("GET", f"{path}/resources/handle").json))
+    zaqar.send(json.loads(attributes(mia, path, "handle")["signal"])["queue_id"], {"data": float("inf")})
+    mia.settle(path, "CREATE_FAILED")
+    reason = mia.get(f"{path}/resources/wc")["resource"]["resource_status_reason"]
+    assert "Signal m1 cannot be kept: infinite and not-a-number values cannot be stored" in reason
 
 
 @pytest.mark.parametrize(

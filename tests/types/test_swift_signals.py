@@ -51,11 +51,11 @@ def test_it_waits_for_its_signals(cloudy: Cloudy) -> None:
     with cloudy.clock.held():
         stack = waiting(cloudy)
         put(cloudy, stack, {"data": "one"})
-        put(cloudy, stack, {"id": "x", "data": [2]})
+        put(cloudy, stack, {"id": "x", "data": [2, "\0\ud800"]})
     stack = cloudy.settle(stack)
     assert stack.status == "COMPLETE", cloudy.why(stack)
     found = cloudy.outputs(stack)
-    assert json.loads(str(found["data"])) == {"1": "one", "x": [2]}
+    assert json.loads(str(found["data"])) == {"1": "one", "x": [2, "??"]}
     url = urlsplit(str(found["url"]))
     query = parse_qs(url.query)
     key = str(cloudy.row(stack, "handle").data["key"])
@@ -66,7 +66,12 @@ def test_it_waits_for_its_signals(cloudy: Cloudy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"), [({"status": "FAILURE", "reason": "no disk"}, "no disk"), ("{", "Signal 1 is no JSON")]
+    ("body", "reason"),
+    [
+        ({"status": "FAILURE", "reason": "no disk"}, "no disk"),
+        ("{", "Signal 1 is no JSON"),
+        ("1e999", "Signal 1 is no JSON"),
+    ],
 )
 def test_a_failure_fails_it(cloudy: Cloudy, body: Any, reason: str) -> None:
     with cloudy.clock.held():
@@ -107,6 +112,10 @@ def test_a_marked_handle_is_replaced_with_what_waits_for_it(cloudy: Cloudy) -> N
     [
         ('{"deploy_stdout": "done", "deploy_status_code": 0}', "COMPLETE", "done"),
         ("", "COMPLETE", None),
+        ('{"deploy_stdout": "a\\u0000b\\ud800", "deploy_status_code": 0}', "COMPLETE", "a?b?"),
+        ('{"deploy_stdout": 1e999, "deploy_status_code": 0}', "FAILED", None),
+        ('{"deploy_stdout": ' + "[" * 500 + "]" * 500 + "}", "FAILED", None),
+        ("[" * 100_000, "FAILED", None),
         ('{"deploy_status_code": 2}', "FAILED", None),
         ("not JSON", "FAILED", None),
     ],
