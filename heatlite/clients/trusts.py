@@ -37,13 +37,14 @@ class Trusts:
 
     def delegate(self, context: Context) -> JsonMap:
         """See `clouds.Delegation`."""
+        roles = context.roles if context.granted is None else context.roles & context.granted
         made = self.by_token(context).call(
             "identity.create_trust",
             trustor_user_id=context.user_id,
             trustee_user_id=self._connections.open().user_id,
             project_id=context.project,
             impersonation=True,
-            roles=[{"name": role} for role in sorted(context.roles - NOT_TRUSTED)],
+            roles=[{"name": role} for role in sorted(roles - NOT_TRUSTED)],
         )
         assert isinstance(made, dict)
         return {"trust_id": made["id"]}

@@ -41,6 +41,9 @@ class Context:
     """Test whether the access policy allows a rule while the request is served."""
     queued: list[str] = field(default_factory=list, repr=False, compare=False)
     """The ids of the actions that the request has put into the queue so far."""
+    granted: frozenset[str] | None = field(default=None, repr=False, compare=False)
+    """The roles of the caller's account, which are those that the caller can delegate; None: `roles`.
+    The access policy adds `ADMIN` to `roles`, or removes it."""
     replay: "Replay | None" = field(default=None, repr=False, compare=False)
     """The suppressed request that the caller makes again."""
 

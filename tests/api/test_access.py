@@ -13,12 +13,14 @@ from typing import Any
 
 import bcrypt
 import pytest
+from falcon.testing import create_environ
 
 from heatlite import preflight, wiring
 from heatlite.api.access import factory as modes
 from heatlite.api.access import login_throttle as brake_module
 from heatlite.api.access import passwords
 from heatlite.api.access.account_files import add_token, digest
+from heatlite.api.access.authentication import AccessControl, Identity
 from heatlite.api.access.login_throttle import (
     AT_ONCE,
     FREE_FROM_ADDRESS,
@@ -31,6 +33,8 @@ from heatlite.api.access.login_throttle import (
 )
 from heatlite.api.access.policy import TABLE, Table
 from heatlite.api.handlers.stack_actions import ACTIONS
+from heatlite.api.request import Request
+from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
@@ -631,6 +635,51 @@ def test_who_approves_work_on_machines_is_for_the_policy_to_say(serve: Serve, tm
     assert {(one["requested_by"], one["approved_by"], one["state"]) for one in shown} == {
         ("member", "ada", "PENDING_SCHEDULE")
     }
+
+
+class Issued:
+    """Accounts of Keystone, where nobody has the role admin."""
+
+    challenge = ""
+
+    def identify(self, _req: Request) -> Identity:
+        roles = frozenset({"member", "operator"})
+        return Identity("mia", {"demo": roles}, user_id="mia-id", secrets={"token": "t"})
+
+    def roles(self, _user: str, _project: str) -> frozenset[str]:
+        return frozenset()
+
+
+class Notary:
+    """A Keystone that records the roles of trusts."""
+
+    user_id = "heat-id"
+
+    def __init__(self) -> None:
+        self.roles: list[str] = []
+
+    def open(self) -> "Notary":
+        return self
+
+    def by(self, _prove: object, _project_id: str | None = None) -> "Notary":
+        return self
+
+    def call(self, verb: str, **given: Any) -> Any:
+        assert verb == "identity.create_trust"
+        self.roles += [one["name"] for one in given["roles"]]
+        return {"id": "trust"}
+
+
+def test_a_role_that_only_the_policy_gives_is_not_delegated(tmp_path: Path) -> None:
+    """Keystone creates no trust with a role that its user does not have."""
+    oslo = pytest.importorskip("heatlite.api.access.policy_file", reason="oslo.policy is not installed")
+    file = tmp_path / "policy.yaml"
+    file.write_text('"context_is_admin": "role:operator"\n')
+    req, notary = Request(create_environ()), Notary()
+    AccessControl(Issued(), oslo.PolicyFile(file), None, None, None).admit(req, "demo", None, {})
+    assert req.caller.is_admin
+    assert Trusts(notary).delegate(req.caller) == {"trust_id": "trust"}  # type: ignore[arg-type]
+    assert notary.roles == ["member", "operator"]
 
 
 def test_who_asked_is_kept(town: Town) -> None:

@@ -278,6 +278,7 @@ class AccessControl:
             project_domain_id=identity.project_domain_id,
             secrets=identity.secrets,
             queued=req.queued,
+            granted=identity.projects[project],
         )
         is_admin = self._policy.is_admin(caller)
         return changed(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
