@@ -1,6 +1,7 @@
 """Throttle for failed logins: increasing delays, and a bound on concurrent checks."""
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ IN_LINE_SECONDS: Final = 1.0
 IPV6_PREFIX: Final = 64
 """Bits of an IPv6 address that count: a subnet belongs to one client (RFC 4291, 2.5.1)."""
 
+Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+_MAPPED_PREFIX: Final = 96
+_BRACKETED: Final = re.compile(r"\[([^]]*)\](:[0-9]+)?")
 
 
 class TooManyLogins(Unavailable):
@@ -136,7 +140,7 @@ def _digest(key: Sequence[str]) -> bytes:
 def proxies(entries: Sequence[str]) -> tuple[Network, ...]:
     """Parse the setting `trusted_proxies`. Raises BadSetting."""
     try:
-        return tuple(ip_network(entry, strict=False) for entry in entries)
+        return tuple(_network(entry) for entry in entries)
     except ValueError as error:
         raise BadSetting(f"trusted_proxies: {error}; it has addresses and networks: 127.0.0.1, 10.0.0.0/8.") from None
 
@@ -156,26 +160,40 @@ def address_of(req: Request, trusted: Sequence[Network]) -> str:
 
 @lru_cache(1024)
 def _counted(address: str) -> str:
-    """Return an address; of IPv6 its network, which one client has for itself.
-
-    All clients of IPv4 have the same network at a socket of IPv6, so such an address counts as one of IPv4.
-    """
-    try:
-        found = _plain(ip_address(address))
-    except ValueError:
-        return address
-    return str(ip_network((found, IPV6_PREFIX), strict=False)) if isinstance(found, IPv6Address) else str(found)
+    """Return an address; of IPv6 its network, which one client has for itself."""
+    found = _parsed(address)
+    if isinstance(found, IPv6Address):
+        return str(ip_network((found, IPV6_PREFIX), strict=False))
+    return address if found is None else str(found)
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:
+    found = _parsed(address)
+    return found is not None and any(found in network for network in networks)
+
+
+def _parsed(text: str) -> Address | None:
+    """Return the address of a client; None for another text.
+
+    Some proxies add a port, which is another one for each connection. A socket of IPv6 names clients of IPv4 by mapped
+    addresses (RFC 4291, 2.5.5.2), which have one network.
+    """
+    bracketed = _BRACKETED.fullmatch(text)
     try:
-        found = ip_address(address)
+        found = ip_address(bracketed[1] if bracketed else text.partition(":")[0] if text.count(":") == 1 else text)
     except ValueError:
-        return False
-    return any(one in network for one in (found, _plain(found)) for network in networks)
+        return None
+    return _unmapped(found)
 
 
-def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address maps (RFC 4291, 2.5.5.2), else the address itself."""
+def _network(text: str) -> Network:
+    found = ip_network(text, strict=False)
+    first = _unmapped(found.network_address)
+    if isinstance(found, IPv6Network) and isinstance(first, IPv4Address) and found.prefixlen >= _MAPPED_PREFIX:
+        return IPv4Network((first, found.prefixlen - _MAPPED_PREFIX))
+    return found
+
+
+def _unmapped(address: Address) -> Address:
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return address if mapped is None else mapped
