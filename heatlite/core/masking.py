@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from itertools import islice
 from typing import Final
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -71,9 +70,11 @@ class Mask:
     @cached_property
     def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
         """Return the long values and a pattern for short ones; None: too many values."""
-        texts = set(islice((text for value in self._values() for text in _texts(value)), MAX_VALUES + 1))
-        if len(texts) > MAX_VALUES:
-            return None
+        texts = set()
+        for text in (text for value in self._values() for text in _texts(value)):  # one value may occur many times
+            texts.add(text)
+            if len(texts) > MAX_VALUES:
+                return None
         # The longest first, or the rest of a longer one would stay visible.
         forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
         short = [rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if len(form) < MIN_SUBSTRING]

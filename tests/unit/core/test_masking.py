@@ -51,6 +51,11 @@ def test_of_too_many_values_none_is_looked_for() -> None:
     assert of(many[:1000]).text("anything, secret-7") == f"anything, {MASK}"
 
 
+def test_a_value_that_occurs_often_counts_once() -> None:
+    """Many nested stacks may get the same value, before one that gets another."""
+    assert of(*["secret-one"] * 2000, "secret-two").text("secret-one, secret-two") == f"{MASK}, {MASK}"
+
+
 def test_what_is_short_is_a_word_of_its_own() -> None:
     assert of("abc", 777).text("abc abcd 777 1777 x=777 (abc)") == f"{MASK} abcd {MASK} 1777 x={MASK} ({MASK})"
     assert of("a", 7, "to").text("a 7 to") == "a 7 to"
