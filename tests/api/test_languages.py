@@ -1,5 +1,6 @@
 """CloudFormation templates at the API, nested ones, and objects to adopt."""
 
+import json
 from pathlib import Path
 
 from heatlite import wiring
@@ -74,6 +75,18 @@ parameters: {n: {type: number, default: 1}}
 resources: {r: {type: OS::Heat::RandomString, properties: {length: {get_param: n}}}}
 outputs: {o: {value: {get_attr: [r, value]}}}
 """
+
+
+def test_more_nested_templates_than_a_stack_may_have_are_not_described(refusing: Heat) -> None:
+    """A few lines describe any number."""
+
+    def of(kind: str) -> dict[str, object]:
+        return template(**{f"r{number}": {"type": kind} for number in range(30)})
+
+    files = {"a.yaml": json.dumps(of("b.yaml")), "b.yaml": json.dumps(of("OS::Heat::RandomString"))}
+    body = {"template": of("a.yaml"), "files": files}
+    kind, message = refusing.fault("POST", "/validate?show_nested=true", body)
+    assert (kind, message) == ("RequestLimitExceeded", "Maximum resources per stack exceeded: 20000.")
 
 
 def test_nested_templates_are_validated(refusing: Heat) -> None:

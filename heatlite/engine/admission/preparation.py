@@ -125,11 +125,13 @@ class Preparation:
         fault = next((problem.error for problem in problems if problem.severity == "error"), None)
         return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
 
-    def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
+    def validate(
+        self, context: Context, request: Request, without_services: bool = False, show_nested: bool = False
+    ) -> Nested:
         """Return the definition, checked without values (POST /validate).
 
         Nested templates are included. Raises its problems. With `without_services` a service that the cloud lacks is no
-        problem.
+        problem. With `show_nested` too many resources are one: a few templates in each other describe any number.
         """
         request = self._complete(context.project, request)
         types = self._types if without_services else self._types.offering(self._offer.availability(context.project))
@@ -139,6 +141,8 @@ class Preparation:
             definition = template.definition(environment, {}, strict=False, types=types)
             problems, nested = examine(definition, types)
             raise_first(_masked(problems, nested))
+            if show_nested:
+                self._check_size(nested, None)
             return nested
 
     def review(self, context: Context, request: Request) -> list[Problem]:

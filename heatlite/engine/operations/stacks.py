@@ -327,7 +327,7 @@ class Stacks:
 
         With `without_services` a service that the cloud lacks is no error.
         """
-        nested = self._preparation.validate(context, request, without_services)
+        nested = self._preparation.validate(context, request, without_services, show_nested)
         check_types(context, nested.types)
         described = nested.definition.describe(nested.hidden)
         within = nested.describe() if show_nested else {}

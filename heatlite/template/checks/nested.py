@@ -1,11 +1,14 @@
 """Templates of nested stacks, as a check finds them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from heatlite.core.json import JsonMap
 from heatlite.core.records import record
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Unknown
+
+T = TypeVar("T")
 
 
 @record(frozen=True, slots=True)
@@ -27,37 +30,67 @@ class Nested:
     @property
     def hides(self) -> bool:
         """True if any part must not be shown."""
-        own = bool(self.definition.template.hidden) or bool(self.given)
-        return own or any(child.hides for child in self.children.values())
+        return any(one.definition.template.hidden or one.given for one in self._distinct())
 
     @property
     def resources(self) -> int:
         """Number of resources of the stack, with nested ones."""
-        return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
+
+        def within(one: Nested) -> int:
+            return len(one.definition.resources) + sum(child.times * known(child) for child in one.children.values())
+
+        known = _once(within)
+        return self.times * known(self)
 
     @property
     def size(self) -> int:
         """Return the minimum size of the stack, with nested ones, in JSON characters."""
-        return self.own + self.times * (self.held + sum(child.size for child in self.children.values()))
+
+        def within(one: Nested) -> int:
+            return one.held + sum(child.own + child.times * known(child) for child in one.children.values())
+
+        known = _once(within)
+        return self.own + self.times * known(self)
 
     @property
     def types(self) -> frozenset[str]:
         """The types of all resources in it, as the registries map them."""
-        own = frozenset(resource.mapped_type for resource in self.definition.resources.values())
-        return own.union(*(child.types for child in self.children.values()))
+        return frozenset(
+            resource.mapped_type for one in self._distinct() for resource in one.definition.resources.values()
+        )
 
     @property
     def hidden(self) -> frozenset[str]:
         """The names of hidden parameters, those of the templates within too."""
-        own = self.definition.template.hidden
-        return own.union(*(child.hidden for child in self.children.values()))
+        return self._hidden_in(self)
 
     @property
     def secrets(self) -> list[object]:
         """Known values of hidden parameters and secret properties, with nested ones."""
-        within = (value for child in self.children.values() for value in child.secrets)
-        given = (value for value in self.given if value is not UNKNOWN)
-        return [*self.definition.secrets(self.hidden), *given, *within]
+        hidden_in, found = self._hidden_in, []
+        for one in self._distinct():
+            found += one.definition.secrets(hidden_in(one))
+            found += [value for value in one.given if value is not UNKNOWN]
+        return found
+
+    @property
+    def _hidden_in(self) -> "Callable[[Nested], frozenset[str]]":
+        def within(one: Nested) -> frozenset[str]:
+            return one.definition.template.hidden.union(*map(known, one.children.values()))
+
+        known = _once(within)
+        return known
+
+    def _distinct(self) -> "list[Nested]":
+        """Return the stack and those within, one for each definition: many resources may share it."""
+        found = {id(self.definition): self}
+        todo = [self]
+        while todo:
+            for child in todo.pop().children.values():
+                if id(child.definition) not in found:
+                    found[id(child.definition)] = child
+                    todo.append(child)
+        return [*found.values()]
 
     def describe(self) -> JsonMap:
         """Return `NestedParameters` of POST /validate?show_nested=true; {} if none."""
@@ -71,3 +104,19 @@ class Nested:
                 one["NestedParameters"] = within
             described[name] = one
         return described
+
+
+def _once(compute: Callable[[Nested], T]) -> Callable[[Nested], T]:
+    """Return the function with one call for each definition.
+
+    A few short templates in each other have more nested stacks than can be visited.
+    """
+    known: dict[int, T] = {}
+
+    def remembered(one: Nested) -> T:
+        key = id(one.definition)
+        if key not in known:
+            known[key] = compute(one)
+        return known[key]
+
+    return remembered
