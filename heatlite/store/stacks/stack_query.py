@@ -1,8 +1,8 @@
 """Queries for lists of stacks: filters, tags, sort keys."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import partial, reduce
+from functools import partial
 from operator import and_, or_
 
 import peewee
@@ -87,12 +87,14 @@ def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) ->
         out.append(Stack.lock_level.is_null(False))
     if query.unhealthy:
         out.append(_is_unhealthy(project))
-    out += map(has_tag, query.tags)
+    if query.tags:
+        out.append(_joined(and_, map(has_tag, dict.fromkeys(query.tags))))
     if query.tags_any:
-        out.append(_any(map(has_tag, query.tags_any)))
+        out.append(_any(map(has_tag, dict.fromkeys(query.tags_any))))
     if query.not_tags:
-        out.append(~reduce(and_, map(has_tag, query.not_tags)))
-    out += (~has_tag(tag) for tag in query.not_tags_any)
+        out.append(~_joined(and_, map(has_tag, dict.fromkeys(query.not_tags))))
+    if query.not_tags_any:
+        out.append(~_any(map(has_tag, dict.fromkeys(query.not_tags_any))))
     return out or [Stack.id.is_null(False)]  # peewee takes no empty list of them
 
 
@@ -125,7 +127,7 @@ def in_project(project: str | None) -> Sequence[peewee.ColumnBase]:
 def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
     match name:
         case "status" | "stack_status":
-            return [_any(_is_state(value) for value in values)]
+            return [_any(map(_is_state, dict.fromkeys(values)))]
         case "timeout_mins":
             return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal() and len(value) < 10])]
         case "disable_rollback":
@@ -147,4 +149,18 @@ def _is_state(value: str) -> peewee.ColumnBase:
 
 
 def _any(conditions: Iterable[peewee.ColumnBase]) -> peewee.ColumnBase:
-    return reduce(or_, conditions, _NEVER)
+    found = [*conditions]
+    return _joined(or_, found) if found else _NEVER
+
+
+def _joined(
+    join: Callable[[peewee.ColumnBase, peewee.ColumnBase], peewee.ColumnBase], conditions: Iterable[peewee.ColumnBase]
+) -> peewee.ColumnBase:
+    """Join one or more conditions in pairs, and the pairs.
+
+    One after another they would be too deep for peewee and for SQLite.
+    """
+    found = [*conditions]
+    while len(found) > 1:
+        found = [join(*found[at : at + 2]) if at + 1 < len(found) else found[at] for at in range(0, len(found), 2)]
+    return found[0]

@@ -500,6 +500,13 @@ def some_stacks(store: Store) -> None:
         (StackQuery(tags_any=("big",), show_deleted=True), "da"),
         (StackQuery(not_tags=("red", "big")), "cb"),
         (StackQuery(not_tags_any=("red", "big")), "c"),
+        # A database bounds the depth of an expression.
+        (StackQuery(tags=("red", *(f"t{number}" for number in range(1500)))), ""),
+        (StackQuery(tags=("red",) * 1500), "ba"),
+        (StackQuery(tags_any=(*(f"t{number}" for number in range(1500)), "red")), "ba"),
+        (StackQuery(not_tags=("red", *(f"t{number}" for number in range(1500)))), "cba"),
+        (StackQuery(not_tags_any=(*(f"t{number}" for number in range(1500)), "red")), "c"),
+        (StackQuery(filters={"status": [*(f"S{number}" for number in range(1500)), "FAILED"]}), "b"),
     ],
 )
 def test_the_list_of_stacks(store: Store, query: StackQuery, expected: str) -> None:
