@@ -35,6 +35,8 @@ from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
+MAX_NAME: Final = 255
+"""Characters of a resource's name that a database keeps."""
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
 _KINDS: Final[Mapping[str, str]] = {
     "properties": "object",
@@ -240,6 +242,12 @@ class Definition:
 
     # -- resources ---------------------------------------------------------------------------------
 
+    def _check_name(self, name: str, path: Path) -> None:
+        if "/" in name:
+            self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
+        if len(name) > MAX_NAME and not self._stored:
+            self._found(Phase.DEFINITIONS, path, f"Resource name may not have more than {MAX_NAME} characters")
+
     def _read_resources(self) -> None:
         template, keys = self.template, self.keys
         allowed = frozenset(keys.values())
@@ -268,8 +276,7 @@ class Definition:
             if not isinstance(kind, str):
                 self._add(Phase.SECTIONS, stated((*path, type_key), "The type of a resource must be a string"))
                 continue
-            if "/" in name:
-                self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
+            self._check_name(name, path)
             conditional = condition_key and condition_key in written
             if conditional and not self._decided(written[condition_key], (*path, condition_key)):
                 disabled.append((name, written))

@@ -168,6 +168,7 @@ def test_static_properties_are_not_copied() -> None:
         ({"x": {"type": {"get_param": "p"}}}, "resources.x.type: The type of a resource must be a string"),
         ({"x": {"type": "T", "zz": 1}}, '"zz" is not a valid keyword inside a resource definition'),
         ({"a/b": {"type": "T"}}, 'Resource name may not contain "/"'),
+        ({"a" * 256: {"type": "T"}}, "Resource name may not have more than 255 characters"),
         (resource(properties=[1]), "Resource x properties type must be object"),
         (resource(metadata="a"), "Resource x metadata type must be object"),
         (resource(update_policy=5), "Resource x update_policy type must be object"),
