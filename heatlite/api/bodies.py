@@ -254,7 +254,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _finite(text: str) -> float:
-    """Return a number. Raises ValueError for one that would be infinite: no JSON can repeat it."""
+    """Return a number.
+
+    Raises ValueError for one that would be infinite: no JSON can repeat it.
+    """
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"{text[:20]} is too large a number")

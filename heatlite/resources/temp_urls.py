@@ -73,10 +73,10 @@ def remove(cloud: Cloud, container: str) -> bool:
 
 
 def storable(value: Json) -> Json:
-    """Return JSON of a machine with ``?`` for NUL and lone surrogates, which the output of a script may have.
+    """Return JSON of a machine with ``?`` for NUL and lone surrogates.
 
-    No database keeps them, and no answer of the API can have them. Raises ValueError for a value that is too deep or
-    has an infinite number.
+    The output of a script may have them. No database keeps them, and no answer of the API can have them. Raises
+    ValueError for a value that is too deep or has an infinite number.
     """
     try:
         text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
@@ -131,7 +131,7 @@ class AnswerBox:
 
 
 def as_answer(given: Json) -> JsonMap:
-    """Return an answer of a server, as `storable`; a failure for one that is no object."""
+    """Return a server's answer, as `storable`; a failure for one that is no object."""
     with suppress(ValueError):
         answer = storable(given)
         if isinstance(answer, dict):

@@ -643,7 +643,7 @@ def test_who_approves_work_on_machines_is_for_the_policy_to_say(serve: Serve, tm
 
 
 class Issued:
-    """Accounts of Keystone, where nobody has the role admin."""
+    """Accounts of Keystone without the role admin."""
 
     challenge = ""
 

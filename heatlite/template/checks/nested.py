@@ -82,7 +82,10 @@ class Nested:
         return known
 
     def _distinct(self) -> "list[Nested]":
-        """Return the stack and those within, one for each definition: many resources may share it."""
+        """Return the stack and those within, one for each definition.
+
+        Many resources may share a definition.
+        """
         found = {id(self.definition): self}
         todo = [self]
         while todo:

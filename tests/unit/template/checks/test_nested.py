@@ -1,4 +1,4 @@
-"""What is asked of nested templates costs as much as there are definitions, not as there are stacks."""
+"""Nested templates: one look at each definition, for any number of stacks."""
 
 from collections.abc import ValuesView
 
