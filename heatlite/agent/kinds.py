@@ -207,9 +207,9 @@ class _External:
             return Step(RUNNING, {"phase": "start"})
         if result is not None and (result["status"] != 0 or result["ended"] == TIME_LIMIT):
             return replace(_judge(result, self._limits, cancelled=False), progress=action.progress)
-        return self._check(action, check)
+        return self._check(action, start, check)
 
-    def _check(self, action: Action, check: Command) -> Step:
+    def _check(self, action: Action, start: Command, check: Command) -> Step:
         running = Step(RUNNING, {"phase": "check"})
         if not check.has_begun():
             check.start(self._external.check, self._limits, stdin=form.dump(action.record()))
@@ -218,18 +218,28 @@ class _External:
         result = check.result()
         if result is None and (alive or check.end()):
             return running
-        check.forget()
         if result is None:
+            check.forget()
             return running  # the machine went down during the check: check again
+        step = self._judge_check(action, result, start)
+        if step.state != RUNNING or step.pause is not None:
+            check.forget()
+        return step
+
+    def _judge_check(self, action: Action, result: Result, start: Command) -> Step:
+        """Return the step that follows from a check; one without a pause judges the same check again."""
+        running = Step(RUNNING, {"phase": "check"})
         if result["status"] != 0:
             judged = _judge(result, self._limits, cancelled=False)
             return Step(FAILED, {"phase": "check"}, judged.outputs, f"check: {judged.error}")
         status, error, outputs = _answer(result["stdout"])
         match status:
             case "running":
-                if _age(action) > self._limits.seconds:
-                    return Step(FAILED, {"phase": "check"}, outputs, _too_long(self._limits))
-                return replace(running, pause=_BETWEEN_CHECKS)
+                if _age(action) <= self._limits.seconds:
+                    return replace(running, pause=_BETWEEN_CHECKS)
+                if start.end():
+                    return running
+                return Step(FAILED, {"phase": "check"}, outputs, _too_long(self._limits))
             case "finished":
                 return Step(DONE, {"phase": "check"}, outputs)
             case _:

@@ -9,11 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from heatlite.agent import form
+from heatlite.agent.actions import Action
+from heatlite.agent.form import RUNNING
+from heatlite.agent.kinds import Step, kinds
+from heatlite.agent.settings import External, Limits, Settings
 from tests.agent.agents import ROOT, Agent, Registry, lives
 from tests.waiting import eventually
 
@@ -85,6 +91,26 @@ def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "result").read_text())
     assert (result["ended"], result["error"]) == ("time limit", "ended by signal 9 (Killed)")
     assert not lives(int(result["stdout"]))
+
+
+def test_a_kind_that_takes_too_long_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
+    stubborn = ("/bin/sh", "-c", f"(trap '' TERM; exec sleep 300) >/dev/null 2>&1 & echo $! > {tmp_path}/pid")
+    check = ("/bin/echo", '{"status": "running", "outputs": {"moved": 3}}')
+    settings = Settings(
+        limits=Limits(seconds=60, grace_seconds=0.3), external=[External("site/long", "", stubborn, check)]
+    )
+    long = kinds(settings)["site/long"]
+    began = form.as_text(datetime.now(UTC) - timedelta(seconds=61))
+    action = Action(1, "1", "site/long", {}, "", began, began, began, None, RUNNING, {}, {}, "", 1, False)
+
+    def step() -> Step | None:
+        found = long.step(action, tmp_path / "work")
+        return None if found.state == RUNNING else found
+
+    ended = eventually(step)
+    assert not lives(int((tmp_path / "pid").read_text()))
+    assert (ended.state, ended.outputs) == ("FAILED", {"moved": 3})
+    assert ended.error == "took longer than 60 s (limits.seconds), and was ended"
 
 
 def test_memory_files_and_output_have_limits(agent: Agent) -> None:
