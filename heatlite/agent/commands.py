@@ -80,7 +80,8 @@ class Command:
             return  # has_begun() shows it later; a second supervisor cannot start the command again
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise OSError(f"the supervisor did not start: {lines[-1] if lines else done.returncode}")
+            reason = lines[-1] if lines else f"exit status {done.returncode}"
+            raise OSError(max(done.returncode, 0), f"the supervisor did not start: {reason}")
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
         """Write a file into the folder, accessible for its owner only."""

@@ -11,6 +11,7 @@ the supervisor's pid and is locked while it lives. Only the process that creates
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -119,24 +120,27 @@ def clip(text: str, limit: int, from_end: bool = False) -> str:
 def main(folder: Path) -> int:
     """Fork a supervisor that executes the order in the folder.
 
-    Returns 0 once it has started, or if another supervisor has the claim.
+    Returns 0 once it has started, or if another supervisor has the claim; otherwise the system's error number, or 1.
     """
-    reads, writes = os.pipe()
-    if os.fork():
+    try:
+        reads, writes = os.pipe()
+        child = os.fork()
+    except OSError as error:
+        return _refused(error)
+    if child:
         os.close(writes)
         with os.fdopen(reads) as pipe:
             said = pipe.read()
-        if said != "begun":
-            print(said or "the supervisor died", file=sys.stderr)
-            return 1
-        return 0
+        if said == "begun":
+            return 0
+        return _refused(OSError(int(said), os.strerror(int(said))) if said else "the supervisor died")
     os.close(reads)
     os.setsid()
     try:
         claim = _claim(folder)
         order: Order = json.loads((folder / ORDER).read_text())
     except OSError as error:
-        os.write(writes, str(error).encode())
+        os.write(writes, str(error.errno or errno.EIO).encode())
         os._exit(1)
     with contextlib.suppress(BrokenPipeError):  # the agent has timed out, and will find the claim
         os.write(writes, b"begun")
@@ -149,6 +153,12 @@ def main(folder: Path) -> int:
     os._exit(0)
 
 
+def _refused(why: OSError | str) -> int:
+    """Print why no supervisor has started. Returns the exit status."""
+    print(why, file=sys.stderr)
+    return why.errno or 1 if isinstance(why, OSError) else 1
+
+
 def _claim(folder: Path) -> int | None:
     """Create the claim atomically, with its lock and content.
 
@@ -156,9 +166,9 @@ def _claim(folder: Path) -> int | None:
     """
     own = folder / f"{CLAIM}.{os.getpid()}"
     file = os.open(own, os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(file, fcntl.LOCK_EX)
-    os.write(file, str(os.getpid()).encode())
     try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.write(file, str(os.getpid()).encode())
         os.link(own, folder / CLAIM)
     except FileExistsError:
         return None

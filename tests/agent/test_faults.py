@@ -1,5 +1,6 @@
 """Faults that an agent must survive: kills, runaway scripts, a full disk …"""
 
+import errno
 import json
 import os
 import resource
@@ -15,10 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from heatlite.agent import form
-from heatlite.agent.actions import Action
+from heatlite.agent import commands, form
+from heatlite.agent.actions import Action, Actions
 from heatlite.agent.form import RUNNING
 from heatlite.agent.kinds import Step, kinds
+from heatlite.agent.runner import Runner
 from heatlite.agent.settings import External, Limits, Settings
 from tests.agent.agents import ROOT, Agent, Registry, lives
 from tests.waiting import eventually
@@ -237,6 +239,27 @@ def test_a_disk_without_room_is_waited_for(agent: Agent) -> None:
     agent.cancel(loop)
     assert agent.ended(loop)["state"] == "CANCELLED"
     assert agent.ended(agent.schedule("test/success"))["state"] == "DONE"
+
+
+def test_a_supervisor_without_room_fails_no_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may fill up between the order and the claim."""
+    full = "import os\ndef full(*_):\n    raise OSError(28, 'No space left')\nos.link = full\n"
+    program = commands._PROGRAM
+    actions = Actions(tmp_path / "agent.sqlite")
+    runner = Runner(actions, kinds(Settings()), tmp_path / "work", lambda: None)
+    actions.schedule("1", "script", {"config": "echo room"}, "agent", form.now())
+    monkeypatch.setattr(commands, "_PROGRAM", full + program)
+    assert runner._go_on(1) == 0  # it has begun
+    with pytest.raises(OSError, match="No space left") as error:
+        runner._go_on(1)
+    assert error.value.errno == errno.ENOSPC
+    assert actions.get("1")["action"]["state"] == "RUNNING"
+    assert not list(tmp_path.glob("work/*/*/*/claim*"))
+
+    monkeypatch.setattr(commands, "_PROGRAM", program)
+    eventually(lambda: runner._go_on(1) is None)
+    assert actions.get("1")["action"]["outputs"]["deploy_stdout"] == "room\n"
+    actions.close()
 
 
 def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
