@@ -103,6 +103,8 @@ class Actions:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=10)
         self._connection.execute("PRAGMA foreign_keys = ON")
+        # A commit lasts through a loss of power: FULL, the default, may lose the last one.
+        self._connection.execute("PRAGMA synchronous = EXTRA")
         self._connection.executescript(_SCHEMA)
         with self._transaction():
             if self._connection.execute("SELECT 1 FROM agent").fetchone() is None:

@@ -56,7 +56,7 @@ class Command:
         `outputs` are names of files that the command may write at output_path(), a dot and the name. `stays` is as in
         Order. Raises OSError if the folder cannot be written or no process can be started.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(self.folder)
         order: Order = {
             "command": list(command),
             "environment": {**os.environ, **(environment or {}), supervise.MARK: str(self.folder)},
@@ -85,7 +85,7 @@ class Command:
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
         """Write a file into the folder, accessible for its owner only."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(self.folder)
         file = self.folder / name
         with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, mode)) as stream:
             stream.write(text)
@@ -150,3 +150,11 @@ class Command:
         except FileNotFoundError:
             pass
         return None
+
+
+def _make(folder: Path) -> None:
+    """Create a folder and its missing parents, so that they survive a loss of power."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        supervise.sync(folder.parent)

@@ -136,10 +136,16 @@ def main(folder: Path) -> int:
         return _refused(OSError(int(said), os.strerror(int(said))) if said else "the supervisor died")
     os.close(reads)
     os.setsid()
+    claim = None
     try:
         claim = _claim(folder)
         order: Order = json.loads((folder / ORDER).read_text())
+        # Otherwise a machine that loses power now would start the command again.
+        sync(folder / ORDER)
+        sync(folder)
     except OSError as error:
+        if claim is not None:
+            (folder / CLAIM).unlink(missing_ok=True)
         os.write(writes, str(error.errno or errno.EIO).encode())
         os._exit(1)
     with contextlib.suppress(BrokenPipeError):  # the agent has timed out, and will find the claim
@@ -151,6 +157,15 @@ def main(folder: Path) -> int:
             os.dup2(null, stream)
         _Supervisor(folder, order).run()
     os._exit(0)
+
+
+def sync(path: Path) -> None:
+    """Write a file, or the entries of a folder, to the disk, so that they survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _refused(why: OSError | str) -> int:

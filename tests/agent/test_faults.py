@@ -262,6 +262,32 @@ def test_a_supervisor_without_room_fails_no_action(tmp_path: Path, monkeypatch: 
     actions.close()
 
 
+def test_a_machine_that_loses_power_starts_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says that a command was started is on the disk before the command starts."""
+    synced = tmp_path / "synced"
+    noted = f"""
+import os
+def note(descriptor, fsync=os.fsync):
+    with open({str(synced)!r}, "a") as file:
+        print(os.readlink(f"/proc/self/fd/{{descriptor}}"), file=file)
+    fsync(descriptor)
+os.fsync = note
+"""
+    monkeypatch.setattr(os, "fsync", os.fsync)  # taken back at the end
+    exec(noted)
+    monkeypatch.setattr(commands, "_PROGRAM", noted + commands._PROGRAM)
+    actions = Actions(tmp_path / "agent.sqlite")
+    assert actions._connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+    runner = Runner(actions, kinds(Settings()), tmp_path / "work", lambda: None)
+    actions.schedule("1", "script", {"config": f"cat {synced}"}, "agent", form.now())
+    eventually(lambda: runner._go_on(1) is None)
+    before = str(actions.get("1")["action"]["outputs"]["deploy_stdout"]).splitlines()
+    of_action = tmp_path / "work" / actions.identity()[0] / "1"
+    folders = [tmp_path, tmp_path / "work", of_action.parent, of_action, of_action / "command"]
+    assert {*map(str, folders), str(of_action / "command" / "order")} <= set(before)
+    actions.close()
+
+
 def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
     address = urlsplit(agent.url)
     slow = [socket.create_connection((address.hostname, address.port)) for _ in range(80)]
