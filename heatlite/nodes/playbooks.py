@@ -151,6 +151,8 @@ class Playbooks:
         """
         if request.granted and not context.may(APPROVE):
             raise Forbidden(action=APPROVE)
+        if request.granted and self._settings.node_approval_by_another:
+            raise Forbidden('Another user must approve the run (node_approval_by_another): leave out "approval".')
         with self._store.transaction():
             held = self._store.stacks.lock(stack.id)
             if held is None or held.deleted_at is not None:

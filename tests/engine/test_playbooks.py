@@ -278,7 +278,7 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     engine.close()
     object.__setattr__(engine.settings, "node_approval_by_another", True)
     engine.open()
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match='leave out "approval"'):
         put(engine, stack, granted=True)
     assert engine.store.queue.count_scheduled(stack.id) == 0
     run = put(engine, stack)
