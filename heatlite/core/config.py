@@ -242,7 +242,7 @@ class Settings:
     node_connections: int = 50
     """Number of agents of a stack's nodes that are polled at once."""
     node_send_attempts: int = 10
-    """Failed sends of a node action before it is FAILED."""
+    """Failed sends of a node action before it is FAILED. One is counted per `node_orchestration_interval`."""
     node_certificate: str = ""
     """The certificate (PEM) that the server shows to agents that listen with TLS."""
     node_key: str = ""

@@ -124,7 +124,7 @@ class Push:
         return sent, failed
 
     def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
-        """Count the send attempts, and end the refused actions."""
+        """Count the failed attempts, once per interval, and end the refused actions."""
         # A busy agent says nothing about the action.
         counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
         if not counted:
@@ -138,12 +138,22 @@ class Push:
                 action = fresh.get(sent.id)
                 if action is None or action.state is not NodeActionState.PENDING_SCHEDULE:
                     continue
+                is_final = isinstance(fault, Declined) and fault.is_final
+                if not is_final and self._is_counted(action, now):
+                    continue
                 action = replace(action, attempts=action.attempts + 1, error=str(fault), updated_at=now)
-                if isinstance(fault, Declined) and fault.is_final:
+                if is_final:
                     action = replace(action, state=NodeActionState.FAILED)
                     lines.append(line_of(action, now, action.error))
                 changed.append(action)
             self._turn.ledger.record(changed, lines)
+
+    def _is_counted(self, action: NodeActionRecord, now: float) -> bool:
+        """True if a failed attempt of this interval is counted already.
+
+        A busy tree is orchestrated every second; a disk that is full for a short time must not fail an action there.
+        """
+        return action.attempts > 0 and 0 <= now - action.updated_at < self._turn.settings.node_orchestration_interval
 
 
 def _is_ready(action: NodeActionRecord) -> bool:

@@ -181,6 +181,7 @@ def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None
     }  # fmt: skip
     never, bad, behind = site.ask("a", "reboot"), site.ask("a", "script"), site.ask("a")
     for attempt in range(1, 11):
+        site.engine.clock.pass_(61)
         site.orchestrate()
         assert (site.state(bad), site.action(bad).attempts) == ("PENDING_SCHEDULE", attempt)
         assert agent.actions == {}
@@ -198,6 +199,20 @@ def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None
     site.orchestrate()
     assert agent.has(behind) == "NEW"
     assert site.action(patient).attempts == 0
+
+
+@pytest.mark.full
+def test_a_busy_neighbour_uses_up_no_attempts(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    agent.refuses = {"script": (503, "OutOfOrder")}
+    action = site.ask("a", "script")
+    with site.engine.clock.held():
+        for _ in range(12):
+            site.orchestrate()
+            assert (site.state(action), site.action(action).attempts) == ("PENDING_SCHEDULE", 1)
+        agent.refuses = {}
+        site.orchestrate()
+        assert agent.has(action) == "NEW", "it is tried again meanwhile"
 
 
 @pytest.mark.full
