@@ -50,11 +50,12 @@ class Command:
         stdin: str = "",
         outputs: Sequence[str] = (),
         stays: bool = False,
-    ) -> None:
+    ) -> bool:
         """Start the command. `environment` is added to the agent's own.
 
         `outputs` are names of files that the command may write at output_path(), a dot and the name. `stays` is as in
-        Order. Raises OSError if the folder cannot be written or no process can be started.
+        Order. Returns False if the supervisor is slow, so that only has_begun() will show it. Raises OSError if the
+        folder cannot be written or no process can be started.
         """
         _make(self.folder)
         order: Order = {
@@ -77,11 +78,12 @@ class Command:
                 start_new_session=True, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return  # has_begun() shows it later; a second supervisor cannot start the command again
+            return False  # a second supervisor cannot start the command again
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit status {done.returncode}"
             raise OSError(max(done.returncode, 0), f"the supervisor did not start: {reason}")
+        return True
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
         """Write a file into the folder, accessible for its owner only."""
@@ -115,9 +117,9 @@ class Command:
         if self.is_alive():
             self._signal(signal.SIGTERM)
             return True
-        if not self.has_begun() or (self.result() is not None and not self._stays()):
+        if self.result() is not None and not self._stays():
             return False  # processes that the ended command has left running are not killed
-        # The supervisor was killed.
+        # The supervisor was killed, or its folder was removed.
         return supervise.kill(lambda: supervise.marked(self.folder))
 
     def forget(self) -> None:
@@ -127,7 +129,10 @@ class Command:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _stays(self) -> bool:
-        order: Order = json.loads((self.folder / supervise.ORDER).read_text())
+        try:
+            order: Order = json.loads((self.folder / supervise.ORDER).read_text())
+        except FileNotFoundError:
+            return True  # the command has removed it, and is ended for that
         return order["stays"]
 
     def _signal(self, what: signal.Signals) -> None:

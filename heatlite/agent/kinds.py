@@ -104,27 +104,28 @@ class _Commanded:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
-    def _start(self, action: Action, command: Command) -> None:
+    def _start(self, action: Action, command: Command) -> bool:
         raise NotImplementedError
 
     def step(self, action: Action, folder: Path) -> Step:
         command = Command(folder / "command")
-        if not command.has_begun():
+        running = Step(RUNNING, action.progress)
+        if not command.has_begun() and not action.progress:
             if action.cancel_asked:
                 return Step(CANCELLED, error="cancelled")
-            self._start(action, command)
-            return Step(RUNNING)
+            return Step(RUNNING, _BEGUN if self._start(action, command) else {})
+        interrupted = _INTERRUPTED if command.has_begun() else _REMOVED
         alive = command.is_alive()  # checked first: a supervisor writes the result before it exits
         result = command.result()
         if result is not None:
-            return _judge(result, self._limits, action.cancel_asked)
+            return _judge(result, self._limits, action.cancel_asked, interrupted)
         if alive:
             if action.cancel_asked:
                 command.end()
-            return Step(RUNNING)
+            return running
         if command.end():
-            return Step(RUNNING)
-        return Step(CANCELLED, error="cancelled") if action.cancel_asked else Step(FAILED, error=_INTERRUPTED)
+            return running
+        return Step(CANCELLED, error="cancelled") if action.cancel_asked else Step(FAILED, error=interrupted)
 
 
 class _Script(_Commanded):
@@ -146,11 +147,11 @@ class _Script(_Commanded):
             if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
                 raise _invalid("args.outputs: each must be the name of a file, of at most 200 characters")
 
-    def _start(self, action: Action, command: Command) -> None:
+    def _start(self, action: Action, command: Command) -> bool:
         config, inputs, outputs = action.args["config"], action.args.get("inputs"), action.args.get("outputs")
         assert isinstance(config, str)
         script = str(command.write("script", config, mode=0o700))
-        command.start(
+        return command.start(
             [script] if config.startswith("#!") else ["/bin/sh", script],
             self._limits,
             {
@@ -173,9 +174,9 @@ class _Service(_Commanded):
         if args.get("service") not in self._services.allowed:
             raise _invalid(f"args.service must be one of: {', '.join(self._services.allowed)}")
 
-    def _start(self, action: Action, command: Command) -> None:
+    def _start(self, action: Action, command: Command) -> bool:
         names = {"{verb}": self._verb, "{service}": str(action.args["service"])}
-        command.start([_filled(word, names) for word in self._services.command], self._limits)
+        return command.start([_filled(word, names) for word in self._services.command], self._limits)
 
 
 class _External:
@@ -198,9 +199,12 @@ class _External:
         if action.cancel_asked:
             alive = [command for command in (start, check) if command.end()]
             return Step(RUNNING if alive else CANCELLED, action.progress, error="" if alive else "cancelled")
+        if not start.has_begun() and action.progress:
+            alive = [command for command in (start, check) if command.end()]
+            return Step(RUNNING if alive else FAILED, action.progress, error="" if alive else _REMOVED)
         if not start.has_begun():
-            start.start(self._external.start, self._limits, stdin=form.dump(action.record()), stays=True)
-            return Step(RUNNING, {"phase": "start"})
+            begun = start.start(self._external.start, self._limits, stdin=form.dump(action.record()), stays=True)
+            return Step(RUNNING, {"phase": "start"} if begun else {})
         alive_start = start.is_alive()
         result = start.result()
         if result is None and alive_start:
@@ -249,6 +253,11 @@ class _External:
 _INTERRUPTED = "interrupted: the machine, or what watched over the command, went down. How far it came is not known."
 
 
+_REMOVED = "interrupted: its folder, which the agent needs, was removed. How far it came is not known."
+_BEGUN: JsonMap = {"phase": "run"}
+"""Progress of a command that has begun, also if its folder is removed."""
+
+
 def _answer(text: str) -> tuple[str, str, JsonMap]:
     """Parse the output of a `check` command. Returns status, error and outputs."""
     wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
@@ -265,14 +274,14 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
     return str(status), str(said.get("error") or ""), outputs
 
 
-def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
+def _judge(result: Result, limits: Limits, cancelled: bool, interrupted: str = _INTERRUPTED) -> Step:
     """Return the final step of an action from the result of its command."""
     texts = {**result["outputs"], form.STDOUT: result["stdout"], form.STDERR: result["stderr"]}
     outputs: JsonMap = {**_fitted(texts), form.STATUS_CODE: result["status"]}
     if result["ended"] == TIME_LIMIT:
         return Step(FAILED, outputs=outputs, error=_too_long(limits))
     if result["ended"] == ASKED:
-        state, error = (CANCELLED, "cancelled") if cancelled else (FAILED, _INTERRUPTED)
+        state, error = (CANCELLED, "cancelled") if cancelled else (FAILED, interrupted)
         return Step(state, outputs=outputs, error=error)
     if result["status"] is None:
         return Step(FAILED, outputs=outputs, error=result["error"])

@@ -288,6 +288,33 @@ os.fsync = note
     actions.close()
 
 
+@pytest.mark.parametrize("who", ["agent", "supervisor"])
+@pytest.mark.parametrize("kind", ["script", "site/clear"])
+def test_a_command_that_clears_its_folder_runs_once(tmp_path: Path, kind: str, who: str) -> None:
+    """A script that takes the folder that it runs in for its own, say: it is not started again."""
+    clear = f"echo ran >> {tmp_path}/ran; rm -rf ./* ../check; exec sleep 300"
+    own = External("site/clear", "", ("/bin/sh", "-c", clear), ("/bin/echo", '{"status": "running"}'))
+    settings = Settings(external=[own], limits=Limits(grace_seconds=0.3))
+    actions = Actions(tmp_path / "agent.sqlite")
+    runner = Runner(actions, kinds(settings), tmp_path / "work", lambda: None)
+    actions.schedule("1", kind, {"config": clear} if kind == "script" else {}, "agent", form.now())
+    assert runner._go_on(1) == 0  # it has begun
+    runner._go_on(1)
+    eventually(lambda: not list(tmp_path.glob("work/*/*/*/claim")))
+    if who == "supervisor":  # it notices first, and writes a result where it can
+        eventually(lambda: list(tmp_path.glob("work/*/*/*/result")))
+
+    def has_ended() -> bool:
+        ended = runner._go_on(1) is None
+        assert (tmp_path / "ran").read_text() == "ran\n"
+        return ended
+
+    eventually(has_ended)
+    record = actions.get("1")["action"]
+    assert record["state"] == "FAILED" and "its folder" in record["error"]
+    actions.close()
+
+
 def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
     address = urlsplit(agent.url)
     slow = [socket.create_connection((address.hostname, address.port)) for _ in range(80)]
