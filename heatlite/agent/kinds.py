@@ -231,7 +231,10 @@ class _External:
         return step
 
     def _judge_check(self, action: Action, result: Result, start: Command) -> Step:
-        """Return the step that follows from a check; one without a pause judges the same check again."""
+        """Return the step that follows from a check.
+
+        One that is RUNNING without a pause judges the same check again.
+        """
         running = Step(RUNNING, {"phase": "check"})
         if result["status"] != 0:
             judged = _judge(result, self._limits, cancelled=False)

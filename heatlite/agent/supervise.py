@@ -160,7 +160,7 @@ def main(folder: Path) -> int:
 
 
 def sync(path: Path) -> None:
-    """Write a file, or the entries of a folder, to the disk, so that they survive a loss of power."""
+    """Write a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

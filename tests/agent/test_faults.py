@@ -263,7 +263,7 @@ def test_a_supervisor_without_room_fails_no_action(tmp_path: Path, monkeypatch: 
 
 
 def test_a_machine_that_loses_power_starts_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What says that a command was started is on the disk before the command starts."""
+    """The record of a start is on the disk before the command starts."""
     synced = tmp_path / "synced"
     noted = f"""
 import os
@@ -291,7 +291,7 @@ os.fsync = note
 @pytest.mark.parametrize("who", ["agent", "supervisor"])
 @pytest.mark.parametrize("kind", ["script", "site/clear"])
 def test_a_command_that_clears_its_folder_runs_once(tmp_path: Path, kind: str, who: str) -> None:
-    """A script that takes the folder that it runs in for its own, say: it is not started again."""
+    """A script that empties its working directory is not started again."""
     clear = f"echo ran >> {tmp_path}/ran; rm -rf ./* ../check; exec sleep 300"
     own = External("site/clear", "", ("/bin/sh", "-c", clear), ("/bin/echo", '{"status": "running"}'))
     settings = Settings(external=[own], limits=Limits(grace_seconds=0.3))
