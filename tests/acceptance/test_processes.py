@@ -13,6 +13,7 @@ import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server, environment
+from tests.processes import freeze
 from tests.waiting import eventually
 
 HELLO = str(TEMPLATES / "hello.yaml")
@@ -85,7 +86,7 @@ def test_up_uses_a_server_that_starts_meanwhile(
         held.execute("BEGIN EXCLUSIVE")
         up = heatlite.start("up", "--yes", HELLO)
         eventually(lambda: database in opened_files(up.pid), "it opens the database")
-        up.send_signal(signal.SIGSTOP)
+        freeze(up.pid)
     server = serve()
     up.send_signal(signal.SIGCONT)
     out, err = up.communicate(timeout=START_SECONDS)

@@ -19,6 +19,7 @@ import pytest
 
 from tests.acceptance.processes import START_SECONDS, CommandLine, Server
 from tests.acceptance.test_streams import Following
+from tests.processes import freeze
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
@@ -115,7 +116,7 @@ def test_each_process_is_killed_under_load(server: Server, order: str) -> None:
 def test_a_request_waits_for_the_next_engine(server: Server) -> None:
     """The kernel keeps a connection that no process has taken yet."""
     engine = server.worker()
-    os.kill(engine, signal.SIGSTOP)
+    freeze(engine)
     answers: list[int] = []
     asking = threading.Thread(
         target=lambda: answers.append(

@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.ports import free_port
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.database import Database
+from tests.processes import freeze
 from tests.waiting import eventually
 
 
@@ -31,16 +32,6 @@ def program(name: str, *places: str) -> str:
     found = shutil.which(name, path=os.pathsep.join([*beside, os.environ["PATH"], "/usr/sbin"]))
     if found is None:
         raise NoServer(f"{name} is not installed")
-    return found
-
-
-def descendants(process: int) -> list[int]:
-    """A process and all that it has started, parents first (proc(5))."""
-    found = [process]
-    for one in found:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            for task in Path(f"/proc/{one}/task").iterdir():
-                found += map(int, (task / "children").read_text().split())
     return found
 
 
@@ -122,9 +113,7 @@ class Server(ABC):
     def frozen(self) -> Iterator[None]:
         """In the block its processes stand still: they accept, and never answer."""
         assert self._process is not None
-        processes = descendants(self._process.pid)
-        for process in processes:
-            os.kill(process, signal.SIGSTOP)
+        processes = freeze(self._process.pid)
         try:
             yield
         finally:

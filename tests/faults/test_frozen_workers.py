@@ -16,6 +16,7 @@ from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.servers import Redis
+from tests.processes import freeze
 from tests.waiting import eventually
 
 pytestmark = [
@@ -35,7 +36,7 @@ def machines(servers: ExitStack, tmp_path: Path, url: str) -> Machines:
 
 @contextmanager
 def frozen(worker: Worker) -> Iterator[None]:
-    os.killpg(worker.process.pid, signal.SIGSTOP)
+    freeze(worker.process.pid)
     try:
         yield
     finally:
