@@ -74,7 +74,7 @@ def test_rows_of_one_tree_with_the_same_large_values(store: Store, meter: Counti
                 a_resource(f"r{turn}-{number}", stack_id=stack.id, properties={"user_data": value})
                 for number, value in enumerate(values[turn][::order])
             ]
-            begins.wait(60)
+            begins.wait(240)
             with store.transaction():
                 store.resources.insert_many(rows)
 

@@ -124,7 +124,7 @@ class User:
 
     def sees(self, text: str | re.Pattern[str]) -> None:
         """Wait for a text."""
-        playwright.expect(self.page.get_by_text(text).first).to_be_visible(timeout=20_000)
+        playwright.expect(self.page.get_by_text(text).first).to_be_visible()
 
     def close(self) -> None:
         self.context.close()
@@ -334,7 +334,7 @@ def test_the_end_of_a_session_leads_to_the_login_and_back(visit: Callable[..., U
     playwright.expect(page.locator("#live")).to_have_text("live")
     page.context.clear_cookies()
     api.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
-    playwright.expect(page.get_by_label("Password")).to_be_visible(timeout=20_000)
+    playwright.expect(page.get_by_label("Password")).to_be_visible()
     mia.check("login")
     mia.log_in()
     assert path in page.url
@@ -393,7 +393,7 @@ def test_a_lost_connection_is_shown_and_comes_back(visit: Callable[..., User], a
     api.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
     page.unroute("**/events")
     playwright.expect(page.locator("#live")).to_have_text("live")
-    playwright.expect(page.locator("tr.bad")).to_be_visible(timeout=20_000)
+    playwright.expect(page.locator("tr.bad")).to_be_visible()
 
 
 def test_every_page_in_the_dark_zoomed_and_on_a_phone(visit: Callable[..., User], api: Api) -> None:

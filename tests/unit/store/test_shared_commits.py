@@ -241,7 +241,7 @@ def test_without_memory_nobody_waits_for_ever(store: Store) -> None:
     process = context.Process(target=_end_the_memory, args=(store.database.url, outcomes), daemon=True)
     process.start()
     try:
-        assert outcomes.get(timeout=60) == ["DatabaseUnavailable"] * 3
+        assert outcomes.get(timeout=240) == ["DatabaseUnavailable"] * 3
     finally:
         process.kill()
         process.join()

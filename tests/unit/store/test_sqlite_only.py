@@ -20,6 +20,7 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Connection, Database
 from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
@@ -263,7 +264,8 @@ def test_the_second_engine_is_told_who_the_first_is(store: Store, url: str) -> N
     again.close()
 
 
-def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path) -> None:
+def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_lock, "WRITE_SECONDS", 240.0)
     url = f"sqlite:///{tmp_path}/heatlite.db"
     found: list[object] = []
     reading = threading.Thread(target=lambda: found.append(engine_of(url)))
@@ -277,7 +279,10 @@ def test_the_info_of_a_new_holder_is_waited_for(tmp_path: Path) -> None:
     assert found == [{"url": "http://127.0.0.1:8004"}]
 
 
-def test_an_engine_waits_for_readers_that_stand_still(store: Store, url: str, tmp_path: Path) -> None:
+def test_an_engine_waits_for_readers_that_stand_still(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_lock, "READER_SECONDS", 240.0)
     (tmp_path / "heatlite.db.engine").touch()
     with (tmp_path / "heatlite.db.engine").open() as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)

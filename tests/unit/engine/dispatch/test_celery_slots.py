@@ -21,7 +21,7 @@ from celery.worker import state
 from heatlite.engine.dispatch.distributed import SPARE_THREADS, TASK, application
 from heatlite.engine.dispatch.program import CelerySlots
 
-SECONDS = 60
+SECONDS = 240
 
 
 @dataclass
