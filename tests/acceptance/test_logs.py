@@ -98,7 +98,8 @@ def test_one_id_leads_from_the_request_to_the_handlers_of_a_tree(server: Server)
     logger = "heatlite.engine.execution.action_log"
     moves = of(server, logger=logger, request_id=request_id, action_id=alone["action_id"])
     short = f"stack_create_{stack_id[-8:]}"
-    assert [line["message"] for line in moves][:2] == [f"{short}: INIT -> READY", f"{short}: READY -> RUNNING"]
+    # Each is logged by the process's thread that has committed it, so the second may come first.
+    assert {f"{short}: INIT -> READY", f"{short}: READY -> RUNNING"} <= {line["message"] for line in moves}
     end = f"{short}: RUNNING -> SUCCEEDED"
     eventually(lambda: bool(of(server, message=end, request_id=request_id)), "the end is logged")
 

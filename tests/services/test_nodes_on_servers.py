@@ -60,7 +60,7 @@ class Site:
     """Two engines at one database, and a stack with one machine."""
 
     def __init__(self, url: str) -> None:
-        settings = Settings(database=url, lease_seconds=5.0)
+        settings = Settings(database=url, lease_seconds=600.0)  # no engine ends; one may be slow
         self.engines: list[Embedded] = [wiring.embedded(settings), wiring.embedded(settings)]
         self.store = self.engines[0].store
         self.agent = TinyAgent()
