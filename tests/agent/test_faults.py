@@ -80,8 +80,8 @@ def test_a_cancelled_script_is_ended_with_all_that_it_started(agent: Agent, tmp_
 def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
     """As on systems that are not Linux: what has not left the group goes."""
     order = {
-        "command": ["/bin/sh", "-c", "trap '' TERM; sleep 300 & echo $!; while :; do sleep 0.1; done"],
-        "environment": dict(os.environ), "outputs": [], "seconds": 0.5, "memory": 2**32, "file_size": 2**20,
+        "command": ["/bin/sh", "-c", "trap '' TERM; sleep 300 & echo $!; touch begun; while :; do sleep 0.1; done"],
+        "environment": dict(os.environ), "outputs": [], "seconds": 600, "memory": 2**32, "file_size": 2**20,
         "output": 4096, "grace": 0.1, "stays": False,
     }  # fmt: skip
     (tmp_path / "order").write_text(json.dumps(order))
@@ -89,9 +89,11 @@ def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
     program = "import sys; sys.platform = 'other'; from pathlib import Path; from heatlite.agent import supervise; "
     command = [sys.executable, "-c", f"{program} sys.exit(supervise.main(Path({str(tmp_path)!r})))"]
     subprocess.run(command, check=True, cwd=ROOT)
+    eventually((tmp_path / "begun").exists)
+    os.kill(int((tmp_path / "claim").read_text()), signal.SIGTERM)
     eventually((tmp_path / "result").exists)
     result = json.loads((tmp_path / "result").read_text())
-    assert (result["ended"], result["error"]) == ("time limit", "ended by signal 9 (Killed)")
+    assert (result["ended"], result["error"]) == ("asked to", "ended by signal 9 (Killed)")
     assert not lives(int(result["stdout"]))
 
 

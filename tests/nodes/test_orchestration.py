@@ -97,7 +97,6 @@ def test_an_agent_that_always_has_more_to_tell_and_tells_nothing_new_is_left_alo
     told = {"revision": agent.revision, "kinds": agent.kinds, "known": [*agent.actions], "actions": [], "more": True}
     said = json.dumps({"instance": agent.instance, **told}).encode()
     agent.misbehaves = lambda *_: (200, said, None)
-    site.engine.patience = 5
     site.orchestrate()
     assert site.node("a").state is NodeState.UP
 
@@ -379,12 +378,17 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
 
     site.agents["a"].misbehaves = never
     action = site.ask("b")
-    site.engine.components.nodes.orchestrate(site.stack)
-    assert silent.wait(240)
-    site.quiet()
-    gone.set()
+
+    def sent() -> bool:
+        site.orchestrate()  # once more if the machine is so busy that the other agent was late, too
+        return site.agents["b"].has(action) == "NEW"
+
+    try:
+        site.engine.wait_for(sent)
+    finally:
+        gone.set()
+    assert silent.is_set()
     assert "within 0.5 s" in site.node("a").reason
-    site.engine.wait_for(lambda: site.agents["b"].has(action) == "NEW")
 
 
 @pytest.mark.full
