@@ -24,6 +24,7 @@ from tests.chaos.workload import Client, Record
 from tests.databases import sqlite
 from tests.faults import servers
 from tests.faults.judgement import judge, stacks_of
+from tests.waiting import eventually
 
 PATH = os.pathsep.join(map(str, (Path(__file__).parents[1] / "faults" / "types", ROOT, EXAMPLE_PLUGIN)))
 
@@ -32,6 +33,9 @@ DISK = "400m"
 
 PAUSE = (0.5, 4.0)
 """Seconds between two disturbances, at least and at the most."""
+
+STOP = 240.0
+"""Seconds within which a process stops after SIGTERM."""
 
 REST = 300.0
 """Seconds within which everything comes to rest once nothing is disturbed any more."""
@@ -178,6 +182,8 @@ class Chaos:
             for thread in (*threads, *clients):
                 thread.start()
             self._enough.wait(self._plan.seconds)
+            with suppress(AssertionError):  # a busy machine may need longer until anything has happened
+                eventually(lambda: self.report.disturbances and self.report.record.judged)
             self._stopping.set()
             for thread in threads[: len(disturbers)]:
                 thread.join()
@@ -304,9 +310,9 @@ class Chaos:
             return
         process.process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.process.wait(35)
+            process.process.wait(STOP)
         if member.alive:
-            self.report.record.note(f"{member.name} has not stopped 35 s after SIGTERM")
+            self.report.record.note(f"{member.name} has not stopped {STOP:.0f} s after SIGTERM")
         member.kill()
 
     def _freeze(self) -> bool:

@@ -64,7 +64,7 @@ def call(program: Path, server: Server) -> Call:
 
     def made(name: str, *words: str, fails: str = "") -> Any:
         command = (program, f"{server.url}/v1/demo/", name, *words)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         if fails:
             assert done.stderr.startswith(fails), done.stderr + done.stdout
             return None

@@ -119,7 +119,7 @@ def fail(database: str, files: str, failure: str, commits: int, how: str) -> Non
 
     def terminate() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        stops.wait(1)  # else the operation would be over before the main thread hears of it
+        stops.wait(60)  # else the operation would be over before the main thread hears of it
 
     def raise_stopped(*_: object) -> None:
         raise Stopped

@@ -18,7 +18,7 @@ from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 
-PATIENCE = 60
+PATIENCE = 240
 """Seconds until another thread asks: the machine may be busy."""
 WAITING = template(
     handle=resource("OS::Heat::SwiftSignalHandle"),
