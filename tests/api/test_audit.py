@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,32 @@ import pytest
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
+from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.store.audit import MAX_DISTINCT, AuditLog
 from tests.databases import sqlite
-from tests.engine.conftest import HeldClock
+from tests.engine.conftest import START, HeldClock
 
 from .conftest import Heat, template, value
+
+
+class Ticking(Clock):
+    """Goes on by a millisecond at each look, so that no minute or hour ends within a test.
+
+    Equal refusals of two minutes are two rows.
+    """
+
+    def __init__(self) -> None:
+        self._moments = count(START, 0.001)
+
+    def now(self) -> float:
+        return next(self._moments)
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[wiring.Embedded]:
     settings = Settings(database=sqlite(tmp_path), auth=Auth.TOKENS, tokens_file=str(tmp_path / "tokens.yaml"))
-    server = wiring.embedded(settings)
+    server = wiring.embedded(settings, clock=Ticking())
     yield server
     server.close()
 
