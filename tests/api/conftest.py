@@ -19,6 +19,7 @@ from webtest import TestApp, TestResponse
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
+from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, NotFound
@@ -34,8 +35,23 @@ from tests.waiting import eventually
 HEADERS = {"Content-Type": "application/json"}
 NOW = 1_700_000_000.0
 """A time that has passed."""
+MINUTE = 1_800_000_000.0
+"""A time at which a minute and an hour begin."""
 NUMBERS = count()
 """One for each project of a shared server."""
+
+
+class Ticking(Clock):
+    """Goes on by a millisecond at each look, so that no minute or hour ends within a test.
+
+    Equal refusals of two minutes are two rows of the audit log.
+    """
+
+    def __init__(self) -> None:
+        self._moments = count(MINUTE, 0.001)
+
+    def now(self) -> float:
+        return next(self._moments)
 
 
 class Heat:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,12 @@ import pytest
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
-from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.store.audit import MAX_DISTINCT, AuditLog
 from tests.databases import sqlite
-from tests.engine.conftest import START, HeldClock
+from tests.engine.conftest import HeldClock
 
-from .conftest import Heat, template, value
-
-
-class Ticking(Clock):
-    """Goes on by a millisecond at each look, so that no minute or hour ends within a test.
-
-    Equal refusals of two minutes are two rows.
-    """
-
-    def __init__(self) -> None:
-        self._moments = count(START, 0.001)
-
-    def now(self) -> float:
-        return next(self._moments)
+from .conftest import Heat, Ticking, template, value
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.reading import NeedsEngine
 from heatlite.store.store import Store
-from tests.api.conftest import Heat, template, value
+from tests.api.conftest import Heat, Ticking, template, value
 from tests.api.test_api_ref import SampleTime
 from tests.api.test_api_ref import test_the_samples_are_what_the_api_takes_and_gives as play_every_route
 from tests.databases import sqlite
@@ -172,9 +172,11 @@ def test_every_route_may_be_tried_in_a_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_refusals_of_a_reader_are_counted(own_server: wiring.Embedded, tmp_path: Path) -> None:
+def test_refusals_of_a_reader_are_counted(tmp_path: Path) -> None:
     """Once each, in the list of the lock and in the audit log."""
-    tried = Tried(Settings(database=sqlite(tmp_path)), own_server)
+    settings, clock = Settings(database=sqlite(tmp_path)), Ticking()
+    server = wiring.embedded(settings, clock=clock)
+    tried = Tried(settings, server, clock)
     heat = Heat(tried)
     path = heat.create(template(a=value("1")), "s")
     heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
@@ -195,6 +197,7 @@ def test_refusals_of_a_reader_are_counted(own_server: wiring.Embedded, tmp_path:
     heat.settle(path)
     heat.call("POST", f"{path}/actions", {"check": None}, 200)
     tried.close()
+    server.close()
 
 
 @pytest.mark.full
