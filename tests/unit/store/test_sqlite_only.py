@@ -357,6 +357,8 @@ def test_a_thread_that_outlives_its_database_leaves_no_connection(tmp_path: Path
 
 def test_the_garbage_collector_closes_connections(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     """Python 3.13 warns of an open connection that it finds beside its database."""
+    gc.collect()  # what other tests have left
+    recwarn.clear()
     database = Database(f"sqlite:///{tmp_path / 'heat.db'}")
     database.read("SELECT 1")
     cycle = [database]
