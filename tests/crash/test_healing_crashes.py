@@ -5,6 +5,7 @@ recorded. The drawn members leave.
 """
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -33,7 +34,6 @@ from tests.crash.healing_victim import (
     GROUP,
     LEASE,
     SPEED,
-    FastClock,
     engine,
     heal,
     prepare,
@@ -55,20 +55,10 @@ MAX_COMMITS = 80
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Folder of the database and of the objects."""
+    monkeypatch.setattr("heatlite.healing.sweep.GAP", math.inf)  # as in the victims
     with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv("EXAMPLE_FILES", str(Path(folder) / "now" / "files"))
         yield Path(folder)
-
-
-def sweep_noted(database: str) -> None:
-    """Note a sweep now.
-
-    The copy is older than the gap after which the loop asks for new evidence.
-    """
-    store = Store.open(database)
-    with store.transaction():
-        store.healing_sweeps.swept(FastClock().now(), store.healing_sweeps.last())
-    store.close()
 
 
 @pytest.mark.full
@@ -85,7 +75,6 @@ def test_killed_at_every_commit_of_a_repair(place: Path) -> None:
     for commit in range(1, MAX_COMMITS):
         shutil.rmtree(place / "now")
         shutil.copytree(place / "prepared", place / "now")
-        sweep_noted(database)
         process = begun(victim, database, str(files), commit)
         process.join(240)
         assert process.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {process.exitcode}"
@@ -122,9 +111,7 @@ def prepared(place: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
             admin.peewee.execute_sql(f"CREATE DATABASE {name} TEMPLATE {name}_prepared")
             shutil.rmtree(place / "now")
             shutil.copytree(place / "prepared", place / "now")
-            url = template_url.removesuffix("_prepared")
-            sweep_noted(url)
-            return url
+            return template_url.removesuffix("_prepared")
 
         yield copy
 
