@@ -45,7 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Opened]:
     """`opened(network)` → a cloud with that function as its network service."""
     ends = []
 
-    def open_one(network: Any, timeout: float = 10.0, **entry: Any) -> tuple[RealCloud, FakeCloud]:
+    def open_one(network: Any, timeout: float = 240.0, **entry: Any) -> tuple[RealCloud, FakeCloud]:
         context = fake_cloud(network)
         fake = context.__enter__()
         ends.append(context)
@@ -80,7 +80,7 @@ def test_views_of_a_cloud_share_their_connections(opened: Opened) -> None:
     from keystoneauth1.identity import v3
 
     _, fake = opened(saying(Answer(200, {"networks": [NET]})))
-    connections = Connections("fake", 10.0)
+    connections = Connections("fake", 240.0)
     views = [connections.by(lambda own: v3.Password(**own)) for _ in range(5)]
     for _ in range(2):
         for view in views:
@@ -260,19 +260,19 @@ def test_the_variables_of_the_environment_are_a_cloud(monkeypatch: pytest.Monkey
     with fake_cloud(saying(Answer(200, {"networks": [NET]}))) as fake:
         for name, value in variables(fake).items():
             monkeypatch.setenv(name, value)
-        assert Connections("envvars", 5.0).of("p").call("network.networks") == [NET]
+        assert Connections("envvars", 240.0).of("p").call("network.networks") == [NET]
 
 
 def test_the_variables_do_not_change_a_cloud_that_is_named(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
     _, fake = opened(saying(Answer(200, {"networks": [NET]})))
     for name, value in variables(fake).items():
         monkeypatch.setenv(name, value + "-other")
-    assert Connections("fake", 5.0).of("p").call("network.networks") == [NET]
+    assert Connections("fake", 240.0).of("p").call("network.networks") == [NET]
 
 
 LOOK = """
 from heatlite.clients.connection import Connections
-print(Connections("mine", 5.0).open()._connection.config.get_auth_args()["auth_url"])
+print(Connections("mine", 240.0).open()._connection.config.get_auth_args()["auth_url"])
 """
 
 
@@ -365,7 +365,7 @@ def test_a_service_is_asked_at_its_address_in_clouds_yaml(
     with fake_cloud(answer) as fake:
         entry = fake.entry(**{f"{service}_endpoint_override": f"{fake.url}/{service}{path}"})
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds_yaml(tmp_path, fake=entry)))
-        assert Connections("fake", 10.0).of("p").call(verb) == []
+        assert Connections("fake", 240.0).of("p").call(verb) == []
         assert fake.calls[-1] == ("GET", f"/{service}/v2/{noun}")
 
 
