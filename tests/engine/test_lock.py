@@ -382,8 +382,8 @@ class TestExpiry:
         engine.clock.pass_(99)
         engine.components.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
-        engine.clock.pass_(1)
         mark = engine.now_on(stack)
+        engine.clock.pass_(1)
         engine.wait_for(lambda: engine.get(stack).lock is None)
         stack = engine.settle(stack)
         assert final(stack) == "UNLOCK_COMPLETE"
