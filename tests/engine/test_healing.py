@@ -686,6 +686,7 @@ def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
 
 
 def test_deletion_during_a_repair_leaves_nothing(healing: Healing, plugins: Path) -> None:
+    healing.stop_own_sweep()
     stack = a_file(healing)
     healing.policy(**AUTO)
     incident = healing.fire("a")
