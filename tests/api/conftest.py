@@ -42,7 +42,7 @@ NUMBERS = count()
 
 
 class Ticking(Clock):
-    """Goes on by a millisecond at each look, so that no minute or hour ends within a test.
+    """Time that goes on by a millisecond at each look: no minute ends in a test.
 
     Equal refusals of two minutes are two rows of the audit log.
     """

@@ -105,7 +105,10 @@ def prepare(database: str, files: str) -> None:
 
 
 def never_stale() -> None:
-    """Have this process need no new evidence after a gap without sweeps: a minute is ten of the fast clock."""
+    """Have this process need no new evidence after a gap without sweeps.
+
+    A minute of a busy machine is ten of the fast clock.
+    """
     sweep.GAP = math.inf
 
 
