@@ -23,9 +23,9 @@ from heatlite.core.ids import random_id
 from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.repairs import Repairs
+from heatlite.engine.operations.repairs import RepairPlan, Repairs
 from heatlite.healing.rules.brakes import Held, repair_brakes
-from heatlite.healing.rules.incident import OF_PLAN, Event, Wants, held_by, look, move, pending, proposed
+from heatlite.healing.rules.incident import OF_PLAN, WAITS, Event, Wants, held_by, look, move, pending, proposed
 from heatlite.healing.scene import Scene
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.records import ActionRecord
@@ -68,6 +68,15 @@ class Chosen:
     def scope(self) -> str:
         """Scope of the member."""
         return self.incidents[0].scope
+
+
+@record(frozen=True, slots=True)
+class _Step:
+    """The step of a member, and its plan."""
+
+    chosen: Chosen
+    plan: RepairPlan
+    any_time: bool
 
 
 class Repairing:
@@ -136,19 +145,11 @@ class Repairing:
 
         None if they showed a brake, which is written then.
         """
-        paths = self._paths(scene, member, incidents)
-        settings = scene.tree.policy.at(incidents[0].path)
-        position = min(max(one.step for one in incidents), len(settings.ladder) - 1)
-        skipped: list[str] = []
-        for at in range(position, len(settings.ladder)):
-            steps = dict.fromkeys(sorted(paths), settings.ladder[at].step)
-            plan = self._repairs.plan(scene.tree.root, Selection(steps))
-            if not plan.unable:
-                break
-            skipped.append(settings.ladder[at].step)
-        else:
+        step = self._step(scene, member, incidents)
+        if step is None:
             self._hold(incidents, [Held(Brake.NO_STEP)], scene.now)
             return None
+        plan = step.plan
         if plan.refused or plan.protected:
             self._hold(incidents, [Held(Brake.RESTRICTED)], scene.now)
             return None
@@ -157,13 +158,30 @@ class Repairing:
             return None
         place = scene.place(incidents[0])
         assert place is not None
-        facts = replace(scene.facts(incidents[0], place, settings.ladder[at].any_time), spreads=bool(plan.spreads))
+        facts = replace(scene.facts(incidents[0], place, step.any_time), spreads=bool(plan.spreads))
         held = repair_brakes(facts)
-        if held:
+        if WAITS.issuperset(one.brake for one in held):
+            if not held:
+                return step.chosen
             self._propose(incidents, plan.shown.digest, held, scene.now)
-            return None
-        told = f"; the type cannot {', '.join(skipped)}" if skipped else ""
-        return Chosen(incidents, steps, at, f": {settings.ladder[at].step}{told}")
+        else:
+            self._hold(incidents, held, scene.now)  # the step that is left needs a window
+        return None
+
+    def _step(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> _Step | None:
+        """Return the next step that the types of a member can do; None: no step."""
+        paths = self._paths(scene, member, incidents)
+        ladder = scene.tree.policy.at(incidents[0].path).ladder
+        skipped: list[str] = []
+        for at in range(min(max(one.step for one in incidents), len(ladder) - 1), len(ladder)):
+            steps = dict.fromkeys(sorted(paths), ladder[at].step)
+            plan = self._repairs.plan(scene.tree.root, Selection(steps))
+            if not plan.unable:
+                cannot = f"; the type cannot {', '.join(skipped)}" if skipped else ""
+                chosen = Chosen(incidents, steps, at, f": {ladder[at].step}{cannot}")
+                return _Step(chosen, plan, ladder[at].any_time)
+            skipped.append(ladder[at].step)
+        return None
 
     def _propose(self, incidents: Sequence[IncidentRecord], digest: str, held: Sequence[Held], now: float) -> None:
         for incident in incidents:
@@ -183,7 +201,7 @@ class Repairing:
 
     def _hold(self, incidents: Sequence[IncidentRecord], held: Sequence[Held], now: float) -> None:
         for incident in incidents:
-            self._store.incidents.move(held_by(incident, held[0].brake, now))
+            self._store.incidents.move(held_by(incident, held, now))
 
     def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
         """Insert the action of the loop and its repairs, and save the incidents."""
@@ -219,18 +237,22 @@ class Repairing:
         Raises HealingHeld with the brakes that hold it, PlanChanged, and what refuses the update.
         """
         place = scene.place(incident)
-        free = [one for one in scene.tree.incidents if (one.member, one.state) == (incident.member, incident.state)]
-        settings = scene.tree.policy.at(incident.path)
-        position = min(incident.step, len(settings.ladder) - 1)
         if incident.plan_digest != digest or place is None:
             raise PlanChanged(stack_name=scene.tree.root.name)
-        held = repair_brakes(scene.facts(incident, place, settings.ladder[position].any_time), is_approved=True)
+        event = pending(incident, scene.situation(incident), scene.now)
+        if event is not None:
+            why = event.replace("_", " ")
+            raise ActionConflict(f"Incident {incident.id} proposes no repair any more: {why}.")
+        free = [one for one in scene.tree.incidents if (one.member, one.state) == (incident.member, incident.state)]
+        step = self._step(scene, incident.member, tuple(free))
+        if step is None:
+            raise PlanChanged(stack_name=scene.tree.root.name)
+        held = repair_brakes(scene.facts(incident, place, step.any_time), is_approved=True)
         if held:
             names = ", ".join(one.brake for one in held)
             s = "" if len(held) > 1 else "s"
             raise HealingHeld(brakes=names, s=s, path=incident.path, way="then try again")
-        steps = dict.fromkeys(sorted(self._paths(scene, incident.member, free)), settings.ladder[position].step)
-        self._enqueue(scene, [Chosen(tuple(free), steps, position)], digest)
+        self._enqueue(scene, [step.chosen], digest)
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
         """Return a member's paths to repair: marked rows, without those below another."""

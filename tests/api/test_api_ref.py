@@ -18,6 +18,7 @@ from heatlite.core import clock
 from heatlite.core.config import Settings
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.repairs import RepairStep, Selection
+from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.store.healing.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
 from tests.databases import sqlite
@@ -317,13 +318,15 @@ def proposed_incident(server: wiring.Embedded, stack_id: str) -> str:
     store, now = server.store, server.components.clock.now()
     stack, (row,) = store.stacks.get(stack_id), store.resources.of(stack_id)
     assert stack is not None and row.physical_id is not None
+    with store.transaction():
+        store.resources.save_many([row_with_mark(row, True, "ServerDown: no answer", now)])
     plan = server.components.repairs.plan(stack, Selection({"a": RepairStep.REPLACE}))
     line = HistoryLine(now, "OBSERVED", "CONFIRMED", "confirmed")
     incident = IncidentRecord(
         "7c9e6679-7425-40de-944b-e07fc1f90ae7", stack.project, "alertmanager", stack_id, stack_id, "a", "a",
         "type:OS::Heat::TestResource", row.id, row.physical_id, IncidentState.PROPOSED, now, now, due=now + 1e6,
         evidence_since=now, reason=Brake.AWAITING_APPROVAL, plan_digest=plan.shown.digest, history=(line,),
-        summary="ServerDown: no answer",
+        summary="ServerDown: no answer", is_marked=True,
     )  # fmt: skip
     episode = ObservationRecord("o", stack.project, "alertmanager", "k", now, now, now, incident_id=incident.id)
     with store.transaction():

@@ -646,6 +646,47 @@ def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) ->
         approve(healing, incident, digest)
 
 
+def proposal(healing: Healing) -> tuple[str, str]:
+    """Report a member until its repair is proposed. Returns incident and digest."""
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    digest = healing.incident(incident).plan_digest
+    assert digest is not None
+    return incident, digest
+
+
+def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "mode": "propose"})
+    incident, digest = proposal(healing)
+    healing.resolve(incident)
+    with pytest.raises(ActionConflict, match="proposes no repair any more: resolved"):
+        approve(healing, incident, digest)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "resolved")
+    assert healing.updates() == 0
+
+
+def test_a_proposal_beyond_steps_that_a_type_cannot_do_is_approved(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "mode": "propose"}, ladder=LADDER)
+    incident, digest = proposal(healing)
+    approve(healing, incident, digest)
+    healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (repair.step, repair.position) == (RepairStep.REPLACE, 2)
+
+
+def test_the_step_that_is_left_waits_for_its_window(healing: Healing) -> None:
+    ladder: list[JsonMap] = [{"step": "reboot", "any_time": True}, {"step": "replace"}]
+    healing.policy(**AUTO, ladder=ladder, windows=[{"cron": "0 0 1 1 *", "duration": 3600}])
+    incident = healing.fire("g/2")
+    healing.pass_(90)
+    assert healing.told(incident) == ("MARKED", "window_closed"), "no proposal that nobody may approve"
+    healing.resolve(incident)
+    healing.sweep()
+    assert healing.told(incident) == ("CLOSED", "resolved")
+
+
 def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)

@@ -20,6 +20,9 @@ MOST_HISTORY = 100
 OF_PLAN = frozenset({Brake.RESTRICTED, Brake.NO_STEP})
 """Stop brakes that only the plan of a repair shows."""
 
+WAITS = frozenset({Brake.AWAITING_APPROVAL, Brake.SPREADS})
+"""Brakes that an approval releases."""
+
 BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
 
 
@@ -213,8 +216,7 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
     if stops(brakes) and incident.state is PROPOSED:
         back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
         return _hold(back, held, now), Wants.NOTHING
-    waits = {Brake.AWAITING_APPROVAL, Brake.SPREADS}
-    if brakes and waits.issuperset(brakes):
+    if brakes and WAITS.issuperset(brakes):
         # It stays due until the proposal is written: this engine may end, or be slow, in between.
         return Move(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
     return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
@@ -310,8 +312,7 @@ def proposed(incident: IncidentRecord, digest: str, held: Sequence[Held], now: f
     return with_state(after, PROPOSED, now, f"proposed: {held[0].brake}")
 
 
-def held_by(incident: IncidentRecord, brake: Brake, now: float) -> IncidentRecord:
-    """Return the incident with a brake that showed only when its repair was to begin."""
-    held = [Held(brake)]
-    back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brake}")
-    return replace(_with_brakes(back, held), due=next_look(held, now))
+def held_by(incident: IncidentRecord, held: Sequence[Held], now: float) -> IncidentRecord:
+    """Return the incident with brakes that showed only when its repair was to begin."""
+    back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {held[0].brake}")
+    return _hold(back, held, now).incident
