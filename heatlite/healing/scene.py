@@ -36,7 +36,7 @@ class Scene:
     tree: Tree
     now: float
     standing: Mapping[str, bool]
-    """By incident with episodes: True if one of them is open and fires."""
+    """By incident with episodes: True if one of them is open."""
     blind: Callable[[str], Collection[str]]
     """Return the paths of the tree at which a source cannot see; "" is the whole tree."""
     storms: frozenset[str]

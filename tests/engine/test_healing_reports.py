@@ -147,6 +147,41 @@ def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
     assert send(healing.engine, at("g/2")) == {"muted": 1}
 
 
+def own(healing: Healing, status: str) -> None:
+    """Take a report of the generic format on a member."""
+    report: Any = {"key": "k", "status": status, "stack": "s", "resource": "g/2"}
+    healing.engine.components.intake.take(MEMBER, "generic", {"reports": [report]})
+
+
+@pytest.mark.parametrize("mode", ["off", "propose"])
+def test_a_source_that_cannot_see_a_marked_target_holds_its_incident(healing: Healing, mode: str) -> None:
+    healing.policy(mode=mode)
+    own(healing, "unhealthy")
+    healing.pass_(90)
+    found = incident(healing, "g/2")
+    own(healing, "unknown")
+    healing.pass_(180)
+    state, reason = healing.told(found)
+    assert (state, "source_blind" in (reason, *healing.incident(found).also)) == ("MARKED", True)
+    assert healing.states()["2"] == "CHECK_FAILED"
+    own(healing, "healthy")
+    healing.sweep()
+    assert healing.told(found) == ("CLOSED", "resolved")
+
+
+def test_a_source_that_cannot_see_a_repaired_target_tells_no_recovery(healing: Healing) -> None:
+    healing.policy(**AUTO, grace=300)
+    own(healing, "unhealthy")
+    healing.pass_(90)
+    found = incident(healing, "g/2")
+    assert healing.told(found)[0] == "SETTLING"
+    own(healing, "unknown")
+    healing.pass_(100)
+    assert healing.told(found)[0] == "SETTLING"
+    healing.pass_(300)
+    assert healing.told(found) == ("CLOSED", "quiet")
+
+
 @pytest.mark.full
 def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     """By id they are stale; by slot they lead to the next step after `settle`."""

@@ -93,9 +93,12 @@ class Observations:
         return [_record(row) for row in self._table.select(rest, (incident_id, limit))][::-1]
 
     def standing(self, incident_ids: Sequence[str]) -> dict[str, bool]:
-        """Return the incidents with episodes: True if an open one fires."""
+        """Return the incidents with episodes: True if one is open.
+
+        It stands while its source is blind: that it does not see the target is no recovery.
+        """
         found: dict[str, bool] = {}
-        stands = f"MAX(CASE WHEN open_key IS NOT NULL AND word = '{Word.FIRING}' THEN 1 ELSE 0 END)"
+        stands = "MAX(CASE WHEN open_key IS NOT NULL THEN 1 ELSE 0 END)"
         for some in chunks(incident_ids):
             sql = f"SELECT incident_id, {stands} FROM observation WHERE incident_id IN ({marks(some)})"
             rows = self._database.read(f"{sql} GROUP BY incident_id", some)
