@@ -367,6 +367,21 @@ def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytes
     assert heat.get(f"{path}/healing")["policy"] is None
 
 
+def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
+    ladder = [{"step": "reboot"}, {"step": "replace"}]
+    policy = {"healing_policy": "2026-11-22", "mode": "propose", "grace": 0, "confirm": {"hold": 0}, "ladder": ladder}
+    heat.call("PUT", f"{path}/healing", policy, code=200)
+    report = {"key": "k", "status": "unhealthy", "stack": "s", "resource": "a", "reason": "no answer"}
+    heat.call("POST", "/health/generic", {"reports": [report]}, code=200)
+    eventually(lambda: heat.get("/incidents?state=PROPOSED")["incidents"], "it is proposed")
+    (incident,) = heat.get("/incidents")["incidents"]
+    assert Here(heat)(f"incident approve {incident['id']} -y") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("± a  (OS::Heat::TestResource)  unhealthy: generic: no answer")
+    assert told[-1] == "a: REPAIRING"
+
+
 def test_the_list_of_stacks_shows_what_is_unhealthy(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
     command = Here(heat)

@@ -25,6 +25,7 @@ from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.repairs import RepairStep
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
 POLICY_COLUMNS = ("stack_name", "mode", "version", "updated_by", "updated_at", "stack_id")
@@ -157,6 +158,7 @@ def close(arguments: argparse.Namespace, host: Host) -> int:
 
 @incidents.command("approve", "begin the repair that an incident proposes", INCIDENT, YES)
 def approve(arguments: argparse.Namespace, host: Host) -> int:
+    """Show the plan that an incident proposes, ask, and begin it."""
     need_consent(arguments, "approve begins a repair")
     with connect(arguments, host) as session:
         path = f"/incidents/{part(arguments.incident)}"
@@ -167,10 +169,26 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
                 f"Incident {arguments.incident} is {state}: it proposes no repair."
                 f" See: heatlite incident show {arguments.incident}"
             )
+        draw_proposal(session.client, found)
         agree(arguments, f"Repair {text(found.get('path'))}?")
         answer = session.client.request("POST", f"{path}/approve", {"plan_digest": found["plan_digest"]})
     print(f"{text(found.get('path'))}: {text(an_object(answer, 'incident').get('state'))}")
     return 0
+
+
+def draw_proposal(client: Client, incident: Object) -> None:
+    """Print the plan that an incident proposes: that of the step with its digest."""
+    digest, root = text(incident["plan_digest"]), text(incident["root_stack_id"])
+    found, _ = pages(client, "/incidents", "incidents", {"state": "PROPOSED"})
+    paths = {text(one["path"]) for one in found if (one["plan_digest"], one["root_stack_id"]) == (digest, root)}
+    path = f"{client.find(root).path}/preview"
+    for step in RepairStep:
+        asked: JsonMap = {"heal": {"resources": sorted(paths | {text(incident["path"])}), "step": step.value}}
+        plan = an_object(client.request("PATCH", path, asked, {"plan": "True"}), "plan")
+        if plan["digest"] == digest:
+            plans.draw(objects(plan, "resources"))
+            return
+    print("The plan cannot be shown: something has changed, or more of the member is marked.")
 
 
 @commands.command(
