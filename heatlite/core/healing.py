@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from heatlite.core.json import Json
+
 
 class IncidentState(StrEnum):
     """States of an incident, in their usual order."""
@@ -82,6 +84,19 @@ class Mode(StrEnum):
     PROPOSE = "propose"
     """A plan waits for approval."""
     AUTO = "auto"
+
+
+def policy_of_yaml(document: Json) -> Json:
+    """Return a policy with the word `off`, which YAML 1.1 reads as false."""
+    if not isinstance(document, dict):
+        return document
+    read: dict[str, Json] = dict(document)
+    if read.get("mode") is False:
+        read["mode"] = Mode.OFF.value
+    rules = read.get("rules")
+    if isinstance(rules, list):
+        read["rules"] = [policy_of_yaml(rule) for rule in rules]
+    return read
 
 
 class SecondOpinion(StrEnum):

@@ -367,6 +367,17 @@ def test_healing_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytes
     assert heat.get(f"{path}/healing")["policy"] is None
 
 
+def test_the_policy_of_the_reference_is_set_as_it_stands(
+    heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = heat.create(template(a={"type": "OS::Heat::TestResource"})), tmp_path / "policy.yaml"
+    page = (Path(__file__).parents[2] / "docs/reference/healing.md").read_text(encoding="utf-8")
+    file.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    assert Here(heat)(f"healing set s {file}") == 0, capsys.readouterr().err
+    policy = heat.get(f"{path}/healing")["policy"]
+    assert (policy["mode"], policy["rules"][1]) == ("off", {"match": "web/0", "mode": "off"})
+
+
 def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
     ladder = [{"step": "reboot"}, {"step": "replace"}]

@@ -175,6 +175,16 @@ def test_outputs_are_shown_with_their_values(browser: Browser) -> None:
     assert all(text in row for text in ("address", "203.0.113.7", "of the balancer"))
 
 
+def test_a_policy_is_switched_off_by_the_word_that_yaml_takes_for_false(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value()), name="words")
+    page = browser.post(browser.get(path + "/health"), "/do/policy", policy="healing_policy: 2026-11-22\nmode: off\n")
+    assert "The policy is saved." in page.text
+    again = browser.post(page, "/do/policy")  # as the form shows it
+    assert "Version 2" in again.text
+    assert browser.heat.get(f"{path}/healing")["policy"]["mode"] == "off"
+    browser.heat.call("DELETE", f"{path}/healing", code=204)
+
+
 @pytest.mark.full
 def test_the_healing_policy_is_set_by_a_form(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="heals")

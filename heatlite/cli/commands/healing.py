@@ -24,7 +24,8 @@ from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.healing import policy_of_yaml
+from heatlite.core.json import JsonMap
 from heatlite.core.repairs import RepairStep
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
@@ -81,7 +82,7 @@ def list_policies(arguments: argparse.Namespace, host: Host) -> int:
 @healing.command("set", "set the healing policy of a stack", STACK, FILE)
 def set_(arguments: argparse.Namespace, host: Host) -> int:
     """Set the policy of a stack from a file."""
-    document: Json = load_file(Path(arguments.file), "Healing policy").data
+    document = policy_of_yaml(load_file(Path(arguments.file), "Healing policy").data)
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         answer = an_object(session.client.request("PUT", f"{stack.path}/healing", document))

@@ -9,6 +9,7 @@ import falcon
 from falcon import Response
 
 from heatlite.core.errors import HeatliteError
+from heatlite.core.healing import policy_of_yaml
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.template.source.loader import load
 from heatlite.ui.client import Api, ApiError, href, quoted, text
@@ -152,7 +153,7 @@ def _heal(fields: Fields) -> Json:
 
 def _policy(api: Api, stack: str, fields: Fields) -> None:
     try:
-        document: Json = load(fields.get("policy", ""), "policy", "Healing policy").data
+        document = policy_of_yaml(load(fields.get("policy", ""), "policy", "Healing policy").data)
     except HeatliteError as error:
         raise ApiError(400, {"title": error.message}) from None
     api.send("PUT", f"{stack}/healing", document)
