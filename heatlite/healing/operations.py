@@ -30,8 +30,6 @@ from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeReco
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
-CLOSED_BY_HAND = "closed by {}: {}"
-
 MAX_ALERTS = 1000
 """Alerts that an answer shows of an incident."""
 
@@ -176,7 +174,8 @@ class HealingOperations:
                 if incident.is_marked and scene.is_locked(place):
                     held = next((one for one in place.stacks if one.locked), scene.tree.root)
                     raise locked_error(Operation.MARK, held, context)
-            self._loop.apply(scene, incident, Event.CLEARED, now, CLOSED_BY_HAND.format(context.user, reason))
+            told = f"closed by {context.user}: {reason}" if reason else f"closed by {context.user}"
+            self._loop.apply(scene, incident, Event.CLEARED, now, told)
             left = self.incident(context.project, incident_id)
             if left.state is not IncidentState.CLOSED:
                 raise ActionConflict(f"Incident {left.id} is {left.state}, and something happens to it: try again.")
@@ -198,7 +197,7 @@ class HealingOperations:
             check_types(context, self._store.resources.types(incident.root_id))
             if incident.state is not IncidentState.PROPOSED or scene is None:
                 raise InvalidStackState(f"Incident {incident.id} is {incident.state}: it proposes no repair.")
-            self._loop.repairing.approve(scene, incident, plan_digest)
+            self._loop.repairing.approve(scene, incident, plan_digest, context.user)
         audit.info("healing incident=%s request=approve digest=%s by=%s", incident_id, plan_digest, context.user)
 
     def _open(self, context: Context, incident_id: str, now: float) -> tuple[IncidentRecord, Scene | None]:

@@ -203,11 +203,13 @@ class Repairing:
         for incident in incidents:
             self._store.incidents.move(held_by(incident, held, now))
 
-    def _enqueue(self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None) -> None:
+    def _enqueue(
+        self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None, reason: str = "repair begun"
+    ) -> None:
         """Insert the action of the loop and its repairs, and save the incidents."""
         root = scene.tree.root
         action = self._repairs.begin(_healer(scene), root, selection_of(chosen), plan_digest=digest)
-        self.record(scene, chosen, action, "repair begun")
+        self.record(scene, chosen, action, reason)
 
     def record(self, scene: Scene, chosen: Sequence[Chosen], action: ActionRecord, reason: str) -> None:
         """Insert the repairs of an action, and save their incidents.
@@ -229,8 +231,8 @@ class Repairing:
                     )
                 )  # fmt: skip
 
-    def approve(self, scene: Scene, incident: IncidentRecord, digest: str) -> None:
-        """Begin the repair that an incident proposes, as its approved plan.
+    def approve(self, scene: Scene, incident: IncidentRecord, digest: str, by: str | None) -> None:
+        """Begin the repair that an incident proposes, as the plan that `by` has approved.
 
         Call as `begin`.
 
@@ -252,7 +254,7 @@ class Repairing:
             names = ", ".join(one.brake for one in held)
             s = "" if len(held) > 1 else "s"
             raise HealingHeld(brakes=names, s=s, path=incident.path, way="then try again")
-        self._enqueue(scene, [step.chosen], digest)
+        self._enqueue(scene, [step.chosen], digest, f"approved by {by}")
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
         """Return a member's paths to repair: marked rows, without those below another."""

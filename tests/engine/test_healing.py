@@ -642,6 +642,7 @@ def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) ->
     assert healing.told(incident)[0] == "SETTLING"
     after = healing.ids()
     assert {name for name in before if before[name] != after[name]} == {"2"}
+    assert "approved by mia: replace" in [line.reason for line in healing.incident(incident).history]
     with pytest.raises(InvalidStackState):
         approve(healing, incident, digest)
 
