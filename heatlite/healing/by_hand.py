@@ -5,7 +5,7 @@ the source `api`, so that it counts in cooldown, rate and failures.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
@@ -45,7 +45,7 @@ class HealRequest:
     resources: tuple[str, ...] = ()
     """Paths; empty: all that is marked."""
     step: RepairStep | None = None
-    """None: the first of the ladder."""
+    """None: the first of the ladder that the types of a member can do."""
     plan_digest: str | None = None
     """Digest of the plan that the operator has approved."""
     ignore: frozenset[Brake] = frozenset()
@@ -75,7 +75,7 @@ class HealByHand:
                 raise InvalidStackState(NOTHING_MARKED.format(stack.name))
             opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
             scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
-            chosen = _chosen(scene, paths, asked.step)
+            chosen = _chosen(scene, self._steps(scene, paths, asked.step))
             _check_brakes(context, scene, chosen, asked.ignore)
             self._store.incidents.insert_many(opened)
             action = self._repairs.enqueue(
@@ -98,10 +98,31 @@ class HealByHand:
             raise InvalidStackState(f"Stack {stack.name} is nested: repair it from its root, {stack.root_id}.")
         now = self._clock.now()
         scene = Scene(self._store, self._loop.tree(stack, now), now, {}, lambda _: (), frozenset())
-        steps = {path: asked.step or scene.tree.policy.at(path).ladder[0].step for path in _paths(scene, asked)}
-        if not steps:
+        paths = _paths(scene, asked)
+        if not paths:
             raise InvalidStackState(NOTHING_MARKED.format(stack.name))
-        return self._repairs.plan(stack, Selection(steps)).shown
+        return self._repairs.plan(stack, Selection(self._steps(scene, paths, asked.step))).shown
+
+    def _steps(self, scene: Scene, paths: Sequence[str], step: RepairStep | None) -> dict[str, RepairStep]:
+        """Return the step of each path.
+
+        Without a given one it is the first of the ladder that the types of the member can do.
+        """
+        if step is not None:
+            return dict.fromkeys(paths, step)
+        member_of = {path: scene.tree.places[path].slot.member for path in paths}
+        ladders = {member: _ladder(scene, path) for path, member in reversed(member_of.items())}
+        position = dict.fromkeys(ladders, 0)
+        while True:
+            steps = {path: ladders[member][position[member]] for path, member in member_of.items()}
+            if all(one is RepairStep.REPLACE for one in steps.values()):
+                return steps  # each type can
+            unable = {member_of[path] for path in self._repairs.plan(scene.tree.root, Selection(steps)).unable}
+            going_on = [member for member in unable if position[member] + 1 < len(ladders[member])]
+            if not going_on:
+                return steps
+            for member in going_on:
+                position[member] += 1
 
     def _scene(self, root: StackRecord) -> Scene:
         """Read a tree. Records the ends of repairs that no sweep has seen yet."""
@@ -134,15 +155,18 @@ def _is_marked(place: Place) -> bool:
     return place.nested is None and (place.row.verb, place.row.status) == (Verb.CHECK, Status.FAILED)
 
 
-def _chosen(scene: Scene, paths: Sequence[str], step: RepairStep | None) -> list[Chosen]:
+def _ladder(scene: Scene, path: str) -> list[RepairStep]:
+    return [one.step for one in scene.tree.policy.at(path).ladder]
+
+
+def _chosen(scene: Scene, steps: Mapping[str, RepairStep]) -> list[Chosen]:
     """Return the members to repair. Each path has an incident."""
     by_member: dict[str, list[str]] = {}
-    for path in paths:
+    for path in steps:
         by_member.setdefault(scene.tree.places[path].slot.member, []).append(path)
     chosen = []
     for own in by_member.values():
-        ladder = [one.step for one in scene.tree.policy.at(own[0]).ladder]
-        wanted = step or ladder[0]
+        ladder, wanted = _ladder(scene, own[0]), steps[own[0]]
         incidents = [one for path in own for one in _incidents_at(scene, path)]
         position = ladder.index(wanted) if wanted in ladder else 0
         chosen.append(Chosen(tuple(incidents), dict.fromkeys(own, wanted), position))

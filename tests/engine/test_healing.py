@@ -1008,6 +1008,15 @@ def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
 
 
 @pytest.mark.full
+def test_a_repair_by_hand_skips_steps_that_a_type_cannot_do(healing: Healing) -> None:
+    healing.policy(**AUTO, ladder=LADDER)
+    mark(healing, "2")
+    plan = healing.engine.components.heal_by_hand.plan(healing.stack, HealRequest())
+    heal(healing, plan_digest=plan.digest)
+    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    assert (repair.path, repair.step, repair.position) == ("g/2", RepairStep.REPLACE, 2)
+
+
 def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
     healing.policy(**{**AUTO, "max_unhealthy": "100%", "parallel": 6})
     for member in "01234":
