@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionConflict, HealingHeld, InvalidStackState, ResourceNotFound
-from heatlite.core.healing import IGNORABLE, Brake, IncidentState
+from heatlite.core.errors import ActionConflict, InvalidStackState, ResourceNotFound
+from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.records import record
@@ -21,7 +21,7 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.healing.repairing import Chosen, selection_of
+from heatlite.healing.repairing import Chosen, held_error, selection_of
 from heatlite.healing.reports import API
 from heatlite.healing.rules.brakes import repair_brakes
 from heatlite.healing.rules.incident import pending
@@ -200,13 +200,7 @@ def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], igno
         stacks = [stack for one in chosen for path in one.steps for stack in _stacks(scene.tree.places[path])]
         raise locked_error(Operation.HEAL, next(stack for stack in stacks if stack.locked), context)
     if held:
-        names = ", ".join(brake for brake in Brake if brake in held)
-        paths = ", ".join(path for one in chosen for path in one.steps)
-        way = "then try again"
-        if held <= IGNORABLE:
-            words = " ".join(f"--ignore {brake}" for brake in Brake if brake in held)
-            way = f'or ignore it: heatlite heal {words}; in a request: "ignore"'
-        raise HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths, way=way)
+        raise held_error(frozenset(held), ", ".join(path for one in chosen for path in one.steps))
 
 
 def _brakes(scene: Scene, chosen: Chosen) -> Iterator[Brake]:

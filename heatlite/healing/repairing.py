@@ -18,7 +18,7 @@ from heatlite.core.errors import (
     ResourceIsLocked,
     StackLocked,
 )
-from heatlite.core.healing import Brake, IncidentState
+from heatlite.core.healing import IGNORABLE, Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
@@ -251,9 +251,7 @@ class Repairing:
             raise PlanChanged(stack_name=scene.tree.root.name)
         held = repair_brakes(scene.facts(incident, place, step.any_time), is_approved=True)
         if held:
-            names = ", ".join(one.brake for one in held)
-            s = "" if len(held) > 1 else "s"
-            raise HealingHeld(brakes=names, s=s, path=incident.path, way="then try again")
+            raise held_error(frozenset(one.brake for one in held), incident.path)
         self._enqueue(scene, [step.chosen], digest, f"approved by {by}")
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
@@ -268,6 +266,19 @@ class Repairing:
             incident = self._store.incidents.get(incident_id)
             if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
                 self._hold([incident], [Held(brake)], now)
+
+
+def held_error(held: frozenset[Brake], paths: str) -> HealingHeld:
+    """Return the refusal of a repair that an operator wants.
+
+    It tells how to ignore the brakes, if all can be ignored.
+    """
+    names = ", ".join(brake for brake in Brake if brake in held)
+    way = "then try again"
+    if held <= IGNORABLE:
+        words = " ".join(f"--ignore {brake}" for brake in Brake if brake in held)
+        way = f'or ignore it: heatlite heal {words}; in a request: "ignore"'
+    return HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths, way=way)
 
 
 def _healer(scene: Scene) -> Context:

@@ -667,6 +667,14 @@ def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -
     assert healing.updates() == 0
 
 
+def test_a_held_approval_tells_how_to_repair_all_the_same(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "mode": "propose"})
+    incident, digest = proposal(healing)
+    healing.policy(**{**AUTO, "mode": "propose"}, windows=[{"cron": "0 0 1 1 *", "duration": 3600}])
+    with pytest.raises(HealingHeld, match="or ignore it: heatlite heal --ignore window_closed"):
+        approve(healing, incident, digest)
+
+
 def test_a_proposal_beyond_steps_that_a_type_cannot_do_is_approved(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"}, ladder=LADDER)
     incident, digest = proposal(healing)
