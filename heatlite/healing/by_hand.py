@@ -34,6 +34,9 @@ from heatlite.store.store import Store
 
 NOTHING_MARKED = "Nothing is marked in stack {}. Name the resources to repair."
 
+MOST_NAMED = 10
+"""Resources that a refusal names."""
+
 BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
 
@@ -72,7 +75,7 @@ class HealByHand:
             scene = self._scene(root)
             paths = _paths(scene, asked)
             if not paths:
-                raise InvalidStackState(NOTHING_MARKED.format(stack.name))
+                raise _nothing(scene)
             opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
             scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
             chosen = _chosen(scene, self._steps(scene, paths, asked.step))
@@ -100,7 +103,7 @@ class HealByHand:
         scene = Scene(self._store, self._loop.tree(stack, now), now, {}, lambda _: (), frozenset())
         paths = _paths(scene, asked)
         if not paths:
-            raise InvalidStackState(NOTHING_MARKED.format(stack.name))
+            raise _nothing(scene)
         return self._repairs.plan(stack, Selection(self._steps(scene, paths, asked.step))).shown
 
     def _steps(self, scene: Scene, paths: Sequence[str], step: RepairStep | None) -> dict[str, RepairStep]:
@@ -148,6 +151,21 @@ def _paths(scene: Scene, asked: HealRequest) -> list[str]:
         paths = {path for path, place in places.items() if _is_marked(place)}
         paths |= {one.path for one in scene.tree.incidents if one.state in HOLDS_MARK and one.path in places}
     return sorted(path for path in paths if not any(path.startswith(f"{other}/") for other in paths))
+
+
+def _nothing(scene: Scene) -> InvalidStackState:
+    """Return the refusal of a repair of nothing. It tells what is marked under a lock."""
+    name = scene.tree.root.name
+    locked = sorted(path for path, place in scene.tree.places.items() if _is_marked(_unlocked(place)))
+    if locked:
+        paths = ", ".join(locked[:MOST_NAMED])
+        return InvalidStackState(f"All that is marked in stack {name} is locked: {paths}. Unlock it first.")
+    return InvalidStackState(NOTHING_MARKED.format(name))
+
+
+def _unlocked(place: Place) -> Place:
+    state = place.row.state_without_lock
+    return replace(place, row=replace(place.row, verb=state.verb, status=state.status))
 
 
 def _is_marked(place: Place) -> bool:

@@ -1006,6 +1006,20 @@ def test_a_lock_on_the_path_refuses_a_repair_by_hand_and_is_told(healing: Healin
     assert healing.updates() == 1
 
 
+def test_a_repair_of_what_is_marked_tells_that_it_is_locked(healing: Healing) -> None:
+    mark(healing, "2")
+    healing.engine.lock(healing.group)
+    stack = healing.engine.get(healing.stack)
+    with pytest.raises(InvalidStackState, match=r"All that is marked in stack s is locked: g/2\."):
+        healing.engine.components.heal_by_hand.plan(stack, HealRequest())
+    with pytest.raises(InvalidStackState, match="is locked: g/2"):
+        heal(healing)
+    healing.engine.unlock(healing.group)
+    healing.engine.components.health.mark(MEMBER, healing.group, "2", False, "")
+    with pytest.raises(InvalidStackState, match="Nothing is marked"):
+        heal(healing)
+
+
 def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
     healing.policy(**AUTO)
     with pytest.raises(PlanChanged):
