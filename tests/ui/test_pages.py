@@ -62,6 +62,19 @@ def test_an_object_leads_to_its_resource(browser: Browser) -> None:
     page.click("g/0")
 
 
+def test_a_nested_stack_leaves_its_health_to_the_root(browser: Browser) -> None:
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
+    path = browser.heat.create(template(g=group), name="roots")
+    listed = browser.heat.get(f"{path}/resources?nested_depth=1")["resources"]
+    (member,) = [one for one in listed if one["resource_name"] == "0"]
+    nested = next(link["href"] for link in member["links"] if link["rel"] == "stack").partition("/demo")[2]
+    browser.heat.call("PATCH", f"{nested}/resources/0", {"mark_unhealthy": True}, code=200)
+    page = browser.get(f"{nested}/health")
+    assert ">healthy<" not in str(page.html.find(id="stackhead"))
+    assert "No open incidents" not in page.text and "nothing is repaired" not in page.text
+    page.click("roots", href="/health$")
+
+
 def test_a_stack_is_locked_and_unlocked_by_forms(browser: Browser) -> None:
     path = browser.heat.create(template(a=value(), b=value({"get_attr": ["a", "value"]})), name="locks")
     page = browser.get(path)

@@ -190,6 +190,7 @@ class HealthPage(Part):
             "checks": as_maps(api.get("/actions", limit=3, **asked).get("actions")),
             "others": [node.key for node in every if not node.members][:1000],
             "healing": healing(api, path, stack),
+            "holder": holder(api, stack),
             "plan": plan,
             "refusal": refusal,
             "brakes": sorted(IGNORABLE),
@@ -220,6 +221,14 @@ def healing(api: Api, path: str, stack: JsonMap) -> JsonMap:
         if error.status not in (400, 403, 404) or stack.get("parent") is None:
             raise
         return {}
+
+
+def holder(api: Api, stack: JsonMap) -> JsonMap:
+    """Return the stack that holds a nested one; an empty object for a root stack."""
+    if stack.get("parent") is None:
+        return {}
+    found = as_maps(api.get("/stacks", id=text(stack["parent"]), show_nested="True").get("stacks"))
+    return found[0] if found else {}
 
 
 # -- lock -------------------------------------------------------------------------------------------------
