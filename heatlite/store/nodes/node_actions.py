@@ -46,6 +46,10 @@ class NodeActions:
         self._database = database = encryption.database
         self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED, large_values=values)
         fixed = ("time", "state", "origin", "user", "reason")
+        # With their numbers: on MariaDB a change of rows begins as an INSERT, which would take new ones.
+        self._numbered = Table(
+            encryption, NodeAction, _MUTABLE, key="id", fixed=(*_FIXED, "seq"), large_values=values
+        )
         self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
         self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
         self._sealed = tuple(_ALL.index(name) for name in _SEALED)
@@ -61,7 +65,7 @@ class NodeActions:
 
     def save_many(self, records: Sequence[NodeActionRecord]) -> None:
         """Write the mutable columns of existing node actions."""
-        self._table.update([_row(record) for record in records])
+        self._numbered.update([(*_row(record), record.seq) for record in records])
 
     def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
         """Add lines to the histories of node actions."""
