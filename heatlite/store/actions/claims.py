@@ -37,6 +37,9 @@ _DELAY = (
     " takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?"
 )
 
+# `now` may be from before a wait for locks, and a heartbeat from after it.
+_LEASE = "lease_until = CASE WHEN lease_until > ? THEN lease_until ELSE ? END"
+"""Extends a lease; its parameter comes twice."""
 _PUT_OFF = (
     "UPDATE action SET not_before = CASE WHEN status = 'READY' THEN ? ELSE not_before END,"
     " lease_until = CASE WHEN status = 'RUNNING' THEN ? ELSE lease_until END WHERE seq = ?"
@@ -165,7 +168,7 @@ class Claims:
         Until the end of the caller's transaction no other worker can take the action over.
         """
         locked = self._actions.lock_stack(action)
-        renewed, control = self._renew(action, f"UPDATE action SET lease_until = ? {HELD}", now + lease, *held(action))
+        renewed, control = self._renew(action, f"UPDATE action SET {_LEASE} {HELD}", *(now + lease,) * 2, *held(action))
         if not renewed:
             raise Fenced(action.id)
         self._actions.remember_stack(locked)
@@ -182,9 +185,9 @@ class Claims:
         locked = self._actions.lock_stack(action)
         stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data.to_json())), now)
         also = ", data = ?, updated_at = ?" if stored else ""
-        changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
+        changes = f"{_LEASE}, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"
-        renewed, control = self._renew(action, sql, now + lease, *stored, *held(action), action.commits)
+        renewed, control = self._renew(action, sql, *(now + lease,) * 2, *stored, *held(action), action.commits)
         if not renewed:
             sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
             if self._database.read(sql, (action.id, action.attempt, action.commits + 1)):
@@ -264,15 +267,14 @@ class Claims:
                 free = list(some)
             if free:
                 held = f"id IN ({marks(free)}) AND owner = ?"
-                sql = f"UPDATE action SET lease_until = ? WHERE {held}"
-                self._database.write(sql, (until, *free, owner))
+                self._database.write(f"UPDATE action SET {_LEASE} WHERE {held}", (until, until, *free, owner))
             taken.update(free)
         return [action_id for action_id in action_ids if action_id not in taken]
 
     def heartbeat_one(self, owner: str, action_id: str, until: float) -> None:
         """Extend the lease of one action that a worker runs, and wait for its row."""
-        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND owner = ?"
-        self._database.write(sql, (until, action_id, owner))
+        sql = f"UPDATE action SET {_LEASE} WHERE id = ? AND owner = ?"
+        self._database.write(sql, (until, until, action_id, owner))
 
     def release(self, owner: str, now: float, reason: str, keeps: Collection[str] = ()) -> None:
         """Make READY what a worker runs, except the actions that it `keeps`."""
