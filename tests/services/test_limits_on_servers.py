@@ -8,9 +8,12 @@ from contextlib import ExitStack, closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
-from store_behaviour import a_stack, insert
+from store_behaviour import a_stack, an_action, insert, put
 
+from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.status import ActionStatus
+from heatlite.engine.execution.termination import Termination
 from heatlite.store.database import database, row_waits
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
@@ -231,6 +234,36 @@ def test_a_transaction_that_nobody_ends_is_ended_by_the_server(store: Store) -> 
             store.stacks.insert(a_stack("three"))
         assert store.stacks.by_name("acme", "two") is None
         insert(store, a_stack("four"))
+
+
+def test_parked_and_late_actions_wait_for_no_row_of_another(store: Store, holder: Store) -> None:
+    """A frozen process may hold the first of them.
+
+    Both jobs report it, after the last action.
+    """
+    stacks = [a_stack(str(number), id=f"s{number}") for number in range(4)]
+    insert(store, *stacks)
+    late, parked = stacks[:2], stacks[2:]
+    put(store, *(an_action(stack.id, id=f"a-{stack.id}") for stack in parked))
+    for _ in parked:
+        claimed = store.claims.claim("me", 100.0, 30.0)
+        assert claimed is not None
+        with store.transaction():
+            assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, 200.0)
+    put(store, *(an_action(stack.id, id=f"a-{stack.id}", deadline=200.0) for stack in late))
+    with holder.transaction():
+        for number in (0, 2):
+            holder.stacks.lock(f"s{number}")
+            holder.actions.lock(f"a-s{number}")
+        with pytest.raises(DatabaseUnavailable):
+            Termination(store, Clock()).time_out()
+        with pytest.raises(DatabaseUnavailable):
+            store.moves.wake_parked(300.0)
+    holder.close()
+    found = [store.actions.get(f"a-s{number}") for number in range(4)]
+    ready, failed = ActionStatus.READY, ActionStatus.FAILED
+    before = ActionStatus.WAITING_LIFECYCLE_COMPLETION
+    assert [one and one.status for one in found] == [ready, failed, before, ready]
 
 
 @pytest.fixture

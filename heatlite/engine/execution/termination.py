@@ -10,11 +10,12 @@ from dataclasses import replace
 from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
-from heatlite.store.errors import Fenced
+from heatlite.store.errors import Fenced, UnreadableSecret
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -39,20 +40,32 @@ class Termination:
         self._end(action.id, Result.CANCEL)
 
     def time_out(self) -> None:
-        """End waiting actions whose deadline has passed. Raises DatabaseUnavailable."""
+        """End waiting actions whose deadline has passed.
+
+        Raises DatabaseUnavailable and UnreadableSecret, after the last one: they may be for one action only.
+        """
+        failed: Exception | None = None
         for overdue in self._store.moves.overdue(self._clock.now()):
-            with self._store.transaction():
-                action = self.take(overdue)
-                if action is None or action.status is not overdue.status:
-                    continue
-                if not action.inputs.force:
-                    self._end(action.id, Result.TIMEOUT)
-                    continue
-                # A forced delete continues; the action that it waits for ends.
-                for holder in self._store.actions.live([action.stack_id]):
-                    if holder.id != action.id:
-                        self._store.actions.lock(holder.id)  # lock order: before its derived actions
-                        self.cancel(holder)
+            try:
+                with self._store.transaction():
+                    self._time_out(overdue)
+            except (DatabaseUnavailable, UnreadableSecret) as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _time_out(self, overdue: ActionRecord) -> None:
+        action = self.take(overdue)
+        if action is None or action.status is not overdue.status:
+            return
+        if not action.inputs.force:
+            self._end(action.id, Result.TIMEOUT)
+            return
+        # A forced delete continues; the action that it waits for ends.
+        for holder in self._store.actions.live([action.stack_id]):
+            if holder.id != action.id:
+                self._store.actions.lock(holder.id)  # lock order: before its derived actions
+                self.cancel(holder)
 
     def take(self, action: ActionRecord) -> ActionRecord | None:
         """Lock the action and its stack, and return the action as it is now."""

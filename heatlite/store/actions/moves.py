@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import dump
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
 from heatlite.store.actions.dependencies import Dependencies
@@ -179,16 +180,22 @@ class Moves:
     def wake_parked(self, now: float) -> int:
         """Wake parked actions that are due or lost a wake-up; return their number.
 
-        Each is woken in a transaction of its own.
+        Each is woken in a transaction of its own. Raises DatabaseUnavailable after the last one: another process may
+        hold the row of one only.
         """
-        woken = 0
+        woken, failed, parked = 0, None, f"status {any_of(PARKED_ACTIONS)}"
         for (action_id,) in self._database.read(_TO_WAKE, (now, now)):
-            with self._database.transaction():
-                for found in self._actions.select(f"WHERE id = ? AND status {any_of(PARKED_ACTIONS)}", (action_id,)):
-                    woken += self._actions.move(found, ActionStatus.READY, now)
+            try:
+                with self._database.transaction():
+                    for found in self._actions.readable(f"WHERE id = ? AND {parked}", (action_id,)):
+                        woken += self._actions.move(found, ActionStatus.READY, now)
+            except DatabaseUnavailable as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
         return woken
 
     def overdue(self, now: float) -> list[ActionRecord]:
-        """Return the unclaimed actions whose deadline has passed, oldest first."""
+        """Return the readable unclaimed actions whose deadline has passed, oldest first."""
         waiting = any_of(PARKED_ACTIONS | {ActionStatus.READY})
-        return self._actions.select(f"WHERE status {waiting} AND {UNCLAIMED} AND deadline <= ? ORDER BY seq", (now,))
+        return self._actions.readable(f"WHERE status {waiting} AND {UNCLAIMED} AND deadline <= ? ORDER BY seq", (now,))

@@ -111,8 +111,8 @@ class ActionQueue:
         return int(count)
 
     def due(self, now: float) -> list[ActionRecord]:
-        """Return the scheduled actions whose time has come, oldest first."""
-        return self._actions.select("WHERE status = 'INIT' AND not_before <= ? ORDER BY seq", (now,))
+        """Return the readable scheduled actions whose time has come, oldest first."""
+        return self._actions.readable("WHERE status = 'INIT' AND not_before <= ? ORDER BY seq", (now,))
 
     def _insert(self, records: Sequence[ActionRecord], conflict: str) -> None:
         if not records:

@@ -5,6 +5,7 @@ is one of `core.status.MOVES` and adds a line to the history.
 """
 
 import json
+import logging
 from collections.abc import Sequence
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
@@ -22,10 +23,13 @@ from heatlite.core.status import (
 from heatlite.store.batch import Table
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Row, Sent, Value
+from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.actions import Action, Transition
+
+log = logging.getLogger(__name__)
 
 COLUMNS = (
     "id", "stack_id", "root_id", "project", "verb", "status", "requested_by", "created_at", "cause", "inputs",
@@ -79,6 +83,8 @@ class ActionTable:
         self._encryption = encryption
         self.database = database = encryption.database
         self._stack_locks = StackLocks(database)
+        self._unreadable: set[str] = set()
+        """Ids of the actions that `readable` has logged."""
         fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
         self._table = Table(encryption, Action, (), key="id", fixed=fixed, stack="stack_id")
         columns = ("time", "before", "after", "attempt", "owner", "reason")
@@ -121,6 +127,22 @@ class ActionTable:
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
         return [self.record(row) for row in self.rows(rest, parameters)]
+
+    def readable(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
+        """Return those actions whose secrets this engine can read.
+
+        Logs each of the others once. `rest` as in `select`.
+        """
+        found = []
+        for row in self.rows(rest, parameters):
+            try:
+                found.append(self.record(row))
+            except UnreadableSecret as error:
+                action_id = str(row[COLUMNS.index("id")])
+                if action_id not in self._unreadable:
+                    self._unreadable.add(action_id)
+                    log.error("action %s cannot be read: %s", action_id, error.message)
+        return found
 
     def rows(self, rest: str, parameters: Sequence[Value]) -> Sequence[Row]:
         """Return rows with COLUMNS; `rest` as in `select`."""

@@ -942,6 +942,70 @@ def test_an_action_that_cannot_be_read_keeps_no_other_waiting(store: Store, was_
 
 
 @everywhere
+def test_a_late_commit_does_not_shorten_a_lease(store: Store) -> None:
+    """It takes the time before it waits for locks.
+
+    Meanwhile the worker renews its leases.
+    """
+    put(store, an_action("s1", id="a"))
+    claimed = store.claims.claim("me", 100.0, 30.0)
+    assert claimed is not None
+
+    def until() -> float | None:
+        found = store.actions.get("a")
+        assert found is not None
+        return found.lease_until
+
+    with store.transaction():
+        store.claims.heartbeat("me", ["a"], 150.0)
+    with store.transaction():
+        store.claims.begin_commit(claimed, 110.0, 30.0)
+        store.claims.renew(claimed, 111.0, 30.0)
+        store.claims.heartbeat_one("me", "a", 142.0)
+        store.claims.heartbeat("me", ["a"], 143.0)
+    assert until() == 150.0
+    with store.transaction():
+        store.claims.renew(claimed, 121.0, 30.0)
+    assert until() == 151.0
+
+
+@everywhere
+def test_actions_that_cannot_be_read_keep_no_other_waiting(store: Store) -> None:
+    """Neither one that is due nor one whose time is up."""
+    store.encryption.encrypt("a key file")
+    stacks = [a_stack(str(number), id=f"s{number}") for number in range(4)]
+    insert(store, *stacks)
+    later = [an_action(stack.id, id=f"due-{stack.id}", not_before=200.0, deadline=300.0) for stack in stacks[:2]]
+    with store.transaction():
+        for one in later:
+            store.queue.schedule(one)
+    put(store, *(an_action(stack.id, id=f"over-{stack.id}", deadline=300.0) for stack in stacks[2:]))
+    with store.transaction():
+        sql = "UPDATE action SET inputs = ? WHERE id IN (?, ?)"
+        store.database.write(sql, (f"{PREFIX}damaged", "due-s0", "over-s2"))
+    assert [found.id for found in store.queue.due(250.0)] == ["due-s1"]
+    assert [found.id for found in store.moves.overdue(400.0)] == ["over-s3"]
+
+
+@everywhere
+def test_a_parked_action_that_cannot_be_read_keeps_no_other_waiting(store: Store) -> None:
+    store.encryption.encrypt("a key file")
+    stacks = [a_stack(str(number), id=f"s{number}") for number in range(2)]
+    insert(store, *stacks)
+    put(store, *(an_action(stack.id, id=f"a-{stack.id}") for stack in stacks))
+    for _ in stacks:
+        claimed = store.claims.claim("me", 100.0, 30.0)
+        assert claimed is not None
+        with store.transaction():
+            assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, 200.0)
+    with store.transaction():
+        store.database.write("UPDATE action SET inputs = ? WHERE id = ?", (f"{PREFIX}damaged", "a-s0"))
+    assert store.moves.wake_parked(300.0) == 1
+    found = store.actions.get("a-s1")
+    assert found is not None and found.status is ActionStatus.READY
+
+
+@everywhere
 def test_events_of_a_stack_are_committed_in_the_order_of_their_ids(store: Store) -> None:
     """Readers, such as webhooks, go on from the last event that they have read."""
     stack = a_stack()
@@ -2231,6 +2295,22 @@ def a_node_action(action_id: str, **fields: object) -> NodeActionRecord:
         "updated_at": 1.0,
     }
     return NodeActionRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+@everywhere
+def test_changes_of_node_actions_use_up_no_numbers(store: Store) -> None:
+    """There are two billion of them on MariaDB."""
+    insert(store, a_stack(id="s-ended"))
+    with store.transaction():
+        store.node_actions.insert_many([a_node_action("a"), a_node_action("b")])
+    for attempts in range(1, 4):
+        found = store.node_actions.existing(["a", "b"])
+        with store.transaction():
+            store.node_actions.save_many([replace(one, attempts=attempts) for one in found])
+    with store.transaction():
+        store.node_actions.insert_many([a_node_action("c")])
+    found = store.node_actions.existing(["a", "b", "c"])
+    assert [(one.seq - found[0].seq, one.attempts) for one in found] == [(0, 3), (1, 3), (2, 0)]
 
 
 def a_node(node_id: str, stack_id: str) -> NodeRecord:
