@@ -64,6 +64,23 @@ def test_a_resource_does_not_fail_because_the_database_is_away(
     assert len(calls) > 1
 
 
+def test_leases_are_renewed_although_the_clock_was_set_back(engine: Engine) -> None:
+    """Others would take over what is claimed until the clock shows the time before again."""
+    with engine.clock.held():
+        stack = engine.create(template(a=thing(wait_secs=60)), wait=False)
+
+        def lease() -> float:
+            (action,) = engine.store.actions.live([stack.id])
+            return action.lease_until or 0.0
+
+        engine.begun(lambda: engine.states(stack).get("a") == "CREATE_IN_PROGRESS")
+        before = lease()
+        engine.clock.pass_(-3600.0)
+        engine.wait_for(lambda: lease() == before - 3600.0)
+        engine.clock.pass_(3600.0)
+    assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
+
+
 def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -> None:
     """The only slot is the parent's, and its other nested stack has not begun."""
     engine = Engine(place, engine_slots=1)

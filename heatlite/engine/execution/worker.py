@@ -432,7 +432,8 @@ class Worker:
         """Renew leases in a thread of its own, so that a blocked sweep does not delay it."""
         self._store.database.use_request_limits()  # waiting for one locked row would let all leases expire
         now = self._clock.now()
-        if now - self._renewed_at >= self._settings.lease_seconds / 3:
+        # Also once the clock was set back: what is claimed since has a lease by the new time.
+        if not 0 <= now - self._renewed_at < self._settings.lease_seconds / 3:
             self._renew_leases(now)
             self._renewed_at = now
             self._forget_ended()

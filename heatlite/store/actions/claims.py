@@ -37,9 +37,9 @@ _DELAY = (
     " takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?"
 )
 
-# `now` may be from before a wait for locks, and a heartbeat from after it.
+# The time may be from before a wait for locks, and the heartbeat from after it.
 _LEASE = "lease_until = CASE WHEN lease_until > ? THEN lease_until ELSE ? END"
-"""Extends a lease; its parameter comes twice."""
+"""Extends a lease, and never shortens it. Its parameter comes twice."""
 _PUT_OFF = (
     "UPDATE action SET not_before = CASE WHEN status = 'READY' THEN ? ELSE not_before END,"
     " lease_until = CASE WHEN status = 'RUNNING' THEN ? ELSE lease_until END WHERE seq = ?"
@@ -267,14 +267,15 @@ class Claims:
                 free = list(some)
             if free:
                 held = f"id IN ({marks(free)}) AND owner = ?"
-                self._database.write(f"UPDATE action SET {_LEASE} WHERE {held}", (until, until, *free, owner))
+                sql = f"UPDATE action SET lease_until = ? WHERE {held}"
+                self._database.write(sql, (until, *free, owner))
             taken.update(free)
         return [action_id for action_id in action_ids if action_id not in taken]
 
     def heartbeat_one(self, owner: str, action_id: str, until: float) -> None:
         """Extend the lease of one action that a worker runs, and wait for its row."""
-        sql = f"UPDATE action SET {_LEASE} WHERE id = ? AND owner = ?"
-        self._database.write(sql, (until, until, action_id, owner))
+        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND owner = ?"
+        self._database.write(sql, (until, action_id, owner))
 
     def release(self, owner: str, now: float, reason: str, keeps: Collection[str] = ()) -> None:
         """Make READY what a worker runs, except the actions that it `keeps`."""
