@@ -20,6 +20,7 @@ from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, dump
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
+from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField, LongTextField, MaskedField
@@ -192,10 +193,22 @@ class LargeValues:
             elif checked_at < before:
                 self._database.change(self._model.update(checked_at=now, unused=part_id not in used).where(one))
 
+    def put_off(self, owner: str, now: float) -> None:
+        """Check the values of an owner later: a row that may refer to them cannot be read."""
+        self._database.write(f"UPDATE {self._table} SET checked_at = ? WHERE {self._owner} = ?", (now, owner))
+
     def missing(self) -> Iterator[tuple[str, str]]:
-        """Return the values that rows refer to and that are not there, as owner and id."""
+        """Return the values that rows refer to and that are not there, as owner and id.
+
+        If a row cannot be read, the reason stands for the id.
+        """
         for (owner,) in self._database.read(f"SELECT DISTINCT {self._owner} FROM {self._table}"):
-            for part_id, text in self._used(owner).items():
+            try:
+                used = self._used(owner)
+            except UnreadableSecret as error:
+                yield owner, error.message
+                continue
+            for part_id, text in used.items():
                 if text is None:
                     yield owner, part_id
 

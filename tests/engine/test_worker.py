@@ -65,7 +65,7 @@ def test_a_resource_does_not_fail_because_the_database_is_away(
 
 
 def test_leases_are_renewed_although_the_clock_was_set_back(engine: Engine) -> None:
-    """Others would take over what is claimed until the clock shows the time before again."""
+    """Others would take over what it claims since."""
     with engine.clock.held():
         stack = engine.create(template(a=thing(wait_secs=60)), wait=False)
 

@@ -1129,6 +1129,33 @@ def test_two_engines_that_remove_at_once_remove_what_one_would(store: Store, url
 
 
 @everywhere
+def test_retention_goes_on_although_rows_of_a_tree_cannot_be_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its large values stay; those of other trees, and what comes after them, go."""
+    store.encryption.encrypt("a key file")
+    damaged, other = (a_stack(name, id=name) for name in ("damaged", "other"))
+    insert(store, damaged, other)
+    with store.transaction():
+        for stack in (damaged, other):
+            store.resources.insert_many([a_resource(id=stack.id, stack_id=stack.id, properties={"a": "x" * LARGE})])
+        store.database.write("UPDATE resource SET properties = ?", (f"{PREFIX}damaged",))
+        store.resources.delete_many(["other"])
+        store.services.heartbeat(ServiceRecord("gone", "host", "heatlite", 1.0, 1.0))
+    now, clock = 10.0**7, Clock()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    sweeps = Retention(store, clock, Settings("", deleted_stack_days=10**9))
+    for _ in range(3):
+        now += 2 * LARGE_VALUE_GRACE
+        sweeps.sweep()
+    assert [owner for (owner,) in store.database.read("SELECT stack_id FROM large_value")] == ["damaged"]
+    assert store.services.list() == []
+    # The check of the database tells of it, too.
+    (found,) = [one for one in store.inconsistencies(now, 0.0) if one.rule == "a row has its large values"]
+    assert (found.id, "cannot be decrypted" in found.detail) == ("damaged", True)
+
+
+@everywhere
 def test_retention_deletes_in_small_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[int] = []
     remove = store.events.remove
