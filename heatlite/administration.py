@@ -11,6 +11,7 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
 from heatlite.store.database.engine_lock import EngineLock
+from heatlite.store.database.limits import Pace
 from heatlite.store.errors import EngineRunning
 from heatlite.store.store import Store
 
@@ -128,7 +129,7 @@ def rotate_keys(settings: Settings) -> "RotationResult":
     try:
         if store.encryption.cipher is None:
             raise BadSetting(NO_CIPHER)
-        with store.database.maintenance_limits():
+        with store.database.limits_of(Pace.MAINTENANCE):
             return store.rotate_keys()
     finally:
         store.close()
@@ -139,7 +140,7 @@ def inconsistencies(settings: Settings) -> "list[Inconsistency]":
     store = open_store(settings)
     try:
         # A takeover follows an expired lease within a second; a slow worker may take as long as a lease.
-        with store.database.maintenance_limits():
+        with store.database.limits_of(Pace.MAINTENANCE):
             return store.inconsistencies(Clock().now(), settings.lease_seconds)
     finally:
         store.close()

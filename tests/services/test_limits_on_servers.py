@@ -4,15 +4,18 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
-from store_behaviour import a_stack, an_action, insert, put
+from store_behaviour import a_stack, an_action, an_event, insert, put
 
 from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus
+from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Termination
 from heatlite.store.database import database, row_waits
 from heatlite.store.database.driver import Dialect
@@ -73,8 +76,9 @@ def test_the_server_knows_the_limits_of_each_pace(store: Store) -> None:
         assert {name: float(told[name]) for name in wanted} == wanted
 
     check(Pace.WORK)
-    with store.database.maintenance_limits():
-        check(Pace.MAINTENANCE)
+    for pace in (Pace.MAINTENANCE, Pace.RETENTION):
+        with store.database.limits_of(pace):
+            check(pace)
     check(Pace.WORK)
     ended: list[bool] = []
 
@@ -264,6 +268,28 @@ def test_parked_and_late_actions_wait_for_no_row_of_another(store: Store, holder
     ready, failed = ActionStatus.READY, ActionStatus.FAILED
     before = ActionStatus.WAITING_LIFECYCLE_COMPLETION
     assert [one and one.status for one in found] == [ready, failed, before, ready]
+
+
+def test_retention_does_not_wait_for_a_frozen_one(store: Store, holder: Store) -> None:
+    """Another engine has frozen as it deleted the same rows.
+
+    The other jobs of the sweep, such as schedules, come after it.
+    """
+    insert(store, a_stack(id="s1"))
+    with store.transaction():
+        store.events.append_many([an_event(stack_id="s1")])
+
+    def sweep() -> None:
+        try:
+            Retention(store, Clock(), Settings("")).sweep()
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(1) as pool, holder.transaction():
+        holder.events.remove(holder.events.older_than(time.time(), 9))
+        with pytest.raises(DatabaseUnavailable):
+            pool.submit(sweep).result(8)
+    holder.close()
 
 
 @pytest.fixture

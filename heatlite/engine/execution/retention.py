@@ -4,15 +4,20 @@ These are events, actions, requests, stacks, templates, large values and engines
 node actions by number and age.
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.store.database.limits import Pace
+from heatlite.store.errors import UnreadableSecret
 from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
 
 DAY = 86_400.0
 SWEEP_INTERVAL = 60.0
@@ -52,7 +57,7 @@ class Retention:
         now = self._clock.now()
         if now < self._due:
             return
-        with self._store.database.maintenance_limits():
+        with self._store.database.limits_of(Pace.RETENTION):
             head = self._store.events.head()
             for _ in range(MAX_BATCHES):
                 if not self.purge(now):
@@ -100,8 +105,13 @@ class Retention:
         checked = 0
         for values in (self._store.large_values, self._store.project_values):
             for owner in values.unchecked(now - LARGE_VALUE_GRACE, STACK_BATCH):
-                with self._store.transaction():
-                    values.check(owner, now)
+                try:
+                    with self._store.transaction():
+                        values.check(owner, now)
+                except UnreadableSecret as error:
+                    log.error("large values of %s cannot be checked: %s", owner, error.message)
+                    with self._store.transaction():
+                        values.put_off(owner, now)
                 checked += 1
         return checked > 0
 

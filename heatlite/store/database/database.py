@@ -122,12 +122,12 @@ class Database:
         self._state.pace = Pace.REQUEST
 
     @contextmanager
-    def maintenance_limits(self) -> Iterator[None]:
-        """Use the time limits of maintenance in this thread. Not inside a transaction."""
+    def limits_of(self, pace: Pace) -> Iterator[None]:
+        """Use the time limits of a pace in this thread. Not inside a transaction."""
         if self._state.open:
             raise RuntimeError("the pace is not changed inside a transaction")
         self._drop()
-        before, self._state.pace = self._state.pace, Pace.MAINTENANCE
+        before, self._state.pace = self._state.pace, pace
         try:
             yield
         finally:

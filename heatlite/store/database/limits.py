@@ -26,7 +26,9 @@ class Pace(Enum):
     WORK = "work"
     """A worker: it retries without limit, but other workers must get their turn."""
     MAINTENANCE = "maintenance"
-    """Migrations, key rotation, retention: statements without a time limit."""
+    """Migrations, key rotation: statements without a time limit."""
+    RETENTION = "retention"
+    """As maintenance, but a frozen process must not keep other engines from their periodic jobs."""
 
 
 @record(frozen=True, slots=True)
@@ -59,3 +61,5 @@ def limits(pace: Pace, lease: float) -> Limits:
             return Limits(5.0, statement + 1.0, statement, max(1.0, lease / 4), idle=lease, peer=lease)
         case Pace.MAINTENANCE:
             return Limits(10.0, None, None, None, idle=MAX_IDLE, peer=lease)
+        case Pace.RETENTION:
+            return Limits(10.0, None, None, max(1.0, lease / 4), idle=lease, peer=lease)
