@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, Verb, state
 from heatlite.engine.planning import planner
+from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing
@@ -62,6 +63,26 @@ def test_a_resource_does_not_fail_because_the_database_is_away(
     stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
     assert len(calls) > 1
+
+
+def test_an_action_whose_stack_cannot_be_read_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another engine may have the key. It is not counted as a failure."""
+    worker = engine.server.worker
+    assert worker is not None
+    real, calls = worker._attempt, list[int]()
+
+    def attempt(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) <= 12:
+            raise UnreadableSecret(keys="encryption_keys")
+        return real(*given)
+
+    monkeypatch.setattr(worker, "_attempt", attempt)
+    stack = engine.create(template(a=thing()))
+    assert stack_state(stack) == "CREATE_COMPLETE"
+    action = engine.store.actions.last(stack.id, Verb.CREATE)
+    assert action is not None and action.retries == 0
+    assert sum("cannot be decrypted" in line.reason for line in engine.store.actions.history(action.id)) == 12
 
 
 def test_leases_are_renewed_although_the_clock_was_set_back(engine: Engine) -> None:

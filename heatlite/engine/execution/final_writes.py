@@ -37,6 +37,10 @@ class FinalWrites:
         """Requeue an action, to be claimed at that time (seconds since the epoch)."""
         self._repeat(action, lambda: self._store_retry(action, reason, not_before))
 
+    def give_back(self, action: ActionRecord, reason: str) -> None:
+        """Give an action to other engines. It does not count as a retry."""
+        self._repeat(action, lambda: self._store_return(action, reason))
+
     def give_up(self, action: ActionRecord, reason: str) -> None:
         """End an action that no worker can complete."""
         self._repeat(action, lambda: self._termination.give_up(action, reason, self._lease))
@@ -44,6 +48,10 @@ class FinalWrites:
     def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
         with self._store.transaction():
             self._store.moves.requeue(action, reason, self._clock.now(), not_before)
+
+    def _store_return(self, action: ActionRecord, reason: str) -> None:
+        with self._store.transaction():
+            self._store.claims.give_back(action, self._clock.now(), reason)
 
     def _repeat(self, action: ActionRecord, write: Callable[[], None]) -> None:
         while not self._stopping.is_set():

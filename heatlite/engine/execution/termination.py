@@ -15,7 +15,7 @@ from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Cont
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
-from heatlite.store.errors import Fenced, UnreadableSecret
+from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -42,14 +42,14 @@ class Termination:
     def time_out(self) -> None:
         """End waiting actions whose deadline has passed.
 
-        Raises DatabaseUnavailable and UnreadableSecret, after the last one: they may be for one action only.
+        Raises DatabaseUnavailable, after the last one: it may be for one action only.
         """
-        failed: Exception | None = None
+        failed: DatabaseUnavailable | None = None
         for overdue in self._store.moves.overdue(self._clock.now()):
             try:
                 with self._store.transaction():
                     self._time_out(overdue)
-            except (DatabaseUnavailable, UnreadableSecret) as error:
+            except DatabaseUnavailable as error:
                 failed = failed or error
         if failed is not None:
             raise failed

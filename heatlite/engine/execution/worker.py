@@ -30,7 +30,7 @@ from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.actions.claims import max_takeovers
-from heatlite.store.errors import Fenced
+from heatlite.store.errors import Fenced, UnreadableSecret
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -256,6 +256,8 @@ class Worker:
                 self._requeue(action, attempt.execution.reason)
         except Fenced:
             log.warning("action %s: taken over by another engine, or ended by force", action.id)
+        except UnreadableSecret as error:
+            self._leave(action, error.message)
         except DatabaseUnavailable as error:
             self._requeue(action, error.message)
         except Exception:
@@ -382,9 +384,19 @@ class Worker:
         else:
             pause = min(2.0**action.retries, MAX_RETRY_DELAY)
             self._final_writes.requeue(action, reason, now + pause)
-            with self._lock:
-                self._retry_times.append(now + pause)
-            self._timer_changed.set()
+            self._retry_at(now + pause)
+
+    def _leave(self, action: ActionRecord, reason: str) -> None:
+        """Leave an action to other engines, which may have a key that this one lacks."""
+        log.error("action %s: left to other engines: %s", action.id, reason)
+        until = self._store.claims.put_off(action.id, self._clock.now())
+        self._final_writes.give_back(action, reason)
+        self._retry_at(until)
+
+    def _retry_at(self, moment: float) -> None:
+        with self._lock:
+            self._retry_times.append(moment)
+        self._timer_changed.set()
 
     # -- looking after -----------------------------------------------------------------------------
 

@@ -40,11 +40,7 @@ _DELAY = (
 # The time may be from before a wait for locks, and the heartbeat from after it.
 _LEASE = "lease_until = CASE WHEN lease_until > ? THEN lease_until ELSE ? END"
 """Extends a lease, and never shortens it. Its parameter comes twice."""
-_PUT_OFF = (
-    "UPDATE action SET not_before = CASE WHEN status = 'READY' THEN ? ELSE not_before END,"
-    " lease_until = CASE WHEN status = 'RUNNING' THEN ? ELSE lease_until END WHERE seq = ?"
-)
-_ID, _SEQ = COLUMNS.index("id"), COLUMNS.index("seq")
+_ID = COLUMNS.index("id")
 
 
 class Claims:
@@ -57,6 +53,8 @@ class Claims:
         self._database = actions.database
         self._actions = actions
         self._skip_locked = " FOR UPDATE SKIP LOCKED" if actions.has_row_locks else ""
+        self._put_off: dict[str, float] = {}
+        """Ids of the actions that this engine leaves to others, with the time to try again."""
 
     # -- claim -------------------------------------------------------------------------------------
 
@@ -76,7 +74,7 @@ class Claims:
         restriction. An action without a zone fits any worker. A takeover after a takeover without progress is delayed,
         see `takeover_delay`. READY actions with more than `max_takeovers` takeovers are left for older workers.
         """
-        only, values = _restriction(action_id, kinds, zones)
+        only, values = _restriction(action_id, kinds, zones, self._left_to_others(now))
         # A named action is probably there, and a server locks no more than its row.
         is_worth = self._database.in_transaction or (action_id is not None and self._actions.has_row_locks)
         if not (is_worth or self._has_claimable(owner, now, only, values, max_takeovers)):
@@ -92,9 +90,9 @@ class Claims:
                 try:
                     found = self._actions.record(row)
                 except UnreadableSecret as error:
-                    if action_id is not None:
-                        raise
-                    self._put_off(row, now, error)
+                    log.error("action %s cannot be claimed: %s", row[_ID], error.message)
+                    self.put_off(row[_ID], now)
+                    only, values = _restriction(action_id, kinds, zones, self._left_to_others(now))
                     continue
                 if found.owner is None or found.takeovers == 0:
                     return self._claim(found, owner, now, lease)
@@ -144,11 +142,23 @@ class Claims:
         self._actions.record_move(changed(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
         return claimed
 
-    def _put_off(self, row: Row, now: float, error: UnreadableSecret) -> None:
-        """Delay an action that this engine cannot read, so that others get their turn."""
-        log.error("action %s cannot be claimed: %s", row[_ID], error.message)
-        until = now + UNREADABLE_DELAY
-        self._database.send(_PUT_OFF, (until, until, row[_SEQ]))
+    def put_off(self, action_id: str, now: float) -> float:
+        """Leave an action that this engine cannot read to others, until the time returned."""
+        self._put_off[action_id] = until = now + UNREADABLE_DELAY
+        return until
+
+    def _left_to_others(self, now: float) -> list[str]:
+        for action_id, until in [*self._put_off.items()]:
+            if not now < until <= now + UNREADABLE_DELAY:
+                self._put_off.pop(action_id, None)
+        return [*self._put_off]
+
+    def give_back(self, action: ActionRecord, now: float, reason: str) -> None:
+        """Make a claimed action READY for another engine.
+
+        Does nothing if it has been taken away.
+        """
+        self._actions.move(action, ActionStatus.READY, now, reason, owner=None, lease_until=None)
 
     def _delay_takeover(self, action: ActionRecord, now: float) -> None:
         """Delay a takeover after one without progress.
@@ -310,7 +320,7 @@ def max_takeovers(age: float) -> int:
 
 
 def _restriction(
-    action_id: str | None, kinds: frozenset[Kind] | None, zones: frozenset[str] | None
+    action_id: str | None, kinds: frozenset[Kind] | None, zones: frozenset[str] | None, besides: Sequence[str]
 ) -> tuple[str, tuple[Value, ...]]:
     """Return the restrictions of a claim as SQL and its parameters."""
     sql = ""
@@ -324,4 +334,7 @@ def _restriction(
     if zones is not None:
         sql += f" AND (zone IS NULL{''.join(' OR zone = ?' for _ in zones)})"
         values += sorted(zones)
+    if besides:
+        sql += f" AND id NOT IN ({marks(besides)})"
+        values += besides
     return sql, tuple(values)

@@ -942,6 +942,29 @@ def test_an_action_that_cannot_be_read_keeps_no_other_waiting(store: Store, was_
 
 
 @everywhere
+def test_an_engine_that_cannot_read_an_action_leaves_it_to_others(store: Store, url: str) -> None:
+    """It may lack a key that they have."""
+    unreadable = an_action()
+    put(store, unreadable)
+    sql, damaged = "UPDATE action SET inputs = ? WHERE id = ?", f"{PREFIX}damaged"
+    with store.transaction():
+        store.database.write(sql, (damaged, unreadable.id))
+    for named in (None, unreadable.id):
+        assert store.claims.claim("one", 100.0, 1000.0, named) is None
+    with store.transaction():
+        store.database.write(sql, ("{}", unreadable.id))
+    assert store.claims.claim("one", 101.0, 1000.0) is None
+    other = Store.open(url)
+    found = other.claims.claim("two", 101.0, 1000.0)
+    assert found is not None
+    with other.transaction():
+        other.claims.give_back(found, 102.0, "lacks the key, too")
+    other.close()
+    found = store.claims.claim("one", 100.0 + UNREADABLE_DELAY, 1000.0)
+    assert found is not None and (found.attempt, found.retries) == (2, 0)
+
+
+@everywhere
 def test_a_late_commit_does_not_shorten_a_lease(store: Store) -> None:
     """It takes the time before it waits for locks.
 
