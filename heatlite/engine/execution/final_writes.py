@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 
 from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.engine.execution.termination import Termination
 from heatlite.store.errors import Fenced
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 
 RETRY_INTERVAL = 1.0
 """Seconds between two attempts to write."""
+MAX_RETRY_DELAY = 60.0
+"""Seconds before a retry of an action, at most."""
 
 
 class FinalWrites:
@@ -24,26 +27,42 @@ class FinalWrites:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, lease: float, termination: Termination, stopping: threading.Event
+        self, store: Store, clock: Clock, settings: Settings, termination: Termination, stopping: threading.Event
     ) -> None:
         """`stopping` ends the repetitions: another engine then takes the action over."""
         self._store = store
         self._clock = clock
-        self._lease = lease
+        self._settings = settings
         self._termination = termination
         self._stopping = stopping
 
-    def requeue(self, action: ActionRecord, reason: str, not_before: float) -> None:
-        """Requeue an action, to be claimed at that time (seconds since the epoch)."""
-        self._repeat(action, lambda: self._store_retry(action, reason, not_before))
+    def requeue(self, action: ActionRecord, reason: str) -> float | None:
+        """Requeue an action after a conflict or an outage; end it after too many retries.
 
-    def give_back(self, action: ActionRecord, reason: str) -> None:
-        """Give an action to other engines. It does not count as a retry."""
+        Returns the time of the retry, in seconds since the epoch; None: it has ended.
+        """
+        log.warning("action %s: requeued: %s", action.id, reason)
+        limit = self._settings.execution_retry_limit
+        if action.retries >= limit:
+            self.give_up(action, f"Failed {limit + 1} times: {reason}")
+            return None
+        not_before = self._clock.now() + min(2.0**action.retries, MAX_RETRY_DELAY)
+        self._repeat(action, lambda: self._store_retry(action, reason, not_before))
+        return not_before
+
+    def leave(self, action: ActionRecord, reason: str) -> float:
+        """Leave an action to other engines, which may have a key that this one lacks.
+
+        It does not count as a retry. Returns the time at which this engine tries it again.
+        """
+        log.error("action %s: left to other engines: %s", action.id, reason)
+        until = self._store.claims.put_off(action.id, self._clock.now())
         self._repeat(action, lambda: self._store_return(action, reason))
+        return until
 
     def give_up(self, action: ActionRecord, reason: str) -> None:
         """End an action that no worker can complete."""
-        self._repeat(action, lambda: self._termination.give_up(action, reason, self._lease))
+        self._repeat(action, lambda: self._termination.give_up(action, reason, self._settings.lease_seconds))
 
     def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
         with self._store.transaction():

@@ -36,9 +36,6 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
-MAX_RETRY_DELAY = 60.0
-"""Maximum of seconds until an action is tried again."""
-
 CLOCK_DIFFERENCE = 10.0
 """Seconds by which the clocks of two processes may differ without a late delivery of messages."""
 
@@ -90,7 +87,7 @@ class Worker:
             meter,
         )
         self._termination = Termination(store, clock)
-        self._final_writes = FinalWrites(store, clock, settings.lease_seconds, self._termination, self._stopping)
+        self._final_writes = FinalWrites(store, clock, settings, self._termination, self._stopping)
         self._lacks_slot = False
         """True if an action may have found no free slot since the claim loop was woken last."""
         self._claimed: set[tuple[str, int]] = set()
@@ -253,13 +250,13 @@ class Worker:
                     self._wait(action, attempt, until)
         except AttemptEnded as ended:
             if ended.result is Result.RETRY and attempt is not None:
-                self._requeue(action, attempt.execution.reason)
+                self._retry_at(self._final_writes.requeue(action, attempt.execution.reason))
         except Fenced:
             log.warning("action %s: taken over by another engine, or ended by force", action.id)
         except UnreadableSecret as error:
-            self._leave(action, error.message)
+            self._retry_at(self._final_writes.leave(action, error.message))
         except DatabaseUnavailable as error:
-            self._requeue(action, error.message)
+            self._retry_at(self._final_writes.requeue(action, error.message))
         except Exception:
             # An internal error must not leave the stack IN_PROGRESS forever.
             log.exception("action %s: internal error", action.id)
@@ -374,29 +371,11 @@ class Worker:
         rows = self._store.resources.of(stack.id) if read is None else read[1]()
         return Attempt(Execution(self._parts, action, stack, rows))
 
-    def _requeue(self, action: ActionRecord, reason: str) -> None:
-        """Requeue an action after a conflict or an outage; end it after too many retries."""
-        log.warning("action %s: requeued: %s", action.id, reason)
-        now, limit = self._clock.now(), self._settings.execution_retry_limit
-        if action.retries >= limit:
-            reason = f"Failed {limit + 1} times: {reason}"
-            self._final_writes.give_up(action, reason)
-        else:
-            pause = min(2.0**action.retries, MAX_RETRY_DELAY)
-            self._final_writes.requeue(action, reason, now + pause)
-            self._retry_at(now + pause)
-
-    def _leave(self, action: ActionRecord, reason: str) -> None:
-        """Leave an action to other engines, which may have a key that this one lacks."""
-        log.error("action %s: left to other engines: %s", action.id, reason)
-        until = self._store.claims.put_off(action.id, self._clock.now())
-        self._final_writes.give_back(action, reason)
-        self._retry_at(until)
-
-    def _retry_at(self, moment: float) -> None:
-        with self._lock:
-            self._retry_times.append(moment)
-        self._timer_changed.set()
+    def _retry_at(self, moment: float | None) -> None:
+        if moment is not None:
+            with self._lock:
+                self._retry_times.append(moment)
+            self._timer_changed.set()
 
     # -- looking after -----------------------------------------------------------------------------
 
