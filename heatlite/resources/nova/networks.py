@@ -348,6 +348,8 @@ class Ports:
         """Return True if a port matches network, subnet and address of a specification."""
         if spec.get("port") is not None or spec.get("allocate_network") is not None:
             return False
+        if not nic["made"] and cast(JsonMap, nic["spec"]).get("port") is not None:
+            return False  # a port that the template gave may leave with its own resource
         try:
             port = self._port(str(nic["port"]))
         except CloudNotFound:

@@ -338,6 +338,15 @@ class TestNetworks:
         stack = cloudy.changed(stack, {"vm": server(networks=[{"network": "there"}, fixed])})
         assert sorted(addresses(cloudy, stack)) == ["10.9.0.2", "10.9.0.9"]
 
+    def test_a_given_port_is_not_kept_for_a_network_that_names_none(self, cloudy: Cloudy) -> None:
+        network(cloudy)
+        given = {"p": resource("OS::Neutron::Port", network="there"), "vm": server(networks=[{"port": ref("p")}])}
+        stack = cloudy.made(given)
+        stack = cloudy.changed(stack, {"vm": server(networks=[{"network": "there"}])})
+        assert (len(addresses(cloudy, stack)), cloudy.count(PORT)) == (1, 1)
+        cloudy.delete(stack)
+        assert cloudy.count(PORT) == 0
+
     def test_another_address_needs_another_port(self, cloudy: Cloudy) -> None:
         network(cloudy)
         stack = cloudy.made({"vm": server(networks=[{"network": "there"}])})
