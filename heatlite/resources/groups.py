@@ -250,7 +250,9 @@ class ResourceGroup(
         def named(text: str) -> str | None:
             return references().get(text)
 
-        removed = removed_names(kept, wanted, self.definitions, named, afresh)
+        # Without members, as in Heat, everything that is named is a name that is not to be used.
+        names = self.definitions if self.nested is not None else [str(text) for text in wanted]
+        removed = removed_names(kept, wanted, names, named, afresh)
         return {**removed, **self._withdrawn()}
 
     def _withdrawn(self) -> JsonMap:

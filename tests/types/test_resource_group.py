@@ -109,6 +109,14 @@ def test_a_removed_name_is_not_used_again(group: Group) -> None:
     assert group.now().attribute("removed_rsrc_list") == ["0"]
 
 
+def test_a_new_group_does_not_use_the_names_that_it_is_to_remove(group: Group) -> None:
+    group.become(count=2, resource_def=DEF, removal_policies=policies("0", 2, "nobody"))
+    assert group.names == ["1", "3"]
+    assert group.now().attribute("removed_rsrc_list") == ["0", "2", "nobody"]
+    group.become(count=2, resource_def=DEF, removal_policies=policies("0", 2, "nobody"))
+    assert group.names == ["1", "3"]
+
+
 def test_members_are_removed_though_the_count_stays(group: Group) -> None:
     group.become(count=2, resource_def=DEF)
     group.become(count=2, resource_def=DEF, removal_policies=policies("ref-0"))
