@@ -270,7 +270,9 @@ class TestRetry:
         mark = engine.now_on(stack)
         stack = engine.put(stack, template(a=resource("Test::Robust", value="1")))
         assert (engine.ids(stack), engine.states(stack)) == (before, {"a": "UPDATE_COMPLETE"})
-        assert engine.told(stack, mark) == ["s UPDATE_IN_PROGRESS", "a UPDATE_COMPLETE", "s UPDATE_COMPLETE"]
+        # The failed update may have changed it: it is changed back.
+        changed_back = ["a UPDATE_IN_PROGRESS", "a UPDATE_COMPLETE"]
+        assert engine.told(stack, mark) == ["s UPDATE_IN_PROGRESS", *changed_back, "s UPDATE_COMPLETE"]
 
     def test_an_object_that_would_not_go(self, engine: Engine) -> None:
         stuck = {"delete": -1}

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Facts, Part, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
+from heatlite.engine.types.resource_factory import TRIED
 from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
@@ -162,16 +163,34 @@ def _decide_change(facts: Facts) -> Decision:
     refusal = _decide_in_place(facts, before, changed) if changed else None
     if refusal is not None:
         return refusal
+    start = _with_tried(facts, before)
+    changed = kind.schema.diff(start, wanted.properties)
     # The object may be as wanted already while the row is not.
     stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
     interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
     if changed or stale or interrupted or row.metadata != wanted.metadata:
         cause = "the definition changed"
-        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, before)
+        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, start)
     if kind.always_updated or wanted.properties.get(kind.always_updated_if) is True:
         cause = "every update updates it"
-        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, before)
+        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, start)
     return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
+
+
+def _with_tried(facts: Facts, before: JsonMap) -> JsonMap:
+    """Return the properties with a failed update's values in place of those wanted again.
+
+    The object may have either. What cannot be changed back in place stays as it is.
+    """
+    tried, schema, wanted = as_map(facts.row.data.get(TRIED)), facts.wanted.kind.schema, facts.wanted.properties
+    differs = schema.diff(before, wanted) if tried else ()
+    for name, value in tried.items():
+        if name in schema.fields and name not in differs:
+            start = {**before, name: value}
+            changed = schema.diff(start, wanted)
+            if name in changed and _decide_in_place(facts, start, changed) is None:
+                before = start
+    return before
 
 
 def _decide_in_place(facts: Facts, before: JsonMap, changed: frozenset[str]) -> Decision | None:

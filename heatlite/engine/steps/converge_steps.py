@@ -18,7 +18,7 @@ from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
-from heatlite.engine.types.resource_factory import ResourceFactory, Values
+from heatlite.engine.types.resource_factory import TRIED, ResourceFactory, Values
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord
@@ -240,7 +240,7 @@ class ConvergeSteps:
         if not interrupted:
             # Until it succeeds the object may use the old ones, the new ones, or both.
             new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
-            row = replace(row, uses=tuple(sorted({*row.uses, *new})))
+            row = replace(row, uses=tuple(sorted({*row.uses, *new})), data=_with_tried(row, wanted, change))
             if outcome is Outcome.REBUILD:
                 # After an interruption nothing else tells that the object was to be rebuilt.
                 row = replace(row, token={"rebuild": True})
@@ -256,3 +256,16 @@ class ConvergeSteps:
         if interrupted:
             self._operations.continue_interrupted(execution)
         return execution
+
+
+def _with_tried(row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:
+    """Return the row's data with the values that an update tries, until it succeeds.
+
+    A value that an earlier attempt has tried stays where the row's own is wanted again.
+    """
+    if issubclass(wanted.kind, StackResource):
+        return row.data
+    differs = wanted.kind.schema.diff(row.properties, wanted.properties)
+    before = {name: value for name, value in as_map(row.data.get(TRIED)).items() if name not in differs}
+    tried = {**{name: wanted.properties.get(name) for name in sorted(change.changed)}, **before}
+    return {**row.data, TRIED: tried} if tried else row.data

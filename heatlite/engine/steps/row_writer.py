@@ -11,7 +11,7 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
-from heatlite.engine.types.resource_factory import RESTORED, ResourceFactory
+from heatlite.engine.types.resource_factory import RESTORED, TRIED, ResourceFactory
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -19,6 +19,11 @@ from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 
 STATE_CHANGED = "state changed"
+
+
+def without_tried(data: JsonMap) -> JsonMap:
+    """Return a row's data without the values that failed updates have tried."""
+    return {key: value for key, value in data.items() if key != TRIED} if TRIED in data else data
 
 
 class RowWriter:
@@ -144,6 +149,7 @@ class RowWriter:
         Repeats `described`: one copy of a row is cheaper than two.
         """
         definition, now = self.definition.resources[row.name], self.now()
+        data = without_tried(data)
         if wanted.restored is not None:
             data = {**data, RESTORED: wanted.restored}
         elif RESTORED in data:

@@ -20,7 +20,7 @@ from heatlite.engine.steps.absence import provisional
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.converge_steps import ConvergeSteps
 from heatlite.engine.steps.operation_steps import OperationSteps
-from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
+from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, without_tried
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
@@ -129,6 +129,7 @@ class Transitions:
         row = changed(execution.row, physical_id=physical_id, data=data, token=None)
         if execution.wanted is not None and execution.phase is Phase.REPLACED:
             # The object is as before; so is its row, apart from the attempt.
+            row = changed(row, data=without_tried(data))
             row = self.rows.with_state(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
             following = self._replace(execution, row)
             if following is not None or execution.is_recorded:

@@ -52,6 +52,8 @@ READABLE = frozenset(
 
 RESTORED = "restored"
 """Key in the `data` of a row: the properties that a restore has put in place of those that were asked for."""
+TRIED = "tried"
+"""Key in the `data` of a row: the property values of an update that has not succeeded; the object may have them."""
 
 
 @record(frozen=True, slots=True)

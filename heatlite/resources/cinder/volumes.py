@@ -183,7 +183,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             "restore": "backup_id" in change.changed and self.props.backup_id is not None,
             "extend": "size" in change.changed and size is not None,
             "retype": "volume_type" in change.changed,
-            "set_readonly": "read_only" in change.changed,
+            "set_readonly": "read_only" in change.changed and not self._is_done("set_readonly", thing, asked=False),
         }
         steps = [step for step, is_wanted in wanted.items() if is_wanted]
         parts = "joined" in self.data or not set(steps).isdisjoint(WITHOUT_SERVERS)

@@ -148,6 +148,13 @@ class TestUpdate:
         cloudy.changed(stack, {"v": volume(size=100, availability_zone="b")})  # another volume
         assert cloudy.thing(stack, "v")["size"] == 100
 
+    def test_all_but_its_size_is_changed_back(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "raises": "refused"}])
+        stack = cloudy.made({"v": volume(size=1, name="before")})
+        stack = cloudy.put(stack, template(v=volume(size=2, name="after")), disable_rollback=False)
+        assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE")
+        assert [cloudy.thing(stack, "v")[key] for key in ("name", "size")] == ["before", 1]
+
     def test_what_has_grown_by_itself_does_not_shrink_either(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=1)})
         cloudy.view().call("block_storage.extend_volume", cloudy.row(stack, "v").physical_id, 3)

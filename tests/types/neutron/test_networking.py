@@ -174,6 +174,28 @@ def test_what_has_failed_and_is_well_is_kept(troubled: Callable[..., Cloudy]) ->
     assert cloudy.thing(stack, "port")["name"] == "new"
 
 
+@pytest.mark.parametrize("rolled_back", [True, False])
+def test_what_a_failed_update_has_changed_is_changed_back(
+    troubled: Callable[..., Cloudy], rolled_back: bool
+) -> None:
+    # The update itself succeeds; its result cannot be read.
+    cloudy = troubled(faults=[{"verb": "network.get_router", "number": 1, "raises": "refused"}])
+    gateway = {"network": "public"}
+    before = {"router": resource("OS::Neutron::Router", name="before", external_gateway_info=gateway)}
+    stack = cloudy.made(before)
+    made, ports = cloudy.row(stack, "router").id, cloudy.count("network.port")
+    after = template(router=resource("OS::Neutron::Router", admin_state_up=False))
+    stack = cloudy.put(stack, after, disable_rollback=not rolled_back)
+    assert (stack.verb, stack.status) == (("ROLLBACK", "COMPLETE") if rolled_back else ("UPDATE", "FAILED"))
+    if not rolled_back:
+        stack = cloudy.check(stack)  # a check that finds it well does not tell what it has
+        cloudy.changed(stack, before)
+    thing = cloudy.thing(stack, "router")
+    assert (thing["name"], thing["admin_state_up"], cloudy.count("network.port")) == ("before", True, ports)
+    row = cloudy.row(stack, "router")
+    assert (row.id, "tried" in row.data) == (made, False)
+
+
 def test_what_goes_to_error_is_said_and_made_anew(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(faults=[{"verb": "network.create_port", "number": 1, "goes": "ERROR"}])
     stack = cloudy.made(PORT)
