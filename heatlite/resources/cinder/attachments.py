@@ -60,6 +60,16 @@ class Attachment(CloudResource[P_co]):
         server, volume, _ = self.parts(self.facts.properties)
         return any(self._takes_over(one, server, volume) for one in self.facts.holders(key))
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return server and volume, and those that a failed update has attached.
+
+        Raises CloudNotFound, CloudError.
+        """
+        found = [self.parts(self.facts.properties)[:2]]
+        if "joins" in self.data and self.physical_id is not None:
+            found.append((str(self.data["joins"]), self.physical_id))
+        return list(dict.fromkeys(found))
+
     def _takes_over(self, other: object, server: str, volume: str) -> bool:
         """True if the other resource attaches the same volume to the same server.
 
@@ -67,7 +77,13 @@ class Attachment(CloudResource[P_co]):
         """
         if not isinstance(other, Attachment) or other.physical_id is None:
             return False
-        return bool(other.parts(other.facts.properties)[:2] == (server, volume))
+        return (server, volume) in other.pairs()
+
+    def _former_servers(self, volume: str) -> list[str]:
+        """Return the servers that the predecessor may have attached the volume to."""
+        former = self.facts.former()
+        assert isinstance(former, Attachment)
+        return [server for server, theirs in former.pairs() if theirs == volume]
 
     def handle_create(self) -> Json:
         server, volume, device = self.parts(self.facts.properties)
@@ -75,8 +91,8 @@ class Attachment(CloudResource[P_co]):
             text = f"volume {volume} is attached to server {server} already"
             raise CloudConflict("compute.create_volume_attachment", text)
         if self._takes_over(self.facts.former(), server, volume):
-            if not self.data.get("parted"):
-                attaching.detach(self.cloud, server, volume)
+            for one in () if self.data.get("parted") else self._former_servers(volume):
+                attaching.detach(self.cloud, one, volume)
         else:
             attaching.attach(self.cloud, server, volume, device)
         self.physical_id = volume
@@ -85,7 +101,7 @@ class Attachment(CloudResource[P_co]):
     def check_create_complete(self, token: Json) -> bool | float:
         server, volume, device = self.parts(self.facts.properties)
         if self._takes_over(self.facts.former(), server, volume) and not self.data.get("parted"):
-            if attaching.is_detached(self.cloud, server, volume):
+            if all(attaching.is_detached(self.cloud, one, volume) for one in self._former_servers(volume)):
                 attaching.attach(self.cloud, server, volume, device)
                 self.data["parted"] = True
             return False
@@ -98,16 +114,20 @@ class Attachment(CloudResource[P_co]):
         if self.physical_id is None:
             return None
         try:
-            server, volume, _ = self.parts(self.facts.properties)
+            pairs = self.pairs()
         except CloudNotFound:
             return None
-        if any(self._takes_over(other(), server, volume) for other in (self.facts.latter, self.facts.former)):
-            return None  # the attachment belongs to the other resource
-        attaching.detach(self.cloud, server, volume)
-        return [server, volume]
+        left: list[Json] = []
+        others = [self.facts.latter(), self.facts.former()]
+        for server, volume in pairs:
+            if not any(self._takes_over(other, server, volume) for other in others):
+                attaching.detach(self.cloud, server, volume)
+                left += [server, volume]
+        return left or None  # without any, the attachment belongs to the other resource
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        return not isinstance(token, list) or attaching.is_detached(self.cloud, str(token[0]), str(token[1]))
+        left = [str(one) for one in token] if isinstance(token, list) else []
+        return all(attaching.is_detached(self.cloud, *one) for one in zip(left[::2], left[1::2], strict=True))
 
 
 class VolumeAttachmentProps(Schema):

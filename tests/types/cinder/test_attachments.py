@@ -1,11 +1,13 @@
 """OS::Cinder::VolumeAttachment and attached volumes on a simulated cloud."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from heatlite.core.status import Status
+from heatlite.simulated.simulation import Fault
 from tests.engine.conftest import ref, resource, template
 from tests.types.conftest import Cloudy
 
@@ -65,6 +67,32 @@ def test_a_change_is_made_in_place(
     assert (attachments(cloudy, stack, "v"), attachments(cloudy, stack, "w")) == (v, w)
     assert cloudy.row(stack, "a").physical_id == cloudy.row(stack, after.get("volume", "v")).physical_id
     assert {"parted", "joins"}.isdisjoint(cloudy.row(stack, "a").data)
+
+
+@pytest.mark.parametrize("after", [{"server": "t"}, {"volume": "w"}])
+@pytest.mark.parametrize("then", ["rolled back", "changed back", "tried again", "removed"])
+def test_what_a_failed_change_has_attached_is_detached(
+    troubled: Callable[..., Cloudy], after: dict[str, Any], then: str
+) -> None:
+    cloudy = troubled()
+    stack = cloudy.made(parts())
+    simulation = cloudy.view().simulation
+    simulation.scenario = replace(simulation.scenario, faults=[Fault("block_storage.get_volume", 3, raises="refused")])
+    stack = cloudy.put(stack, template(**parts(**after)), disable_rollback=then != "rolled back")
+    simulation.scenario = replace(simulation.scenario, faults=[])
+    if then == "rolled back":
+        assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE"), cloudy.why(stack)
+    else:
+        assert (stack.verb, stack.status) == ("UPDATE", "FAILED")
+        wanted = parts(**(after if then == "tried again" else {}))
+        if then == "removed":
+            del wanted["a"]
+        stack = cloudy.changed(stack, wanted)
+    known = {"v": attachments(cloudy, stack, "v"), "w": attachments(cloudy, stack, "w")}
+    server, volume = (after.get("server", "s"), after.get("volume", "v")) if then == "tried again" else ("s", "v")
+    expected = {} if then == "removed" else {volume: server}
+    assert {name: found[0][0] for name, found in known.items() if found} == expected
+    assert cloudy.delete(stack).status is Status.COMPLETE
 
 
 @pytest.mark.parametrize("verb", ["create_volume_attachment", "delete_volume_attachment"])
