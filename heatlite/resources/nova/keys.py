@@ -61,10 +61,14 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
 
     def handle_create(self) -> Json:
         former = _of_name(self.facts.former(), self.props.name)
-        if former is None or not self._is(former._kept):
+        # Without its key a deletion would take the key pair for a foreign one.
+        if former is not None and self._is(former._kept):
+            self.data["key"] = former._kept
+        else:
             if former is not None:
                 self.service("delete_keypair", self.props.name, **self._whose)
             made: JsonMap = self.map(self.service("create_keypair", **self.sent()))
+            self.data["key"] = _key(made)
             if self.props.save_private_key and made.get("private_key"):
                 self.data["private_key"] = made["private_key"]
         self.physical_id = self.props.name

@@ -125,6 +125,13 @@ class TestKeyPair:
         assert cloudy.row(stack, "x").data["private_key"]
         assert cloudy.count(KEY) == 1
 
+    def test_one_that_cannot_be_read_is_deleted_nevertheless(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "compute.get_keypair", "number": 2, "raises": "refused"}])
+        stack = cloudy.create(template(**one("KeyPair", name="mine")))
+        assert (stack.status, cloudy.count(KEY)) == (Status.FAILED, 1)
+        cloudy.delete(stack)
+        assert cloudy.count(KEY) == 0
+
     def test_a_rollback_brings_the_old_key_back(self, cloudy: Cloudy) -> None:
         stack = cloudy.made(one("KeyPair", name="a", public_key=PUBLIC))
         broken = {**one("KeyPair", name="a", public_key="ssh-rsa BBBB"), "y": resource(
