@@ -362,6 +362,8 @@ class Facts:
     """The cloud in which the stack has its objects; None: none is recorded."""
     created_at: float = 0.0
     """Time of the decision to make the object, in seconds since the epoch."""
+    leaves: bool = False
+    """True if the deletion of the object has begun: no successor takes it over."""
     keeps_members: bool = False
     """True if the operation changes no number of members: a nested stack that exists keeps the members it has."""
 

@@ -29,9 +29,10 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     """Return the decision for one resource name.
 
     It is about the newest row that needs no replacement, else about the newest. So a retry continues with the newest
-    object, and a rollback takes back the old object that still awaits its clean-up. `candidates` are the rows of the
-    name, newest first. `restricted` are outcomes that the environment forbids. `replaced_above` are the types of
-    objects that were replaced in the parent stacks and are used here. Raises errors of observations and types.
+    object, and a rollback takes back the old object that still awaits its clean-up. What a failed deletion has left is
+    deleted first if it excludes the new object. `candidates` are the rows of the name, newest first. `restricted` are
+    outcomes that the environment forbids. `replaced_above` are the types of objects that were replaced in the parent
+    stacks and are used here. Raises errors of observations and types.
     """
     facts, decision = candidates[0], decide(candidates[0])
     if decision.outcome is Outcome.REPLACE:
@@ -51,11 +52,18 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     if decision.outcome in restricted:
         cause = ResourceActionRestricted(action=decision.outcome.value).message
         return replace(decision, outcome=Outcome.RESTRICT, reason=Reason.RESTRICTED, cause=cause)
-    if decision.outcome is not Outcome.REPLACE:
+    if decision.outcome not in (Outcome.REPLACE, Outcome.CREATE):
         return decision
-    if _can_rebuild(facts):
-        return replace(decision, outcome=Outcome.REBUILD)
-    return replace(decision, deletes_first=deletes_first(facts))
+    if decision.outcome is Outcome.REPLACE:
+        if _can_rebuild(facts):
+            return replace(decision, outcome=Outcome.REBUILD)
+        if deletes_first(facts):
+            return replace(decision, deletes_first=True)
+    for one in candidates:
+        if one is not facts and one.row.verb is Verb.DELETE and deletes_first(one):
+            cause = decision.cause or "an earlier object is in its way"
+            return replace(decision, outcome=Outcome.REPLACE, row=one.row, cause=cause, deletes_first=True)
+    return decision
 
 
 def decide(facts: Facts) -> Decision:
@@ -178,9 +186,9 @@ def _decide_change(facts: Facts) -> Decision:
 
 
 def _with_tried(facts: Facts, before: JsonMap) -> JsonMap:
-    """Return the properties with a failed update's values in place of those wanted again.
+    """Return the properties with tried values in place of those wanted again.
 
-    The object may have either. What cannot be changed back in place stays as it is.
+    After a failed update the object may have either. What cannot be changed back in place stays as it is.
     """
     tried, schema, wanted = as_map(facts.row.data.get(TRIED)), facts.wanted.kind.schema, facts.wanted.properties
     differs = schema.diff(before, wanted) if tried else ()

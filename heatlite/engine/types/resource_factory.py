@@ -386,6 +386,7 @@ class ResourceFactory:
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
                 created_at=row.created_at,
                 home=self._home,
+                leaves=row.verb is Verb.DELETE,
                 keeps_members=self.selection is not None,
             )
         )

@@ -26,7 +26,7 @@ class Attachment(CloudResource[P_co]):
         An attachment of the same volume to the same server is taken over instead.
         """
         own, new = ([given.get(name) for name in self.names[:2]] for given in (self.facts.properties, properties))
-        return own != new and own[1] == new[1]
+        return (self.facts.leaves or own != new) and own[1] == new[1]
 
     names = ("instance_uuid", "volume_id", "mountpoint")
     """The properties that hold server, volume and device."""

@@ -104,7 +104,9 @@ class RouterInterface(
         """
         names = ("router", "subnet", "port")
         own, new = [[values.get(name) for name in names] for values in (self.facts.properties, properties)]
-        return own != new and any(one is not None and one == other for one, other in zip(own, new, strict=True))
+        if own == new:
+            return self.facts.leaves
+        return any(one is not None and one == other for one, other in zip(own, new, strict=True))
 
     def handle_create(self) -> Json:
         props = self.props

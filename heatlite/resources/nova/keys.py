@@ -1,5 +1,6 @@
 """Key pairs."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -37,6 +38,13 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         if self.physical_id is None:
             raise CloudNotFound("compute.get_keypair", f"{self.name} has not been made")
         return self.map(self.service("get_keypair", self.physical_id, **self._whose))
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """True if this key pair has the name, and its deletion has begun.
+
+        Otherwise a successor takes the name over.
+        """
+        return self.facts.leaves and self.facts.properties["name"] == properties.get("name")
 
     def survey(self) -> bool:
         """Record the key pair of that name: a foreign one, or the one to be replaced."""

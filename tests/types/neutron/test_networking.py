@@ -196,6 +196,58 @@ def test_what_a_failed_update_has_changed_is_changed_back(
     assert (row.id, "tried" in row.data) == (made, False)
 
 
+NETS = {"n": resource("OS::Neutron::Net"), "m": resource("OS::Neutron::Net")}
+ROUTED = {
+    **NETS,
+    "s": resource("OS::Neutron::Subnet", network=ref("n"), cidr="10.0.0.0/24"),
+    "t": resource("OS::Neutron::Subnet", network=ref("m"), cidr="10.1.0.0/24"),
+    "r": resource("OS::Neutron::Router"),
+}
+MACHINE = {
+    **NETS,
+    "v": resource("OS::Nova::Server", image="cirros", flavor="m1.nano", networks=[{"network": ref("n")}]),
+    "w": resource("OS::Cinder::Volume", size=1),
+}
+
+
+@pytest.mark.share(1)
+@pytest.mark.parametrize(
+    ("verb", "rest", "before", "after"),
+    [
+        (
+            "network.delete_subnet", NETS,
+            resource("OS::Neutron::Subnet", network=ref("n"), cidr="10.0.0.0/24"),
+            resource("OS::Neutron::Subnet", network=ref("n"), cidr="10.0.1.0/24"),
+        ),
+        (
+            "network.remove_interface_from_router", ROUTED,
+            resource("OS::Neutron::RouterInterface", router=ref("r"), subnet=ref("s")),
+            resource("OS::Neutron::RouterInterface", router=ref("r"), subnet=ref("t")),
+        ),
+        (
+            "compute.delete_keypair", {},
+            resource("OS::Nova::KeyPair", name="a"), resource("OS::Nova::KeyPair", name="b"),
+        ),
+        (
+            "compute.delete_volume_attachment", MACHINE,
+            resource("OS::Cinder::VolumeAttachment", instance_uuid=ref("v"), volume_id=ref("w")), None,
+        ),
+    ],
+    ids=["subnet", "interface", "key", "attachment"],
+)  # fmt: skip
+def test_what_a_failed_deletion_has_left_goes_before_its_like_is_made(
+    troubled: Callable[..., Cloudy], verb: str, rest: dict[str, Any], before: Any, after: Any
+) -> None:
+    cloudy = troubled(faults=[{"verb": verb, "number": 1, "raises": "refused"}])
+    stack, there = cloudy.made({**rest, "x": before}), cloudy.census()
+    stack = cloudy.put(stack, template(**rest, **({} if after is None else {"x": after})))
+    assert (stack.status, "x DELETE_FAILED" in cloudy.told(stack)) == ("FAILED", True)
+    cloudy.changed(stack, {**rest, "x": before})
+    assert cloudy.census() == there
+    assert cloudy.check(stack).status == "COMPLETE"
+    assert cloudy.delete(stack).status == "COMPLETE"
+
+
 def test_what_goes_to_error_is_said_and_made_anew(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(faults=[{"verb": "network.create_port", "number": 1, "goes": "ERROR"}])
     stack = cloudy.made(PORT)
