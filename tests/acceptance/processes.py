@@ -20,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
 EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
 
+ORPHAN = re.compile(r"made for an attempt that had lost its action, is removed: (\S+)")
+"""Line of a log about an object that its worker removes."""
+
 START_SECONDS = 240
 DRAIN_SECONDS = 240
 """Seconds that a test waits for a process before it fails. Long, because the machine may be busy."""
@@ -105,6 +108,10 @@ class Process:
         entries = re.split(r"^(?=\[\d{4}-\d\d-\d\d )", self.log.read_text(), flags=re.MULTILINE)
         of_types = re.compile(r"\[[^]]+\] \[\d+\] \[INFO\] (\[[^]]+\] )?resource ")
         return "".join(entry for entry in entries if "Traceback" in entry and not of_types.match(entry))
+
+    def orphans(self) -> list[str]:
+        """Return the names of the objects that this process has made too late, and removed."""
+        return [Path(found).name for found in ORPHAN.findall(self.log.read_text())]
 
     def _group_lives(self) -> bool:
         return any(_group(found) == self.process.pid for found in Path("/proc").glob("[0-9]*/stat"))

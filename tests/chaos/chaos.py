@@ -473,7 +473,7 @@ class Chaos:
             try:
                 self._rest(store)
                 self.report.rest = time.monotonic() - began
-                judge(store, self._files, record.accepted)
+                judge(store, self._files, record.accepted, self._orphans)
                 self._judge_volumes(store)
             except AssertionError as error:
                 record.note(f"at rest: {error}")
@@ -486,6 +486,9 @@ class Chaos:
             self.report.stacks = sum(1 for stack in stacks_of(store) if stack.parent_id is None)
             counted = store.database.read("SELECT status, COUNT(*) FROM action GROUP BY status")
             self.report.actions = {str(status): int(count) for status, count in counted}
+
+    def _orphans(self) -> list[str]:
+        return [name for process in self._logs for name in process.orphans()]
 
     def _calm_down(self, clients: list[Client]) -> None:
         """Let the clients end; what was disturbed is started again."""

@@ -50,6 +50,10 @@ class Machines:
         self._all.append(found)
         return found
 
+    def orphans(self) -> list[str]:
+        """The names of the objects that they have made too late, and removed."""
+        return [name for one in self._all for name in one.orphans()]
+
     def complaints(self) -> str:
         """Internal errors in the logs."""
         return "".join(one.complaints() for one in self._all)

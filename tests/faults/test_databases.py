@@ -69,5 +69,5 @@ def test_restarted_under_load(servers: ExitStack, kind: str, tmp_path: Path) -> 
             time.sleep(1)
             database.start()
         clients.wait_for(10)
-    judge(store, machines.files, clients.accepted)
+    judge(store, machines.files, clients.accepted, machines.orphans)
     assert machines.complaints() == ""

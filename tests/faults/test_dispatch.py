@@ -77,7 +77,7 @@ def test_the_broker_is_away_for_a_while(
         clients.wait_for(5)
     assert clients.unanswered == 0
     assert set(clients.answers) <= {200, 201, 202, 204, 404, 409}
-    judge(store, machines.files, clients.accepted)
+    judge(store, machines.files, clients.accepted, machines.orphans)
 
 
 @pytest.mark.parametrize("url", ["PostgreSQL"], indirect=True)
@@ -88,7 +88,7 @@ def test_the_api_is_killed_between_commit_and_dispatch(machines: Machines, store
     machines.worker()
     with Clients(api, count=2) as clients:
         eventually(lambda: clients.unanswered >= (5 if FULL else 2), "it dies, again and again")
-    judge(store, machines.files, clients.accepted)
+    judge(store, machines.files, clients.accepted, machines.orphans)
     unheard = {action_id for (action_id,) in store.database.read("SELECT id FROM action WHERE parent_id IS NULL")}
     assert unheard - set(clients.accepted), "what was committed, and nobody was told of"
 
@@ -112,7 +112,7 @@ def test_messages_that_come_twice_late_or_never(
                 sender.announce(Announcement(action_id, Kind.STACK, None, True))
             sent += len(fresh)
             time.sleep(0.02)
-    judge(store, machines.files, clients.accepted)
+    judge(store, machines.files, clients.accepted, machines.orphans)
     assert machines.complaints() == ""
 
 

@@ -63,7 +63,7 @@ def test_frozen_under_load(machines: Machines, store: Store) -> None:
             if lost(store) > 2:
                 break
     assert lost(store), "the frozen ones have had something to do"
-    judge(store, machines.files, clients.accepted)
+    judge(store, machines.files, clients.accepted, machines.orphans)
     assert machines.complaints() == ""
 
 
