@@ -171,8 +171,10 @@ def _decide_change(facts: Facts) -> Decision:
     refusal = _decide_in_place(facts, before, changed) if changed else None
     if refusal is not None:
         return refusal
-    start = _with_tried(facts, before)
-    changed = kind.schema.diff(start, wanted.properties)
+    start = before
+    if TRIED in row.data:
+        start = _with_tried(facts, before)
+        changed = kind.schema.diff(start, wanted.properties)
     # The object may be as wanted already while the row is not.
     stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
     interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
@@ -190,8 +192,8 @@ def _with_tried(facts: Facts, before: JsonMap) -> JsonMap:
 
     After a failed update the object may have either. What cannot be changed back in place stays as it is.
     """
-    tried, schema, wanted = as_map(facts.row.data.get(TRIED)), facts.wanted.kind.schema, facts.wanted.properties
-    differs = schema.diff(before, wanted) if tried else ()
+    tried, schema, wanted = as_map(facts.row.data[TRIED]), facts.wanted.kind.schema, facts.wanted.properties
+    differs = schema.diff(before, wanted)
     for name, value in tried.items():
         if name in schema.fields and name not in differs:
             start = {**before, name: value}
