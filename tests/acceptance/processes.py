@@ -110,7 +110,7 @@ class Process:
         return "".join(entry for entry in entries if "Traceback" in entry and not of_types.match(entry))
 
     def orphans(self) -> list[str]:
-        """Return the names of the objects that this process has made too late, and removed."""
+        """Return the names of objects that this process has made too late, and removed."""
         return [Path(found).name for found in ORPHAN.findall(self.log.read_text())]
 
     def _group_lives(self) -> bool:
