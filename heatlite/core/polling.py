@@ -1,8 +1,9 @@
-"""A thread that does periodic work and can be woken."""
+"""Periodic work: a thread that polls, and a loop that goes on after an outage."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable
 
@@ -10,6 +11,26 @@ log = logging.getLogger(__name__)
 
 RETRY_INTERVAL = 1.0
 """Seconds until the next poll after a failure."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def for_each(items: Iterable[Item], work: Callable[[Item], Result]) -> list[Result]:
+    """Call `work` with each item, also after a DatabaseUnavailable.
+
+    That may be for one item only, whose row another process holds. Returns the results. Raises the first
+    DatabaseUnavailable after the last item.
+    """
+    results, failed = [], None
+    for item in items:
+        try:
+            results.append(work(item))
+        except DatabaseUnavailable as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return results
 
 
 class PollingThread:

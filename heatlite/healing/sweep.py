@@ -14,6 +14,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError
 from heatlite.core.healing import IncidentState, RepairResult
 from heatlite.core.meter import Meter
+from heatlite.core.polling import for_each
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
@@ -74,22 +75,22 @@ class HealingLoop:
 
         Raises DatabaseUnavailable, after the last tree: another process may hold the row of one only.
         """
-        now, failed = self._clock.now(), None
+        now = self._clock.now()
         if not 0 <= now - self._noted < NOTES:
             self._note_sweep(now)
-        for root_id in self._store.incidents.due_roots(now, MOST_DUE):
-            try:
-                self._see_to(root_id)
-            except DatabaseUnavailable as error:
-                failed = failed or error
-            except Exception:
-                # One tree must not keep the others from their repairs.
-                log.exception("cannot look at the incidents of stack %s", root_id)
-                with self._store.transaction():
-                    self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
-                    self._store.healing_policies.postpone(root_id, now, now + LONGEST_HOLD)
-        if failed is not None:
-            raise failed
+        for_each(self._store.incidents.due_roots(now, MOST_DUE), partial(self._look_at, now))
+
+    def _look_at(self, now: float, root_id: str) -> None:
+        try:
+            self._see_to(root_id)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            # One tree must not keep the others from their repairs.
+            log.exception("cannot look at the incidents of stack %s", root_id)
+            with self._store.transaction():
+                self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
+                self._store.healing_policies.postpone(root_id, now, now + LONGEST_HOLD)
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""

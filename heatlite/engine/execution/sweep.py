@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.polling import for_each
 from heatlite.store.records import ServiceRecord
 from heatlite.store.store import Store
 
@@ -44,17 +45,17 @@ class Sweep:
             service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
             with self._store.transaction():
                 self._store.services.heartbeat(service)
-        failed: DatabaseUnavailable | None = None
-        for job in self._jobs:
-            try:
-                job()
-            except DatabaseUnavailable as error:  # perhaps for one row only, which another process holds
-                failed = failed or error
-            except Exception:
-                log.exception("a job of the sweep: internal error")
-        if failed is not None:
-            raise failed
+        for_each(self._jobs, _do)
         return POLL_INTERVAL
+
+
+def _do(job: Callable[[], object]) -> None:
+    try:
+        job()
+    except DatabaseUnavailable:
+        raise
+    except Exception:
+        log.exception("a job of the sweep: internal error")
 
 
 def renew_leases(store: Store, owner: str, action_ids: Collection[str], until: float) -> None:
@@ -64,15 +65,12 @@ def renew_leases(store: Store, owner: str, action_ids: Collection[str], until: f
     """
     with store.transaction():
         skipped = store.claims.heartbeat(owner, action_ids, until)
-    failed: DatabaseUnavailable | None = None
-    for action_id in skipped:
-        try:
-            with store.transaction():
-                store.claims.heartbeat_one(owner, action_id, until)
-        except DatabaseUnavailable as error:  # a frozen process may hold this row's lock
-            failed = error
-    if failed is not None:
-        raise failed
+
+    def renew(action_id: str) -> None:
+        with store.transaction():
+            store.claims.heartbeat_one(owner, action_id, until)
+
+    for_each(skipped, renew)
 
 
 def run_cleanup(store: Store, call: Callable[[], None]) -> None:

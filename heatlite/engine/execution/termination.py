@@ -10,7 +10,7 @@ from dataclasses import replace
 from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.polling import for_each
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.hooks import waits_at
@@ -44,28 +44,21 @@ class Termination:
 
         Raises DatabaseUnavailable, after the last one: it may be for one action only.
         """
-        failed: DatabaseUnavailable | None = None
-        for overdue in self._store.moves.overdue(self._clock.now()):
-            try:
-                with self._store.transaction():
-                    self._time_out(overdue)
-            except DatabaseUnavailable as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        for_each(self._store.moves.overdue(self._clock.now()), self._time_out)
 
     def _time_out(self, overdue: ActionRecord) -> None:
-        action = self.take(overdue)
-        if action is None or action.status is not overdue.status:
-            return
-        if not action.inputs.force:
-            self._end(action.id, Result.TIMEOUT)
-            return
-        # A forced delete continues; the action that it waits for ends.
-        for holder in self._store.actions.live([action.stack_id]):
-            if holder.id != action.id:
-                self._store.actions.lock(holder.id)  # lock order: before its derived actions
-                self.cancel(holder)
+        with self._store.transaction():
+            action = self.take(overdue)
+            if action is None or action.status is not overdue.status:
+                return
+            if not action.inputs.force:
+                self._end(action.id, Result.TIMEOUT)
+                return
+            # A forced delete continues; the action that it waits for ends.
+            for holder in self._store.actions.live([action.stack_id]):
+                if holder.id != action.id:
+                    self._store.actions.lock(holder.id)  # lock order: before its derived actions
+                    self.cancel(holder)
 
     def take(self, action: ActionRecord) -> ActionRecord | None:
         """Lock the action and its stack, and return the action as it is now."""

@@ -26,6 +26,7 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
     StackNotFound,
 )
+from heatlite.core.polling import for_each
 from heatlite.core.status import ActionStatus, Needs, Result, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.admission.caller_context import restore_context
@@ -140,19 +141,18 @@ class Schedule:
         Every engine calls this once a second. Raises DatabaseUnavailable, after the last of them: it may be for one
         stack only, whose row another process holds.
         """
-        failed: DatabaseUnavailable | None = None
-        for action in self._store.queue.due(self._clock.now()):
-            with about_action(action):
-                try:
-                    self._admit(action)
-                except Fenced:
-                    pass  # Another engine has admitted it, or it was cancelled.
-                except DatabaseUnavailable as error:
-                    failed = failed or error
-                except HeatliteError as error:
-                    self._miss(action, error)
-        if failed is not None:
-            raise failed
+        for_each(self._store.queue.due(self._clock.now()), self._begin)
+
+    def _begin(self, action: ActionRecord) -> None:
+        with about_action(action):
+            try:
+                self._admit(action)
+            except Fenced:
+                pass  # Another engine has admitted it, or it was cancelled.
+            except DatabaseUnavailable:
+                raise
+            except HeatliteError as error:
+                self._miss(action, error)
 
     def _admit(self, action: ActionRecord) -> None:
         stack = self._store.stacks.get(action.stack_id)

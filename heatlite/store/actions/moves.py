@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from heatlite.core.action_payloads import ActionOutputs
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import dump
+from heatlite.core.polling import for_each
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.queue import ActionQueue
 from heatlite.store.actions.table import HELD, LIVE, PARKED, STILL, UNCLAIMED, ActionTable, any_of, held
-from heatlite.store.database.statements import Value
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord
 
@@ -183,17 +183,13 @@ class Moves:
         Each is woken in a transaction of its own. Raises DatabaseUnavailable after the last one: another process may
         hold the row of one only.
         """
-        woken, failed, parked = 0, None, f"status {any_of(PARKED_ACTIONS)}"
-        for (action_id,) in self._database.read(_TO_WAKE, (now, now)):
-            try:
-                with self._database.transaction():
-                    for found in self._actions.readable(f"WHERE id = ? AND {parked}", (action_id,)):
-                        woken += self._actions.move(found, ActionStatus.READY, now)
-            except DatabaseUnavailable as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return woken
+
+        def wake(row: Row) -> int:
+            with self._database.transaction():
+                parked = self._actions.readable(f"WHERE id = ? AND status {any_of(PARKED_ACTIONS)}", row)
+                return sum(self._actions.move(found, ActionStatus.READY, now) for found in parked)
+
+        return sum(for_each(self._database.read(_TO_WAKE, (now, now)), wake))
 
     def overdue(self, now: float) -> list[ActionRecord]:
         """Return the readable unclaimed actions whose deadline has passed, oldest first."""
