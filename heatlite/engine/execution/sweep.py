@@ -45,11 +45,11 @@ class Sweep:
             service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
             with self._store.transaction():
                 self._store.services.heartbeat(service)
-        for_each(self._jobs, _do)
+        for_each(self._jobs, _run_job)
         return POLL_INTERVAL
 
 
-def _do(job: Callable[[], object]) -> None:
+def _run_job(job: Callable[[], object]) -> None:
     try:
         job()
     except DatabaseUnavailable:
