@@ -384,19 +384,19 @@ class Database:
     @contextmanager
     def _turn(self) -> Iterator[Turn[Connection]]:
         """Wait for other threads that write to SQLite, at the end for a shared commit."""
-        is_request = self._state.pace is Pace.REQUEST
+        pace = self._state.pace or self._pace
         if self.dialect is not Dialect.SQLITE:
-            yield Turn(is_request)
+            yield Turn(pace)
             return
-        turn = self._turns.take(is_request, self.listeners.database_unavailable)
+        turn = self._turns.take(pace, self.listeners.database_unavailable)
         try:
             yield turn
         finally:
             self._turns.release(turn)
-            # A request that was refused waits, too: what it has read may not come true.
+            # One that has failed waits, too: what it has read may not come true.
             if turn.shared is not None and not turn.shared.is_committed():
                 self._drop()  # the connection of the first one may still be in the transaction
-                raise DatabaseUnavailable(reason=f"a commit of several requests failed: {turn.shared.failure}")
+                raise DatabaseUnavailable(reason=f"a commit of several threads failed: {turn.shared.failure}")
 
     def _begin(self, turn: Turn[Connection]) -> None:
         """Begin a transaction."""
@@ -410,7 +410,7 @@ class Database:
         self._state.waiting.begun = True
 
     def _commit(self, turn: Turn[Connection]) -> None:
-        """Commit the transaction, or pass it to the next request in line."""
+        """Commit the transaction, or pass it to the next thread in line."""
         if self._turns.choose_next(turn):
             turn.shared = turn.shared or Shared(self._connection())
             turn.shared.passed += 1
@@ -426,7 +426,7 @@ class Database:
     def _roll_back(self, turn: Turn[Connection]) -> None:
         """Undo the changes of this thread.
 
-        Those of other requests are only undone if the whole transaction has failed.
+        Those of other threads are only undone if the whole transaction has failed.
         """
         shared = turn.shared
         self._state.waiting.sent.clear()

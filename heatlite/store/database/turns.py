@@ -1,7 +1,8 @@
 """Turns of the threads that write to a SQLite file.
 
-A commit waits for the disk, which takes longer than most requests. So a request whose work is done passes the open
-transaction to the next request in line. The last one commits for all, and each returns after that commit.
+A commit waits for the disk, which takes longer than most requests and ticks. So a thread whose work is done passes the
+open transaction to the next one in line: a request to a request, a worker to a worker. The last one commits for all,
+and each returns after that commit.
 """
 
 import threading
@@ -11,12 +12,15 @@ from typing import Generic, TypeAlias, TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.driver import BUSY_SECONDS
+from heatlite.store.database.limits import Pace
 from heatlite.store.database.statements import Parameters
 
 PAUSE_SECONDS = 0.25
 """Seconds of one pause while another thread writes."""
 MOST_TOGETHER = 16
-"""Maximum number of requests that share a transaction. Other writers wait for all of them."""
+"""Maximum number of threads that share a transaction. Other writers wait for all of them."""
+SHARING = frozenset({Pace.REQUEST, Pace.WORK})
+"""Paces of threads that share transactions, each with its own kind. The others are in no hurry."""
 
 
 Handle = TypeVar("Handle")
@@ -26,7 +30,7 @@ Run: TypeAlias = Callable[[str, Parameters], object]
 
 
 class Shared(Generic[Handle]):
-    """A transaction that requests pass on."""
+    """A transaction that threads pass on."""
 
     def __init__(self, connection: Handle) -> None:
         self.connection = connection
@@ -37,7 +41,7 @@ class Shared(Generic[Handle]):
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Let the requests go on."""
+        """Let the threads go on."""
         self._ended.set()
 
     def is_committed(self) -> bool:
@@ -49,16 +53,22 @@ class Shared(Generic[Handle]):
 class Turn(Generic[Handle]):
     """The turn of a thread, with its part of a transaction."""
 
-    def __init__(self, is_request: bool) -> None:
-        self.is_request = is_request
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        # The main thread alone may be interrupted while it waits.
+        self._may_share = pace in SHARING and threading.current_thread() is not threading.main_thread()
         self.left = float(BUSY_SECONDS)
         """Seconds left to wait for another process."""
         self.shared: Shared[Handle] | None = None
-        """The transaction, if other requests take part."""
+        """The transaction, if other threads take part."""
         self.next: Turn[Handle] | None = None
         """The turn that goes on with the transaction."""
         self._begins = threading.Lock()
         self._begins.acquire()
+
+    def shares_with(self, other: "Turn[Handle]") -> bool:
+        """Return True if both may be in one transaction."""
+        return self._may_share and other._may_share and self.pace is other.pace
 
     def begin(self) -> None:
         """Let the thread begin."""
@@ -69,9 +79,9 @@ class Turn(Generic[Handle]):
         return self._begins.acquire(timeout=PAUSE_SECONDS)
 
     def open(self, run: Run) -> None:
-        """Open a transaction, or a part of that of other requests."""
+        """Open a transaction, or a part of that of other threads."""
         if self.shared is not None:
-            self._run(run, "SAVEPOINT request")
+            self._run(run, "SAVEPOINT part")
         elif self.left > BUSY_SECONDS - 0.5:
             run("BEGIN IMMEDIATE", ())
         else:  # the thread has waited already
@@ -87,7 +97,7 @@ class Turn(Generic[Handle]):
         Returns False if the other parts are lost, too.
         """
         try:
-            self._run(run, "ROLLBACK TO request")
+            self._run(run, "ROLLBACK TO part")
         except Exception:  # noqa: BLE001 - noted; SQLite has rolled back by itself, as on a full disk
             return False
         return True
@@ -114,13 +124,13 @@ class Turns(Generic[Handle]):
         self._is_taken = False
         self._line: deque[Turn[Handle]] = deque()
 
-    def take(self, is_request: bool, given_up: Callable[[], None]) -> Turn[Handle]:
+    def take(self, pace: Pace, given_up: Callable[[], None]) -> Turn[Handle]:
         """Wait for the turn.
 
         SQLite itself polls, with pauses of up to 0.1 s. Both count pauses: a process that stands still ends no write.
         Raises DatabaseUnavailable after calling `given_up`.
         """
-        turn = Turn[Handle](is_request)
+        turn = Turn[Handle](pace)
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
@@ -147,17 +157,16 @@ class Turns(Generic[Handle]):
             return True
 
     def choose_next(self, turn: Turn[Handle]) -> bool:
-        """Choose the request that goes on with the transaction of a turn.
+        """Choose the turn that goes on with the transaction of this one.
 
         Returns False if there is none.
 
-        It may come before others in the line, that is before `MOST_TOGETHER` requests at most.
+        It may come before others in the line, which wait for `MOST_TOGETHER` turns at most.
         """
-        passed = 0 if turn.shared is None else turn.shared.passed
-        if not turn.is_request or passed >= MOST_TOGETHER - 1:
+        if turn.shared is not None and turn.shared.passed >= MOST_TOGETHER - 1:
             return False
         with self._lock:
-            turn.next = next((one for one in self._line if one.is_request), None)
+            turn.next = next(filter(turn.shares_with, self._line), None)
             if turn.next is not None:
                 self._line.remove(turn.next)
         return turn.next is not None

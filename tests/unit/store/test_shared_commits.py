@@ -1,4 +1,4 @@
-"""Requests that wait for SQLite's one writer share a commit."""
+"""Requests that wait for SQLite's one writer share a commit, and so do workers."""
 
 import sqlite3
 import threading
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database.limits import Pace
 from heatlite.store.database.turns import MOST_TOGETHER
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.stacks.stack_query import StackQuery
@@ -49,28 +50,23 @@ class Requests:
         self.commits += 1
 
     @contextmanager
-    def wait_for(self, *works: Work, are_requests: bool = True) -> Iterator[list["Future[None]"]]:
+    def wait_for(self, *works: Work, pace: Pace = Pace.REQUEST) -> Iterator[list["Future[None]"]]:
         """Yield transactions that follow the one of this block, in this order."""
         with self.store.transaction():
-            waiting = [self._submit(work, are_requests) for work in works]
+            waiting = [self._submit(work, pace) for work in works]
             yield waiting
 
-    def _submit(self, work: Work, is_request: bool) -> "Future[None]":
+    def _submit(self, work: Work, pace: Pace) -> "Future[None]":
         turns = self.store.database._turns
         before = len(turns._line)
-        future = self.pool.submit(self._run, work, is_request)
+        future = self.pool.submit(self._run, work, pace)
         while len(turns._line) == before:
             time.sleep(0.001)
         return future
 
-    def _run(self, work: Work, is_request: bool) -> None:
-        if is_request:
-            self.store.database.use_request_limits()
-        try:
-            with self.store.transaction():
-                work()
-        finally:
-            self.store.close()
+    def _run(self, work: Work, pace: Pace) -> None:
+        with self.store.database.limits_of(pace), self.store.transaction():
+            work()
 
     def add(self, name: str) -> Work:
         """Return the work of a request that adds a stack."""
@@ -155,11 +151,28 @@ def test_nobody_returns_before_the_commit(requests: Requests) -> None:
     assert requests.names() == {"a"}
 
 
-def test_what_is_no_request_commits_alone(requests: Requests) -> None:
-    """An engine's commit waits for no request, and holds none up."""
-    works = (requests.add("a"), requests.add("b"))
-    with requests.wait_for(*works, are_requests=False) as waiting:
+@pytest.mark.parametrize(
+    ("pace", "commits"),
+    [
+        (Pace.REQUEST, 1),
+        (Pace.WORK, 1),
+        (Pace.RETENTION, 3),  # its transactions are long
+        (Pace.MAINTENANCE, 3),
+    ],
+)
+def test_requests_share_commits_and_so_do_workers(requests: Requests, pace: Pace, commits: int) -> None:
+    works = (requests.add("a"), requests.add("b"), requests.add("c"))
+    with requests.wait_for(*works, pace=pace) as waiting:
         pass
+    for one in waiting:
+        one.result()
+    assert requests.commits == 1 + commits
+
+
+def test_a_worker_shares_nothing_with_a_request(requests: Requests) -> None:
+    """The tick of a large stack takes longer than a request."""
+    with requests.store.transaction():
+        waiting = [requests._submit(requests.add(pace.value), pace) for pace in (Pace.REQUEST, Pace.WORK)]
     for one in waiting:
         one.result()
     assert requests.commits == 3
@@ -169,9 +182,9 @@ def test_requests_pass_an_engine_that_waits_only_so_often(requests: Requests) ->
     order: list[str] = []
     more = MOST_TOGETHER + 3
     with requests.store.transaction():
-        first = requests._submit(lambda: order.append("r"), True)
-        engine = requests._submit(lambda: order.append("engine"), False)
-        others = [requests._submit(lambda: order.append("r"), True) for _ in range(more)]
+        first = requests._submit(lambda: order.append("r"), Pace.REQUEST)
+        engine = requests._submit(lambda: order.append("engine"), Pace.WORK)
+        others = [requests._submit(lambda: order.append("r"), Pace.REQUEST) for _ in range(more)]
     for one in (first, engine, *others):
         one.result()
     assert order == [*"r" * MOST_TOGETHER, "engine", *"r" * (more + 1 - MOST_TOGETHER)]
@@ -209,7 +222,7 @@ def test_a_failed_commit_keeps_nothing_of_anyone(requests: Requests) -> None:
         first = requests.pool.submit(audited)
         while not database._turns._line:
             time.sleep(0.001)
-        others = [requests._submit(work, True) for work in (add("b"), fill)]
+        others = [requests._submit(work, Pace.REQUEST) for work in (add("b"), fill)]
     for one in (first, *others):
         assert isinstance(one.exception(), DatabaseUnavailable)
     assert requests.names() == set()
@@ -260,9 +273,9 @@ def test_another_process_sees_all_or_nothing(requests: Requests) -> None:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=20))
-def test_whatever_is_refused_the_others_are_kept(works: list[tuple[bool, bool]]) -> None:
-    """Requests and other writers in any order: each is kept exactly if it returns."""
+@given(st.lists(st.tuples(st.sampled_from(Pace), st.booleans()), max_size=20))
+def test_whatever_is_refused_the_others_are_kept(works: list[tuple[Pace, bool]]) -> None:
+    """Writers of all kinds in any order: each is kept exactly if it returns."""
     import tempfile
     from pathlib import Path
 
@@ -271,8 +284,8 @@ def test_whatever_is_refused_the_others_are_kept(works: list[tuple[bool, bool]])
         requests = Requests(store, pool)
         with store.transaction():
             waiting = [
-                requests._submit((requests.add if is_kept else requests.add_and_refuse)(f"s{number}"), is_request)
-                for number, (is_request, is_kept) in enumerate(works)
+                requests._submit((requests.add if is_kept else requests.add_and_refuse)(f"s{number}"), pace)
+                for number, (pace, is_kept) in enumerate(works)
             ]
         outcomes = [one.exception() is None for one in waiting]
         assert outcomes == [is_kept for _, is_kept in works]
