@@ -146,11 +146,11 @@ class Worker:
         Does nothing if it is taken or no slot is free. The claim loop finds the rest in the table later.
         """
         try:
-            action = self._claim(action_id)
+            actions = self._claim(action_id)
         except DatabaseUnavailable as error:
             log.warning("cannot claim action %s: %s", action_id, error)
             return
-        if action is not None:
+        for action in actions:
             self._run(action)
 
     def stop(self) -> None:
@@ -183,41 +183,41 @@ class Worker:
         Returns the pause until the next look.
         """
         self._forward_controls()
-        while (action := self._claim()) is not None:
-            self._slots.submit(action, partial(self._run, action))
+        while actions := self._claim():
+            for action in actions:
+                self._slots.submit(action, partial(self._run, action))
         return POLL_INTERVAL
 
-    def _claim(self, action_id: str | None = None) -> ActionRecord | None:
-        """Claim the named action, or the next. None: there is none, or no free slot."""
+    def _claim(self, action_id: str | None = None) -> Sequence[ActionRecord]:
+        """Claim the named action, or the next ones. Empty: there is none, or no free slot."""
         with self._claiming:
             with self._lock:
-                self._lacks_slot = self._lacks_slot or len(self._claimed) >= self._slots.limit
-                if self._stopping.is_set() or len(self._claimed) >= self._slots.limit:
-                    return None
+                free = self._slots.limit - len(self._claimed)
+                self._lacks_slot = self._lacks_slot or free <= 0
+                if self._stopping.is_set() or free <= 0:
+                    return ()
             now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
             limit = max_takeovers(now - self._began) if now >= self._takeovers_from else 0
             claim = partial(
-                self._store.claims.claim, self.owner, now, lease, action_id, limits.kinds, limits.zones, limit
+                self._store.claims.claim_many, free, self.owner, now, lease, action_id, limits.kinds, limits.zones, limit
             )
             if action_id is None:
-                action, read = claim(), None
+                actions, reads = claim(), {}
             else:
+                stack, rows = self._store.stacks.send_get, self._store.resources.send_of
                 with self._store.transaction():  # so that one round trip claims and reads
-                    action = claim()
-                    stack, rows = self._store.stacks.send_get, self._store.resources.send_of
-                    read = (stack(action.stack_id), rows(action.stack_id)) if action is not None else None
-            if action is None:
-                return None
-            if read is not None:  # committed: without its commit a claim has no answers, and its number comes again
-                self._read_ahead[action.id, action.attempt] = read
-            if action.takeovers:
-                self._takeovers_from = now + TAKEOVER_INTERVAL
-            if action.attempt == 1:
-                submitted = max(action.created_at, action.not_before or 0.0)
-                self._meter.action_begun(action.verb, self._clock.now() - submitted)
+                    actions = claim()
+                    reads = {(one.id, one.attempt): (stack(one.stack_id), rows(one.stack_id)) for one in actions}
+            self._read_ahead.update(reads)  # committed: without its commit a claim's number comes again
+            for action in actions:
+                if action.takeovers:
+                    self._takeovers_from = now + TAKEOVER_INTERVAL
+                if action.attempt == 1:
+                    submitted = max(action.created_at, action.not_before or 0.0)
+                    self._meter.action_begun(action.verb, self._clock.now() - submitted)
             with self._lock:
-                self._claimed.add((action.id, action.attempt))
-            return action
+                self._claimed.update((action.id, action.attempt) for action in actions)
+            return actions
 
     def _run(self, action: ActionRecord, attempt: Attempt | None = None) -> None:
         """Start an action, or continue an `attempt` that has waited."""

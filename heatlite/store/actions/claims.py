@@ -68,51 +68,76 @@ class Claims:
         zones: frozenset[str] | None = None,
         max_takeovers: int = ANY_TAKEOVERS,
     ) -> ActionRecord | None:
-        """Claim an action with an expired lease, else the oldest READY one.
+        """Claim one action as `claim_many`."""
+        claimed = self.claim_many(1, owner, now, lease, action_id, kinds, zones, max_takeovers)
+        return claimed[0] if claimed else None
 
-        The lease is in seconds. `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no
-        restriction. An action without a zone fits any worker. A takeover after a takeover without progress is delayed,
-        see `takeover_delay`. READY actions with more than `max_takeovers` takeovers are left for older workers.
+    def claim_many(
+        self,
+        most: int,
+        owner: str,
+        now: float,
+        lease: float,
+        action_id: str | None = None,
+        kinds: frozenset[Kind] | None = None,
+        zones: frozenset[str] | None = None,
+        max_takeovers: int = ANY_TAKEOVERS,
+    ) -> list[ActionRecord]:
+        """Claim actions with an expired lease, else the oldest READY ones, in one commit.
+
+        At most `most`; on a server one, because several locked rows could deadlock. The lease is in seconds.
+        `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no restriction. An action
+        without a zone fits any worker. A takeover after a takeover without progress is delayed, see `takeover_delay`.
+        READY actions with more than `max_takeovers` takeovers are left for older workers.
         """
         only, values = _restriction(action_id, kinds, zones, self._left_to_others(now))
         # A named action is probably there, and a server locks no more than its row.
         is_worth = self._database.in_transaction or (action_id is not None and self._actions.has_row_locks)
         if not (is_worth or self._has_claimable(owner, now, only, values, max_takeovers)):
-            return None  # an idle worker polls without a lock
+            return []  # an idle worker polls without a lock
         while True:
             with self._database.transaction():
                 if action_id is None:
-                    row = self._claimable(owner, now, only, values, max_takeovers)
+                    limit = 1 if self._actions.has_row_locks else most
+                    rows = self._claimable(owner, now, only, values, max_takeovers, limit)
                 else:
-                    row = self._claimable_one(owner, now, only, values, max_takeovers)
-                if row is None:
-                    return None
-                try:
-                    found = self._actions.record(row)
-                except UnreadableSecret as error:
-                    log.error("action %s cannot be claimed: %s", row[_ID], error.message)
-                    self.put_off(row[_ID], now)
-                    only, values = _restriction(action_id, kinds, zones, self._left_to_others(now))
-                    continue
-                if found.owner is None or found.takeovers == 0:
-                    return self._claim(found, owner, now, lease)
-                self._delay_takeover(found, now)
+                    rows = self._claimable_one(owner, now, only, values, max_takeovers)
+                claimed = self._claim_rows(rows, owner, now, lease)
+                if claimed or not rows:
+                    return claimed
+            only, values = _restriction(action_id, kinds, zones, self._left_to_others(now))
 
     def _claimable(
-        self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
-    ) -> Row | None:
-        first = f"{only} ORDER BY seq LIMIT 1{self._skip_locked}"
+        self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int, limit: int
+    ) -> Sequence[Row]:
+        first = f"{only} ORDER BY seq LIMIT {limit}{self._skip_locked}"
         found = self._actions.rows(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
-        found = found or self._actions.rows(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
-        return found[0] if found else None
+        return found or self._actions.rows(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
 
     def _claimable_one(
         self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
-    ) -> Row | None:
+    ) -> Sequence[Row]:
         """Do as `_claimable` in one statement, for a restriction to one action."""
         rest = f"WHERE (({_EXPIRED}) OR ({_READY})){only}{self._skip_locked}"
-        found = self._actions.rows(rest, (now, owner, now, max_takeovers, *values))
-        return found[0] if found else None
+        return self._actions.rows(rest, (now, owner, now, max_takeovers, *values))
+
+    def _claim_rows(self, rows: Sequence[Row], owner: str, now: float, lease: float) -> list[ActionRecord]:
+        """Claim what is readable and need not be delayed, up to an action that was taken over without progress."""
+        claimed: list[ActionRecord] = []
+        for row in rows:
+            try:
+                found = self._actions.record(row)
+            except UnreadableSecret as error:
+                log.error("action %s cannot be claimed: %s", row[_ID], error.message)
+                self.put_off(row[_ID], now)
+                continue
+            if found.owner is not None and found.takeovers > 0:
+                self._delay_takeover(found, now)
+                continue
+            claimed.append(self._claim(found, owner, now, lease))
+            if claimed[-1].takeovers:
+                break
+        return claimed
 
     def _has_claimable(
         self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int

@@ -1371,6 +1371,22 @@ def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
 
 
 @everywhere
+def test_several_actions_are_claimed_in_one_commit(store: Store) -> None:
+    """On SQLite, where each commit waits for the disk; on a server one, since several locked rows could deadlock."""
+    actions = [an_action() for _ in range(5)]
+    put(store, *actions)
+    with store.transaction():
+        store.database.write("UPDATE action SET takeovers = 1 WHERE id = ?", (actions[3].id,))
+    batches = [store.claims.claim_many(3, "me", 200.0, 30.0) for _ in actions]
+    # After one that may end its worker, the worker waits.
+    sizes = [3, 1, 1, 0, 0] if store.database.dialect is Dialect.SQLITE else [1, 1, 1, 1, 1]
+    assert [len(batch) for batch in batches] == sizes
+    claimed = [action for batch in batches for action in batch]
+    assert [action.id for action in claimed] == [action.id for action in actions]
+    assert [store.actions.get(action.id) for action in claimed] == claimed
+
+
+@everywhere
 def test_live_actions_are_counted_and_the_oldest_ready_one_is_known(store: Store) -> None:
     def ready_since(now: float) -> float | None:
         return store.actions.oldest_ready(now)
