@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.ports import free_port
+from tests.processes import frozen
 
 STOP_SECONDS = 240.0
 BROKERS = {
@@ -140,6 +141,11 @@ class OwnBroker:
                     os.killpg(self._process.pid, 0)
                     time.sleep(0.05)
             self._process = None
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """In the block it accepts connections, and never answers."""
+        assert self._process is not None
+        return frozen(self._process.pid)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -3,7 +3,8 @@
 import multiprocessing
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -44,6 +45,18 @@ def freeze(process: int) -> list[int]:
             eventually(lambda one=one: _stands_still(one), "the process stands still")  # type: ignore[misc]
         frozen += left
     return frozen
+
+
+@contextmanager
+def frozen(process: int) -> Iterator[None]:
+    """In the block a process and its descendants stand still."""
+    processes = freeze(process)
+    try:
+        yield
+    finally:
+        for one in processes:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGCONT)
 
 
 def _stands_still(process: int) -> bool:

@@ -11,14 +11,13 @@ import socket
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from benchmarks.ports import free_port
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.database import Database
-from tests.processes import freeze
+from tests.processes import frozen
 from tests.waiting import eventually
 
 
@@ -109,17 +108,10 @@ class Server(ABC):
             self._process = None
             eventually(lambda: not self.answers(), "it is gone")
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """In the block its processes stand still: they accept, and never answer."""
         assert self._process is not None
-        processes = freeze(self._process.pid)
-        try:
-            yield
-        finally:
-            for process in processes:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGCONT)
+        return frozen(self._process.pid)
 
     def close(self) -> None:
         """Leave nothing behind."""

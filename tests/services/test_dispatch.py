@@ -325,6 +325,19 @@ def test_a_connection_that_has_gone_stale_meanwhile_loses_no_hint(own_broker: Ow
         machines.close()
 
 
+def test_a_worker_ends_while_its_broker_is_frozen(own_broker: OwnBroker, tmp_path: Path) -> None:
+    machines = Machines(tmp_path, own_broker.url, "heatlite")
+    try:
+        own_broker.start()
+        own_broker.wait()
+        worker = machines.worker()
+        worker.wait()
+        with own_broker.frozen():
+            worker.stop()
+    finally:
+        machines.close()
+
+
 @pytest.mark.parametrize("broker", ["kafka://host", "host:5672", ""])
 def test_other_brokers_are_refused(broker: str) -> None:
     with pytest.raises(BadSetting, match=r"broker: unknown kind .*use amqp://"):

@@ -189,7 +189,8 @@ def application(settings: Settings, broker: str) -> Celery:
     prefix = settings.queue_prefix
     options: dict[str, object] = {
         "max_retries": 0,
-        "socket_timeout": BROKER_TIMEOUT,
+        "socket_timeout": BROKER_TIMEOUT,  # of Redis
+        "read_timeout": BROKER_TIMEOUT,  # of RabbitMQ
         "socket_connect_timeout": BROKER_TIMEOUT,
     }
     if broker.startswith("redis"):

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from celery import bootsteps, signals
 from celery.exceptions import TaskRevokedError, WorkerShutdown
+from celery.utils.threads import bound_open_broker_sockets
 from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
@@ -28,7 +29,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
-from heatlite.engine.dispatch.distributed import SPARE_THREADS, TASK, UNTIL, Shown, application
+from heatlite.engine.dispatch.distributed import BROKER_TIMEOUT, SPARE_THREADS, TASK, UNTIL, Shown, application
 from heatlite.store.records import ActionRecord
 
 log = logging.getLogger(__name__)
@@ -288,6 +289,13 @@ def _engine_step(program: WorkerProgram) -> type[bootsteps.StartStopStep]:
 
         def start(self, controller: WorkController) -> None:
             program.begin(controller)
+
+        def close(self, controller: WorkController) -> None:
+            # A frozen broker answers no farewell, and `read_timeout` has no effect on TLS.
+            dispatcher = controller.consumer.event_dispatcher
+            for user in filter(None, (controller.consumer, dispatcher)):
+                if user.connection is not None:
+                    bound_open_broker_sockets(user.connection, BROKER_TIMEOUT)
 
         def stop(self, _controller: WorkController) -> None:
             program.end()
