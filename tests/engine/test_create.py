@@ -8,6 +8,7 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded, StackExists
 from heatlite.core.status import Status, Verb, state
+from heatlite.store.errors import UnreadableSecret
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 
@@ -314,3 +315,13 @@ def test_a_handler_waits_for_the_database(engine: Engine, monkeypatch: pytest.Mo
     assert state(stack.verb, stack.status) == "CREATE_COMPLETE"
     assert engine.clock.now() >= back
     assert len(engine.store.software_configs.list(stack.project, None, None)) == 1
+
+
+def test_a_handler_does_not_wait_for_a_key(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: Any) -> None:
+        raise UnreadableSecret(keys="encryption_keys")
+
+    monkeypatch.setattr(engine.server.components.software, "put_config", unreadable)
+    stack = engine.create(template(config=resource("OS::Heat::SoftwareConfig", config="x")))
+    assert state(stack.verb, stack.status) == "CREATE_FAILED"
+    assert "encryption_keys lacks the key" in stack.status_reason

@@ -11,6 +11,7 @@ from heatlite.core.status import ActionStatus, Control, Verb, state
 from heatlite.engine.planning import planner
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import StackRecord
+from heatlite.store.secrets.cipher import PREFIX
 
 from .conftest import Engine, resource, template, thing
 from .test_hooks import clear, hooks, reach
@@ -83,6 +84,33 @@ def test_an_action_whose_stack_cannot_be_read_is_given_back(engine: Engine, monk
     action = engine.store.actions.last(stack.id, Verb.CREATE)
     assert action is not None and action.retries == 0
     assert sum("cannot be decrypted" in line.reason for line in engine.store.actions.history(action.id)) == 12
+
+
+@pytest.mark.parametrize("operation", ["update", "delete"])
+def test_a_nested_stack_that_cannot_be_read_fails_the_operation(engine: Engine, operation: str) -> None:
+    """The worker lacks the key."""
+
+    def definition(value: str) -> dict[str, object]:
+        waits = {"update": 60, "delete": 60}
+        nested = resource("pair.yaml", v=value, depends_on="a")
+        after = thing(depends_on="c", action_wait_secs=waits)
+        return template(a=thing(value, action_wait_secs=waits), c=nested, b=after)
+
+    files = {"pair.yaml": PAIR}
+    stack = engine.create(definition("old"), files=files)
+    with engine.clock.held():
+        if operation == "update":
+            engine.put(stack, definition("new"), wait=False, files=files)
+        else:
+            engine.delete(stack, wait=False)
+        engine.begun(lambda: f"{operation.upper()}_IN_PROGRESS" in engine.states(stack).values())
+        damaged = (f"{PREFIX}damaged", engine.row(stack, "c").physical_id)
+        with engine.store.transaction():
+            engine.store.database.write("UPDATE stack SET environment = ? WHERE id = ?", damaged)
+        engine.by_hand = True
+    stack = engine.settle(stack)
+    assert stack_state(stack) == f"{operation.upper()}_FAILED"
+    assert "A stored secret cannot be decrypted" in stack.status_reason
 
 
 def test_leases_are_renewed_although_the_clock_was_set_back(engine: Engine) -> None:

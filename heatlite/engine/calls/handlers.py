@@ -19,6 +19,7 @@ from heatlite.engine.types.observation import live_values
 from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
+from heatlite.store.errors import UnreadableSecret
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,11 @@ def fail_with(execution: StepExecution, error: BaseException, is_transient: bool
 def _waits(call: HandlerCall, error: CloudUnavailable | DatabaseUnavailable) -> bool:
     """Return True to repeat the call later. The lost request may have taken effect.
 
-    Without the database no result could be written either, so there is no limit for its outage.
+    Without the database no result could be written either, so there is no limit for its outage. A secret that no key
+    decrypts is no outage.
     """
+    if isinstance(error, UnreadableSecret):
+        return False
     now = call.resource.facts.now()
     if call.outage_since is None:
         call.outage_since = now

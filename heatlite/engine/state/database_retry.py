@@ -12,6 +12,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.errors import UnreadableSecret
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +29,13 @@ def retry_while_unavailable(
     """Call `ask` until the database is available, and return its result.
 
     `ask` must change nothing if it raises. A running step is not aborted because its result cannot be written: the next
-    attempt would run it twice.
+    attempt would run it twice. Raises UnreadableSecret.
     """
     while True:
         try:
             return ask(*given)
+        except UnreadableSecret:
+            raise  # a key does not come back as a database does
         except DatabaseUnavailable as error:
             log.warning("the database is unavailable, trying again: %s", error)
             clock.wait(threading.Event(), RETRY)
