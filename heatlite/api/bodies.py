@@ -14,7 +14,7 @@ from heatlite.api.faults import BAD_REQUEST
 from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
-from heatlite.core.json import Json, JsonMap, as_map, as_text, as_texts
+from heatlite.core.json import Json, JsonMap, as_map, as_text, as_texts, cleaned
 from heatlite.core.shapes import Shape, closed, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine.operations.health_marks import Mark
@@ -193,10 +193,10 @@ class Protection(NamedTuple):
 # -- bytes → JSON ---------------------------------------------------------------------------------
 
 
-def read(req: Request, *also: str) -> Json:
+def read(req: Request, *also: str, cleans: bool = False) -> Json:
     """Parse the body as JSON. Returns None without a body.
 
-    `also` are other content types that it may have.
+    `also` are other content types that it may have. With `cleans`, characters that no database keeps become ``?``.
 
     Never reads more than the limit. Raises HTTPBadRequest, RequestLimitExceeded.
     """
@@ -217,7 +217,10 @@ def read(req: Request, *also: str) -> Json:
     if _too_deep(value):
         raise HTTPBadRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
     if b"\\u" in content:
-        _check_escapes(value)
+        if cleans:
+            value = cleaned(value)
+        else:
+            _check_escapes(value)
     if isinstance(value, dict) and isinstance(value.get("plan_digest"), str):
         req.plan_digest = str(value["plan_digest"])
     return value

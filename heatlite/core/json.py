@@ -1,6 +1,7 @@
 """Type of JSON values, and functions that write them."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
@@ -44,6 +45,19 @@ def parse(text: str) -> Any:
     if end != len(text):
         raise ValueError(f"not a JSON text: {text[:100]}")
     return value
+
+
+_ESCAPE = re.compile(r"\\(?:\\|u0000)")
+"""An escaped backslash, or NUL. Another escape after an escaped backslash is text."""
+
+
+def cleaned(value: object) -> Any:
+    """Return a value with ``?`` for NUL and lone surrogates, which no database keeps.
+
+    Raises RecursionError for a value that is too deep.
+    """
+    text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
+    return json.loads(_ESCAPE.sub(lambda found: "?" if found[0] == "\\u0000" else found[0], text))
 
 
 def as_map(value: object) -> JsonMap:

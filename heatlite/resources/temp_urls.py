@@ -3,16 +3,15 @@
 import hashlib
 import hmac
 import json
-import re
 import secrets
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, cleaned, dump
 from heatlite.plugin.ports import Facts
-from heatlite.template.source.loader import load_json_value
+from heatlite.template.source.loader import verify_json_value
 
 FOREVER: Final = 2147483647
 """End of a temporary URL, in seconds since the epoch."""
@@ -23,7 +22,6 @@ SIGNAL: Final = "signal"
 """Name of the object that a signal writes; the store keeps its earlier versions."""
 UNSIGNALLED: Final = "in progress"
 """Content of the first version of the object of a Heat, which is no signal."""
-_ESCAPE: Final = re.compile(r"\\(?:\\|u0000)")
 
 
 def temp_url(store: str, place: str, key: str, method: str = "PUT") -> str:
@@ -75,14 +73,14 @@ def remove(cloud: Cloud, container: str) -> bool:
 def storable(value: Json) -> Json:
     """Return JSON of a machine with ``?`` for NUL and lone surrogates.
 
-    The output of a script may have them. No database keeps them, and no answer of the API can have them. Raises
-    ValueError for a value that is too deep or has an infinite number.
+    The output of a script may have them. Raises ValueError for a value that is too deep or has an infinite number.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
+        found: Json = cleaned(value)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    return load_json_value(_ESCAPE.sub(lambda found: "?" if found[0] == "\\u0000" else found[0], text))
+    verify_json_value(found)
+    return found
 
 
 # -- answers to deployments --------------------------------------------------------------------------

@@ -97,6 +97,17 @@ def test_a_report_is_accepted_once(heat: Heat, path: str) -> None:
     assert shown["last_report_at"]
 
 
+@pytest.mark.parametrize("odd", ["\0", "\ud800"])
+def test_an_odd_character_refuses_no_delivery(heat: Heat, path: str, odd: str) -> None:
+    """No database keeps it."""
+    whole = alert(physical_id(heat, path))
+    answer = send(heat, alert("12345678", key=f"k{odd}", note=odd), whole)
+    assert answer["counts"] == {"unknown": 1, "accepted": 1}
+    assert [one["key"] for one in answer["results"]] == ["k?", "f"]
+    reports = [{"key": f"k{odd}", "status": "unhealthy", "physical_id": f"12345678{odd}"}]
+    assert heat.call("POST", "/health/generic", {"reports": reports}, 200).json["counts"] == {"unknown": 1}
+
+
 def test_resolved_closes_what_was_not_confirmed(heat: Heat, path: str, server: wiring.Embedded) -> None:
     send(heat, alert(physical_id(heat, path)))
     assert send(heat, alert(status="resolved"))["counts"] == {"cleared": 1}

@@ -15,17 +15,18 @@ BATCHED = "application/cloudevents-batch+json"
 def reports_of(req: Request) -> Json:
     """Return the body of an intake request without the envelope of CloudEvents.
 
-    The data of an event is a body of the generic format, or one report. Raises HTTPBadRequest.
+    The data of an event is a body of the generic format, or one report. One odd character refuses no delivery. Raises
+    HTTPBadRequest.
     """
     content_type = (req.content_type or "").partition(";")[0].strip().lower()
     if content_type == BATCHED:
-        events = bodies.read(req, BATCHED)
+        events = bodies.read(req, BATCHED, cleans=True)
         if not isinstance(events, list):
             raise HTTPBadRequest("A batch of CloudEvents must be a JSON list.")
         return {"reports": [report for event in events for report in _reports(_data(event))]}
     if content_type == STRUCTURED:
-        return {"reports": list(_reports(_data(bodies.read(req, STRUCTURED))))}
-    body = bodies.read(req)
+        return {"reports": list(_reports(_data(bodies.read(req, STRUCTURED, cleans=True))))}
+    body = bodies.read(req, cleans=True)
     return {"reports": list(_reports(body))} if req.get_header("ce-specversion") else body
 
 
