@@ -145,6 +145,16 @@ class TestOddAnswers:
         assert shown["p"]["output_value"] == "v"
         assert engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ())["odd"] is None
 
+    def test_half_a_surrogate_in_an_attribute(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither a database nor an answer can hold it."""
+        monkeypatch.setattr(engine.components.types.get("Test::Odd"), "attr_odd", lambda _: {"x": ["a\udcff\n"]})
+        given = attr("a", "odd", "x", "0")
+        stack = engine.create(template(a=resource("Test::Odd"), b=thing(given), outputs={"o": given}))
+        assert (final(stack), engine.value(stack, "b")) == ("CREATE_COMPLETE", "a?\n")
+        assert engine.outputs(stack) == {"o": "a?\n"}
+        shown = engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ())
+        assert shown["odd"] == {"x": ["a?\n"]}
+
     def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
         """Polls that return False are spaced up to a second; numbers are used as given."""
         before = engine.clock.now()

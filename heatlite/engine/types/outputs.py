@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 from heatlite.clients.finders import REMEMBERED
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from heatlite.core.records import record
 from heatlite.core.status import Status
@@ -19,7 +19,7 @@ from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.values import current_rows, without_unknown
 from heatlite.engine.types.missing_type import MissingType
 from heatlite.engine.types.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
-from heatlite.engine.types.type_calls import type_code
+from heatlite.engine.types.type_calls import ask, type_code
 from heatlite.plugin.groups import SIZE, SizedGroup
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
@@ -187,8 +187,7 @@ class StackReader:
             return row.metadata
         row = replace(row, metadata=self._metadata_now(stack, row))
         resource = self.resources_of(stack).make(row)
-        with type_code():
-            told = resource.live_metadata()
+        told = as_map(ask(resource.live_metadata))
         if not for_agent:
             told = {key: value for key, value in told.items() if key != AGENT}
         account = None if for_agent else resource.account
@@ -313,8 +312,7 @@ def _shown(resource: Resource[Schema]) -> Iterable[str]:
 
 def _attribute(resource: Resource[Schema], name: str) -> Json:
     try:
-        with type_code():
-            return resource.attribute(name)
+        return ask(lambda: resource.attribute(name))
     except HeatliteError as error:
         log.info("resource %s: attribute %s: %s", resource.name, name, masked(str(error)))
         return None

@@ -29,7 +29,7 @@ from heatlite.engine.types.agent_accounts import Accounts, may_want
 from heatlite.engine.types.missing_type import missing_type
 from heatlite.engine.types.observation import Observed, observe
 from heatlite.engine.types.template_types import TemplateResource, TemplateTypes
-from heatlite.engine.types.type_calls import type_code
+from heatlite.engine.types.type_calls import ask, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Facts, Inherited, Services
 from heatlite.plugin.registry import Registry
@@ -444,10 +444,9 @@ class Values:
         if row is None or row.verb not in READABLE:
             return None
         resource = self._resource(row)
-        with type_code():
-            if attribute is None:
-                return resource.attributes() if row.status is not Status.FAILED else None
-            return resource.attribute_at(attribute, path)
+        if attribute is not None:
+            return ask(lambda: resource.attribute_at(attribute, path))
+        return ask(resource.attributes) if row.status is not Status.FAILED else None
 
     def is_affected(self, name: str) -> bool:
         """Return True if the running operation has made or changed the resource."""
