@@ -366,6 +366,8 @@ class Facts:
     """True if the deletion of the object has begun: no successor takes it over."""
     keeps_members: bool = False
     """True if the operation changes no number of members: a nested stack that exists keeps the members it has."""
+    recorded: frozenset[str] = frozenset()
+    """During a restore, the names of the members of the nested stack in the snapshot."""
 
 
 @record(frozen=True, slots=True)

@@ -143,9 +143,10 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     """False for a type that signals do not resize."""
 
     def leaving_order(self) -> list[str]:
-        """Return failed members first, then the oldest."""
+        """Return failed members first, then the oldest; those of a snapshot that is restored at the end."""
         nested = self.nested
-        return oldest_first(self.definitions, () if nested is None else nested.members)
+        order = oldest_first(self.definitions, () if nested is None else nested.members)
+        return sorted(order, key=lambda name: name in self.facts.recorded)
 
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
         return [_new_name() for _ in range(count)]

@@ -228,6 +228,22 @@ class TestRestore:
         assert (final(stack), engine.ids(stack)) == ("ROLLBACK_COMPLETE", before)
         assert engine.row(stack, "a").properties["value"] == "new"
 
+    def test_a_scaling_group_keeps_the_members_of_the_snapshot(self, engine: Engine) -> None:
+        """Those have the saved data."""
+
+        def group(size: int) -> Any:
+            sizes = {"min_size": 1, "max_size": 5, "desired_capacity": size}
+            return template(g=resource("OS::Heat::AutoScalingGroup", resource=thing(), **sizes))
+
+        stack = engine.create(group(2))
+        before = engine.ids(nested(engine, stack))
+        snapshot = take(engine, stack)
+        engine.clock.pass_(1)
+        stack = engine.put(stack, group(4))
+        assert len(engine.ids(nested(engine, stack))) == 4
+        stack = restore(engine, stack, snapshot)
+        assert (final(stack), engine.ids(nested(engine, stack))) == ("RESTORE_COMPLETE", before)
+
     def test_within_a_nested_stack(self, engine: Engine, folder: Path) -> None:
         child = template(x=saved(folder, param("v")), parameters={"v": {"type": "string"}})
         child["outputs"] = {"o": {"value": attr("x", "content")}}

@@ -388,6 +388,7 @@ class ResourceFactory:
                 home=self._home,
                 leaves=row.verb is Verb.DELETE,
                 keeps_members=self.selection is not None,
+                recorded=frozenset(as_map(as_map(self._saved.get(row.name)).get("resources"))),
             )
         )
 
