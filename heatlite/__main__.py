@@ -1,18 +1,22 @@
 """The program: connects the command line with the server's packages."""
 
-import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from heatlite.cli import main as command_line
-from heatlite.cli.session import Projects
-from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
-from heatlite.core.config import Auth, Settings, load
-from heatlite.core.json import JsonMap
+try:
+    import gc
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager, contextmanager
+    from dataclasses import replace
+    from pathlib import Path
+    from typing import TYPE_CHECKING
+
+    from heatlite.cli import main as command_line
+    from heatlite.cli.session import Projects
+    from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
+    from heatlite.core.config import Auth, Settings, load
+    from heatlite.core.json import JsonMap
+except KeyboardInterrupt:
+    sys.exit(130)  # INTERRUPTED of `cli.main`, which may not be imported yet
 
 if TYPE_CHECKING:
     from heatlite.template.types import TypeCatalog

@@ -179,6 +179,13 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
 
     docs/reference/command-line.md lists the codes.
     """
+    try:
+        return _run(arguments, host)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None, host: Host) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "_ARGCOMPLETE" in os.environ:
         from heatlite.cli.completion import begun, complete
@@ -201,8 +208,6 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         _record(parsed, error.message)
         _complain(f"{error.message}")
         return MISUSE if isinstance(error, BadSetting) else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
         # The reader has closed the pipe (``heatlite events … | head``), so nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

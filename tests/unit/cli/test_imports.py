@@ -44,3 +44,24 @@ def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
     names = {name for modules in SECTIONS.values() for name in modules.get(module, ())}
     action = build_parser(module)._subparsers._group_actions[0]  # type: ignore[union-attr]
     assert set(action.choices or ()) == names
+
+
+@table("module", ["dataclasses", *(f"heatlite.{name}" for name in ("cli.main", "cli.commands.stacks", "wiring"))])
+def test_ctrl_c_during_the_imports_ends_quietly(module: str, tmp_path: Path) -> None:
+    code = (
+        "import importlib.abc, os, signal, sys\n"
+        "class CtrlC(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.modules.pop({module!r}, None)\n"
+        "sys.meta_path.insert(0, CtrlC())\n"
+        "sys.argv[1:] = ['ls']\n"
+        "from heatlite.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[3], env={"HOME": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
