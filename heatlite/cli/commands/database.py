@@ -7,7 +7,7 @@ from pathlib import Path
 
 from heatlite.cli.arguments import LISTING, YES, CommandGroup, argument
 from heatlite.cli.client import Object
-from heatlite.cli.errors import CommandError
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, settings
@@ -76,6 +76,10 @@ def restore(arguments: argparse.Namespace, host: Host) -> int:
     """Install a backup as the database."""
     _ask_for_force(arguments, "restores a database with faults", "Restore with --force?")
     chosen, file = settings(arguments), arguments.file
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise Misuse(f"{file}: {error.strerror}") from None
     installed, aside, found = host.restore(chosen, file, arguments.force)
     if found:
         render.listing(_rules(found), FSCK_COLUMNS, arguments)

@@ -231,6 +231,8 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("ls", 1, "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
         ("ls --endpoint http://127.0.0.1:1/v1/p", 1, "heatlite: No server answers at http://127.0.0.1:1."),
         ("ls --endpoint nonsense://x", 2, "heatlite: 'nonsense://x' is not the address of a server"),
+        ("db restore absent.db", 2, "heatlite: absent.db: No such file or directory"),
+        ("db restore .", 2, "heatlite: .: Is a directory"),
         ("ls --config absent.toml", 2, "heatlite: absent.toml: cannot be read: No such file or directory."),
         ("serve --port -1", 2, "heatlite: --port: port must be greater than 0, not -1."),
         ("serve --port 70000", 2, "heatlite: --port: a port is at most 65535, not 70000."),
