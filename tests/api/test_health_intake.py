@@ -23,6 +23,8 @@ from heatlite.healing.intake import intake
 from heatlite.healing.intake.intake import Intake
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
+from heatlite.store.healing.records import HealthTokenRecord
+from heatlite.store.healing.sources import PREFIX, token_digest
 from heatlite.store.store import Store
 from tests.databases import away
 from tests.thorough import SHARED_FIXTURE, repeats
@@ -559,11 +561,24 @@ def test_a_member_replays_the_mark_of_a_report(guarded: Heat) -> None:
     assert guarded.get(f"{path}/resources/db")["resource"]["resource_status"] == "CHECK_FAILED"
 
 
-def test_an_expired_token_is_refused(guarded: Heat) -> None:
-    given = {"name": "old", "expires_at": "2020-01-01T00:00:00Z"}
-    token = guarded.call("POST", "/health_tokens", given, 201).json["health_token"]["token"]
+def test_an_expired_token_is_refused(guarded: Heat, town: Town) -> None:
+    token = f"{PREFIX}{'0' * 40}"
+    record = HealthTokenRecord(new_id(), guarded.project, "old", token_digest(token), None, "mia", 1.0, 2.0)
+    with town.server.store.transaction():
+        town.server.store.health_tokens.insert(record)
     reporter = Heat(guarded.wsgi, guarded.project, proof={"Authorization": f"Bearer {token}"})
     assert reporter.call("POST", "/health/alertmanager", {}).status_int == 401
+
+
+def test_a_token_expires_in_the_future(guarded: Heat) -> None:
+    _, message = guarded.fault("POST", "/health_tokens", {"name": "t", "expires_at": "2020-01-01T00:00:00Z"}, code=400)
+    assert message == (
+        "'expires_at' is 2020-01-01T00:00:00Z, which is not in the future. Give a later time, or none for a token that"
+        " does not expire."
+    )
+    guarded.fault("POST", "/health_tokens", {"name": "t", "expires_at": "soon"}, code=400)
+    assert guarded.get("/health_tokens")["health_tokens"] == []
+    guarded.call("POST", "/health_tokens", {"name": "t", "expires_at": "2999-01-01T00:00:00Z"}, 201)
 
 
 @pytest.mark.parametrize("query", ["", "?physical_resource_id=x&more=1"])

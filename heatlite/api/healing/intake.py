@@ -98,9 +98,15 @@ class IntakeTokens:
     def on_post(self, req: Request, resp: Response) -> None:
         """Create an intake token. Only this answer has the token itself."""
         body = bodies.checked(req, TOKEN)
-        expires_at, source = body.get("expires_at"), body.get("source")
+        given, source, now = body.get("expires_at"), body.get("source"), self._clock.now()
+        expires_at = None if given is None else time_of(str(given))
         if source is not None:
             _check_name(source)
+        if expires_at is not None and expires_at <= now:
+            raise HTTPBadRequest(
+                f"'expires_at' is {to_text(expires_at)}, which is not in the future. Give a later time, or none for a"
+                " token that does not expire."
+            )
         token = PREFIX + secrets.token_hex(TOKEN_BYTES)
         record = HealthTokenRecord(
             new_id(),
@@ -109,8 +115,8 @@ class IntakeTokens:
             token_digest(token),
             None if source is None else str(source),
             req.caller.user or "",
-            self._clock.now(),
-            None if expires_at is None else time_of(str(expires_at)),
+            now,
+            expires_at,
         )
         with self._store.transaction():
             self._store.limit_locks.take(f"intake tokens of {req.caller.project}")
