@@ -1,6 +1,8 @@
 """Declaration of commands: decorators with name, help text and arguments."""
 
 import argparse
+import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
 
 SHORTEST_PAUSE = 0.1
 """Seconds between the requests of --watch, so that it does not keep a server busy."""
+
+DECIMAL = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+"""Pattern of a number.
+
+`int` and `float` also read ``1_0``, spaces around a number, and the digits of other scripts.
+"""
 
 Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
@@ -118,25 +126,27 @@ def named(given: str) -> str:
 
 def minutes(given: str) -> int:
     """Read a number of minutes from 1. Raises ArgumentTypeError."""
-    if not given.isdecimal() or int(given) < 1:
+    if not is_whole(given) or int(given) < 1:
         raise argparse.ArgumentTypeError(f"{given!r} is not a whole number of minutes from 1")
     return int(given)
 
 
 def number(given: str) -> int:
     """Read a whole number from 0. Raises ArgumentTypeError."""
-    if not given.isdecimal():
+    if not is_whole(given):
         raise argparse.ArgumentTypeError(f"{given!r} is not a whole number")
     return int(given)
 
 
+def is_whole(given: str) -> bool:
+    """Return True for the text of a whole number from 0."""
+    return given.isascii() and given.isdecimal()
+
+
 def seconds(given: str) -> float:
     """Read a number of seconds. Raises ArgumentTypeError."""
-    try:
-        found = float(given)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < float("inf"):
+    found = float(given) if re.fullmatch(DECIMAL, given) else math.inf
+    if math.isinf(found):
         raise argparse.ArgumentTypeError(f"{given!r} is not a number of seconds")
     return found
 

@@ -1,8 +1,9 @@
 """Commands on the members of groups."""
 
 import argparse
+import re
 
-from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
+from heatlite.cli.arguments import DECIMAL, STACK, YES, CommandGroup, argument, is_whole, number
 from heatlite.cli.client import Client, an_object, part, text
 from heatlite.cli.commands.actions import ENDED, find, follow, line
 from heatlite.cli.commands.following import may_leave
@@ -21,14 +22,14 @@ def span(given: str) -> int:
     Raises ArgumentTypeError.
     """
     digits, unit = (given[:-1], given[-1]) if given and given[-1] in SPANS else (given, "s")
-    if not digits.isdecimal():
+    if not is_whole(digits):
         raise argparse.ArgumentTypeError(f"{given!r} is no time span such as 30s, 10m, 2h or 1d")
     return int(digits) * SPANS[unit]
 
 
 GROUP = argument("group", metavar="GROUP", help="name of the group, or path to it: web/inner")
 MEMBERS = argument("members", metavar="MEMBER", nargs="+", help="name or physical id (repeatable)")
-COUNT = argument("--count", type=int, default=1, metavar="NUMBER", help="number of members (default: 1)")
+COUNT = argument("--count", type=number, default=1, metavar="NUMBER", help="number of members (default: 1)")
 CUT = argument("--best-effort", action="store_true", help="stop at the limit instead of refusing")
 ANYWAY = argument("--ignore-cooldown", action="store_true", help="scale even in the cooldown")
 GRACE = argument("--grace-period", type=span, default=0, metavar="SPAN", help="time before the deletion: 30s, 10m")
@@ -71,7 +72,7 @@ def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
     STACK,
     GROUP,
     argument("size", metavar="SIZE", help="4: this number; +2, -1: so many more or less; +50%%, -10%%; template"),
-    argument("--min-step", type=int, metavar="NUMBER", help="smallest change by a percentage"),
+    argument("--min-step", type=number, metavar="NUMBER", help="smallest change by a percentage"),
     CUT,
     WAITS,
 )
@@ -83,11 +84,9 @@ def resize(arguments: argparse.Namespace, host: Host) -> int:
     digits = arguments.size
     if digits.endswith("%"):
         kind, digits = "CHANGE_IN_PERCENTAGE", digits[:-1]
-    try:
-        number = float(digits)
-    except ValueError:
-        raise Misuse(f"{arguments.size!r} is no size: 4, +2, -1, +50%, -10% or template.") from None
-    options: JsonMap = {"adjustment_type": kind, "number": number, "strict": not arguments.best_effort}
+    if re.fullmatch(f"[+-]?{DECIMAL}", digits) is None:
+        raise Misuse(f"{arguments.size!r} is no size: 4, +2, -1, +50%, -10% or template.")
+    options: JsonMap = {"adjustment_type": kind, "number": float(digits), "strict": not arguments.best_effort}
     if arguments.min_step is not None:
         options["min_step"] = arguments.min_step
     return start(arguments, host, arguments.group, {"resize": options})

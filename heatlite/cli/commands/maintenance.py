@@ -34,7 +34,7 @@ def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
 
     Raises Misuse.
     """
-    relative = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
+    relative = re.fullmatch(r"\+?([0-9]{1,6})([smhd])", given)
     try:
         if relative:
             ahead = timedelta(**{_UNITS[relative[2]]: int(relative[1])})
@@ -142,7 +142,7 @@ def unprotect(arguments: argparse.Namespace, host: Host) -> int:
 
 def _seconds(given: str) -> float:
     """Convert ``30s``, ``10m``, ``1h``, ``1d`` to seconds. Raises Misuse."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", given)
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", given)
     if found is None:
         raise Misuse(f"--every {given}: a pause is given as 30s, 10m, 1h or 1d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()

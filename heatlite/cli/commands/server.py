@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 
-from heatlite.cli.arguments import CLOUD, LISTING, CommandGroup, argument
+from heatlite.cli.arguments import CLOUD, LISTING, CommandGroup, argument, number
 from heatlite.cli.client import objects, text
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect, settings
@@ -12,9 +12,12 @@ from heatlite.core.json import Json
 COLUMNS = ("engine_id", "host", "status", "updated_at", "running", "actions")
 
 HOST = argument("--host", help="address to listen on (default: 127.0.0.1)")
-PORT = argument("--port", type=int, help="port to listen on (default: 8004)")
+PORT = argument("--port", type=number, help="port to listen on (default: 8004)")
 PROCESSES = argument(
-    "--processes", type=int, metavar="N", help="processes that answer reads, beside the engine (default: by processors)"
+    "--processes",
+    type=number,
+    metavar="N",
+    help="processes that answer reads, beside the engine (default: by processors)",
 )
 
 commands = CommandGroup()

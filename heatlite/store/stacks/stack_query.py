@@ -129,7 +129,8 @@ def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
         case "status" | "stack_status":
             return [_any(map(_is_state, dict.fromkeys(values)))]
         case "timeout_mins":
-            return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal() and len(value) < 10])]
+            numbers = [int(one) for one in values if one.isascii() and one.isdecimal() and len(one) < 10]
+            return [Stack.timeout_mins.in_(numbers)]
         case "disable_rollback":
             return [Stack.disable_rollback.in_([value.lower() == "true" for value in values])]
         case "stack_user_project_id":

@@ -155,6 +155,7 @@ def test_the_seeds_names_are_the_same_commands() -> None:
         ("action signal 1a2b STOP", "invalid choice: 'STOP'"),
         ("action wait 1a2b --timeout nan", "'nan' is not a number of seconds"),
         ("action wait 1a2b --timeout -1", "'-1' is not a number of seconds"),
+        ("serve --port -1", "argument --port: '-1' is not a whole number"),
     ],
 )
 def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,6 +163,27 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
         run(line.split(), Recorder())
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@table("number", ["1_0", " 10", "10 ", "\u0661\u0660"])
+def test_a_number_has_digits_only(
+    number: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`int` and `float` read all of these as 10."""
+    for line in (
+        f"up a.yaml --timeout '{number}'", f"action list --limit '{number}'", f"ls --watch '{number}'",
+        f"action wait 1a --timeout '{number}'", f"group scale-out s g --count '{number}'",
+        f"group resize s g +10% --min-step '{number}'", f"group scale-in s g --grace-period '{number}s'",
+        f"serve --port '{number}'", f"serve --processes '{number}'", f"resources s --nested '{number}'",
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as exit_:
+            run(shlex.split(line), Recorder())
+        assert (exit_.value.code, repr(number)[:3] in capsys.readouterr().err) == (2, True), line
+    for line in (
+        f"group resize s g '{number}'", f"group resize s g '+{number}'", f"group resize s g '{number}%'",
+        f"check s --every '{number}m'", f"lock s --expires '+{number}m'",
+    ):  # fmt: skip
+        assert (run(shlex.split(line), Recorder()), number in capsys.readouterr().err) == (2, True), line
 
 
 @pytest.mark.parametrize(
@@ -234,7 +256,6 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("db restore absent.db", 2, "heatlite: absent.db: No such file or directory"),
         ("db restore .", 2, "heatlite: .: Is a directory"),
         ("ls --config absent.toml", 2, "heatlite: absent.toml: cannot be read: No such file or directory."),
-        ("serve --port -1", 2, "heatlite: --port: port must be greater than 0, not -1."),
         ("serve --port 70000", 2, "heatlite: --port: a port is at most 65535, not 70000."),
         ("lock s --expires soon", 2, "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
         ("user token ci --expires 2020-01-01T00:00:00Z", 2, "heatlite: --expires 2020-01-01T00:00:00Z: 2020-01-01T00"),

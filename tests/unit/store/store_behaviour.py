@@ -488,6 +488,7 @@ def some_stacks(store: Store) -> None:
         (StackQuery(filters={"tenant": ["other"]}), ""),
         (StackQuery(filters={"timeout_mins": ["5"]}), "b"),
         (StackQuery(filters={"timeout_mins": ["five"]}), ""),
+        (StackQuery(filters={"timeout_mins": ["\u0665"]}), ""),
         (StackQuery(filters={"timeout_mins": ["9" * 40]}), ""),
         (StackQuery(filters={"disable_rollback": ["False"]}), "c"),
         (StackQuery(filters={"stack_user_project_id": ["x"]}), ""),
