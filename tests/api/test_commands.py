@@ -393,6 +393,29 @@ def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.C
     assert told[-1] == "a: REPAIRING"
 
 
+def test_an_explanation_says_that_no_engine_is_alive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(database=sqlite(tmp_path))
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+        slow = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 600}}
+        path = heat.create(template(a=slow), wait=False)
+        eventually(lambda: "CREATE_IN_PROGRESS" in heat.call("GET", f"{path}/resources").text)
+        eventually(lambda: heat.get("/services")["services"])
+        assert Here(heat)("explain s") == 0
+        assert "engine" not in capsys.readouterr().out
+    finally:
+        server.close()
+    reader = wiring.reader(settings)
+    try:
+        assert Here(Heat(reader.app))("explain s") == 0
+    finally:
+        reader.close()
+    told = capsys.readouterr().out
+    assert "  no engine is alive: nothing goes on until one is started\n" in told
+    assert "\nNext:\n  heatlite serve    starts an engine" in told
+
+
 def test_the_list_of_stacks_shows_what_is_unhealthy(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
     command = Here(heat)

@@ -22,6 +22,9 @@ MOST_SHOWN = 10
 _OPEN = "INIT,WAITING,READY,RUNNING,SUSPENDED"
 """Statuses of actions that have not ended."""
 
+_NEEDS_ENGINE = frozenset({"READY", "RUNNING"})
+"""Statuses of actions that only an engine leads on."""
+
 
 @record(frozen=True, slots=True)
 class Facts:
@@ -32,6 +35,8 @@ class Facts:
     actions: Sequence[Object]
     lock: Object | None
     suppressed: int
+    lacks_engine: bool = False
+    """True if an action needs an engine, and none is alive."""
 
     @property
     def failed(self) -> list[Object]:
@@ -56,16 +61,24 @@ def _has_failed(item: Object) -> bool:
 def gather(client: Client, stack: Stack) -> Facts:
     """Read the facts of a stack."""
     held = an_object(client.request("GET", f"{stack.path}/lock"))
-    query = {"target": stack.id, "status": _OPEN}
+    actions = _permitted(client, "actions", {"target": stack.id, "status": _OPEN}) or []
+    engines = None
+    if any(action.get("status") in _NEEDS_ENGINE for action in actions):
+        engines = _permitted(client, "services", {})
+    lacks_engine = engines is not None and all(engine.get("status") != "up" for engine in engines)
+    lock = None if held.get("lock") is None else an_object(held, "lock")
+    suppressed = len(objects(held, "suppressed"))
+    return Facts(stack, client.resources(stack, NESTED), actions, lock, suppressed, lacks_engine)
+
+
+def _permitted(client: Client, listed: str, query: Mapping[str, str]) -> list[Object] | None:
+    """Return a list of the API; None if it is not for this user."""
     try:
-        actions = objects(client.request("GET", "/actions", query=query), "actions")
+        return objects(client.request("GET", f"/{listed}", query=query), listed)
     except Refused as error:
         if error.status not in (400, 403):
             raise
-        actions = []
-    lock = held.get("lock")
-    suppressed = len(objects(held, "suppressed"))
-    return Facts(stack, client.resources(stack, NESTED), actions, None if lock is None else an_object(lock), suppressed)
+        return None
 
 
 def draw(facts: Facts, shown: Object) -> None:
@@ -174,6 +187,8 @@ def waiting(facts: Facts, now: float) -> Iterator[str]:
         reason = f": {text(action.get('status_reason'))}" if action.get("status_reason") else ""
         what = f"{text(action.get('action'))} {text(action.get('id'))} is {text(action.get('status'))}"
         yield f"{what} for {since}{later}{reason}"
+    if facts.lacks_engine:
+        yield "no engine is alive: nothing goes on until one is started"
     for item in facts.running[:MOST_SHOWN]:
         after = item.get("required_by")
         waits = f"; {', '.join(map(text, after))} wait for it" if isinstance(after, list) and after else ""
@@ -186,6 +201,8 @@ def ways(facts: Facts) -> Iterator[str]:
     for action in facts.actions:
         if action.get("status") == "SUSPENDED":
             yield f"heatlite action signal {text(action.get('id'))} RESUME    (or CANCEL)"
+    if facts.lacks_engine:
+        yield "heatlite serve    starts an engine; on a server with `heatlite api`: heatlite worker"
     if facts.stack.in_progress:
         yield f"heatlite events -f {name}    follow the operation"
     if facts.lock is not None:
