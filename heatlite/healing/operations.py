@@ -22,7 +22,7 @@ from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.healing.rules.brakes import ScopeFacts, cooldown_until
 from heatlite.healing.rules.incident import Event
-from heatlite.healing.rules.policy import Settings, read_policy
+from heatlite.healing.rules.policy import Settings, check_policy
 from heatlite.healing.rules.windows import next_start, opened_at
 from heatlite.healing.scene import Scene
 from heatlite.healing.sweep import HealingLoop
@@ -94,7 +94,7 @@ class HealingOperations:
         _require_root(stack)
         given = document.get("version")
         document = {name: value for name, value in document.items() if name != "version"}
-        read_policy(document)
+        check_policy(document)
         if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
             raise HTTPBadRequest(f"version is a number, not {given!r}.")
         now = self._clock.now()

@@ -38,6 +38,8 @@ def test_whole_numbers_with_a_point_are_whole_numbers(heat: Heat) -> None:
     shown = heat.call("PUT", f"{path}/healing", {**given, "version": 0.0}, code=200).json["policy"]
     assert json.dumps(shown, sort_keys=True) == json.dumps(whole, sort_keys=True)
     assert "max_unhealthy" in heat.fault("PUT", f"{path}/healing", {**POLICY, "max_unhealthy": 1.5}, code=400)[1]
+    never = {"windows": [{"cron": "0 2 30 2 *", "duration": 60}]}
+    assert "never opens" in heat.fault("PUT", f"{path}/healing", {**POLICY, **never}, code=400)[1]
     source = {"format": "generic", "ttl": 60.0, "storm": {"least": 5.0}}
     shown = heat.call("PUT", "/health/mine/config", source, code=200).json["source"]["document"]
     assert json.dumps(shown) == json.dumps({"format": "generic", "ttl": 60, "storm": {"least": 5}})

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from fnmatch import fnmatchcase
 from itertools import zip_longest
+from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from heatlite.core.errors import HTTPBadRequest, Problem
@@ -186,8 +187,30 @@ def read_policy(document: Json) -> Policy:
                 rules.append((str(rule["match"]), _changed(rule, ("healing", "rules", number), problems)))
         if not problems:
             return Policy(top, tuple(rules))
+    raise _refusal(problems)
+
+
+def check_policy(document: Json) -> None:
+    """Check the document of a new policy.
+
+    A window has to open some day; a stored one may not. Raises as `read_policy`.
+    """
+    policy = read_policy(document)
+    windows: list[tuple[tuple[str | int, ...], object]] = [(("healing",), policy.top.windows)]
+    windows += [(("healing", "rules", at), rule.get("windows", ())) for at, (_, rule) in enumerate(policy.rules)]
+    problems = [
+        Problem((*path, "windows", at), "cron: there is no such day, so it never opens", error="HTTPBadRequest")
+        for path, found in windows
+        for at, window in enumerate(cast(tuple[Window, ...], found))
+        if not window.cron.ever_starts
+    ]
+    if problems:
+        raise _refusal(problems)
+
+
+def _refusal(problems: Sequence[Problem]) -> HTTPBadRequest:
     text = "; ".join(f"{problem.where}: {problem.text}" for problem in problems)
-    raise HTTPBadRequest(f"The healing policy is not valid. {text}", problems=tuple(problems))
+    return HTTPBadRequest(f"The healing policy is not valid. {text}", problems=tuple(problems))
 
 
 def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem]) -> dict[str, object]:

@@ -5,6 +5,7 @@ the gap. A start that occurs twice is the first of both.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -44,6 +45,12 @@ class Cron:
             return False
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return of_month or of_week if self.either_day else of_month and of_week
+
+    @property
+    def ever_starts(self) -> bool:
+        """True if some year has a day on which it starts. February 30 never comes."""
+        longest = max(monthrange(2000, month)[1] for month in self.months)
+        return self.either_day or min(self.days) <= longest
 
 
 @record(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.healing import Mode
 from heatlite.core.json import JsonMap
-from heatlite.healing.rules.policy import DEFAULT, Limit, Settings, read_policy
+from heatlite.healing.rules.policy import DEFAULT, Limit, Settings, check_policy, read_policy
 from heatlite.healing.rules.slots import POOL_MEMBER, Slot, slot_at
 from tests.tables import table
 
@@ -112,6 +112,22 @@ def test_all_faults_are_named_at_once() -> None:
         read_policy({**BASE, "windows": [zone], "rules": [rule]})
     with pytest.raises(HTTPBadRequest, match=r"healing.grace.*healing.mode"):
         read_policy({**BASE, "mode": 5, "grace": "x"})
+
+
+def test_a_window_that_never_opens_is_refused() -> None:
+    never: JsonMap = {"cron": "0 2 30 2 *", "duration": 60}
+    always: JsonMap = {"cron": "0 2 * * *", "duration": 60}
+    given: JsonMap = {**BASE, "windows": [always, never], "rules": [{"match": "a"}, {"match": "b", "windows": [never]}]}
+    with pytest.raises(HTTPBadRequest) as caught:
+        check_policy(given)
+    assert caught.value.message == (
+        "The healing policy is not valid. healing.windows[1]: cron: there is no such day, so it never opens;"
+        " healing.rules[1].windows[0]: cron: there is no such day, so it never opens"
+    )
+    check_policy({**BASE, "windows": [always], "rules": [{"match": "b", "windows": [always]}]})
+    read_policy(given)  # of an earlier version
+    with pytest.raises(HTTPBadRequest, match="mode"):
+        check_policy({**BASE, "mode": "on"})
 
 
 GROUP, SERVER, STACK = "OS::Heat::ResourceGroup", "OS::Nova::Server", "OS::Heat::Stack"

@@ -112,8 +112,17 @@ def test_of_several_windows_one_is_enough() -> None:
     assert opened_at([], 0.0) is None and next_start([], 0.0) is None
 
 
-def test_a_day_that_never_comes_has_no_start() -> None:
-    assert window("0 0 30 2 *").next_start(0.0) is None
+@table(
+    ("cron", "opens"),
+    [
+        ("0 0 30 2 *", False), ("0 0 30,31 2 *", False), ("0 0 31 2,4,6,9,11 *", False), ("0 0 31 apr */2", False),
+        ("0 0 29 2 *", True), ("0 0 29-31 2 *", True), ("0 0 31 4,5 *", True), ("0 0 */30 2 *", True),
+        ("0 0 30 2 sat", True), ("0 2 * * sat", True), ("* * * * *", True),
+    ],
+)  # fmt: skip
+def test_a_day_that_never_comes_has_no_start(cron: str, opens: bool) -> None:
+    assert parse_cron(cron).ever_starts is opens
+    assert (window(cron).next_start(0.0) is not None) is opens
 
 
 @table(
