@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
+from heatlite.ui.pages import care
 from heatlite.ui.pages.project import DEEDS as PROJECT_DEEDS
 from heatlite.ui.pages.stack import DEEDS as STACK_DEEDS
 from heatlite.ui.pages.tree import MOST_ROWS
@@ -49,6 +50,23 @@ def test_the_list_shows_only_unhealthy_or_locked_stacks(browser: Browser) -> Non
         assert "only-fine" not in page.text
     assert "heatlite ls --search only- --unhealthy" in page.text
     assert "No stack matches" in browser.get("?only=locked&search=only-").text
+
+
+@pytest.mark.full
+def test_the_incidents_of_a_stack_have_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(care, "PAGE", 2)
+    names = ("a", "b", "c", "d", "e")
+    path = browser.heat.create(template(**{name: {"type": "OS::Heat::TestResource"} for name in names}), name="pages")
+    reports = [{"key": name, "status": "unhealthy", "stack": "pages", "resource": name} for name in names]
+    browser.heat.call("POST", "/health/generic", {"reports": reports}, code=200)
+    page, found = browser.get(f"{path}/health"), []
+    for count in (2, 2, 1):
+        listed = page.html.find(attrs={"aria-label": "Incidents"}).tbody.find_all("td", class_="name")
+        assert (len(listed), "Next page" in page.text) == (count, count == 2)
+        found += [one.text for one in listed]
+        page = page.click("Next page") if count == 2 else browser.get(f"{path}/health?marker=closed-meanwhile")
+    assert sorted(found) == [*names]
+    assert "Next page" in page.text
 
 
 def test_an_object_leads_to_its_resource(browser: Browser) -> None:

@@ -12,6 +12,7 @@ from heatlite.core.healing import IGNORABLE
 from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.records import record
 from heatlite.ui.client import Api, ApiError, text
+from heatlite.ui.pages.project import PAGE
 from heatlite.ui.pages.stack import events
 from heatlite.ui.pages.tree import Node, tree_of
 from heatlite.ui.rendering import parsed
@@ -44,11 +45,11 @@ class Part(ABC):
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         stack = as_map(api.get(path, resolve_outputs="False").get("stack"))
         frame = {"stack": stack, "here": stack_home(req, project, name, stack_id), "tab": "stacks", "part": self.part}
-        values = {**frame, **self.values(api, path, stack), **more}
+        values = {**frame, **self.values(req, api, path, stack), **more}
         self._site.show(req, resp, self.template, project, error, **values)
 
     @abstractmethod
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         """Return the values of the template."""
 
 
@@ -72,7 +73,7 @@ class ProgressPage(Part):
     template = "progress.html"
     part = "progress"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         nodes = tree_of(api, path)
         found = events(api, path, nodes, MOST_EVENTS)
         operation = last_operation(found, text(stack.get("id")))
@@ -149,7 +150,7 @@ class OutputsPage(Part):
     template = "outputs.html"
     part = "outputs"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         shown = as_map(api.get(path).get("stack"))
         name = text(stack.get("stack_name"))
         return {"outputs": as_maps(shown.get("outputs")), "commands": [command(api.project, "outputs", name)]}
@@ -161,7 +162,7 @@ class SnapshotsPage(Part):
     template = "snapshots.html"
     part = "snapshots"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = as_maps(api.get(f"{path}/snapshots").get("snapshots"))
         name = text(stack.get("stack_name"))
         return {
@@ -179,17 +180,21 @@ class HealthPage(Part):
     template = "health.html"
     part = "health"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         nodes = tree_of(api, path)
         every = [node for root in nodes for node in root.walk()]
         unwell = [node for node in every if node.health.get("state") and not node.members]
         plan, refusal = repair(api, path, unwell)
+        healed = healing(api, path, stack)
+        incidents, after = page_of(as_maps(healed.get("incidents")), req.get_param("marker", default=""))
         name, asked = text(stack.get("stack_name")), {"target": text(stack.get("id")), "action": "STACK_CHECK"}
         return {
             "unwell": unwell,
             "checks": as_maps(api.get("/actions", limit=3, **asked).get("actions")),
             "others": [node.key for node in every if not node.members][:1000],
-            "healing": healing(api, path, stack),
+            "healing": healed,
+            "incidents": incidents,
+            "next": after,
             "holder": holder(api, stack),
             "plan": plan,
             "refusal": refusal,
@@ -199,6 +204,13 @@ class HealthPage(Part):
                 command(api.project, "healing", "show", name),
             ],
         }
+
+
+def page_of(found: Sequence[JsonMap], marker: str) -> tuple[Sequence[JsonMap], str]:
+    """Return the page of a list after the item `marker`, and the next marker."""
+    start = next((at for at, one in enumerate(found, 1) if one.get("id") == marker), 0)
+    shown = found[start : start + PAGE]
+    return shown, text(shown[-1].get("id")) if len(found) > start + PAGE else ""
 
 
 def repair(api: Api, path: str, unwell: Sequence[Node]) -> tuple[JsonMap, str]:
@@ -240,7 +252,7 @@ class LockPage(Part):
     template = "lock.html"
     part = "lock"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/lock")
         return {
             "lock": as_map(found.get("lock")),
@@ -259,7 +271,7 @@ class NodesPage(Part):
     template = "stack_nodes.html"
     part = "nodes"
 
-    def values(self, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/nodes")
         nodes = as_maps(found.get("nodes"))
         return {
