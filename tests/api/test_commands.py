@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -379,7 +380,35 @@ def test_the_policy_of_the_reference_is_set_as_it_stands(
 
 
 def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
-    path = heat.create(template(a={"type": "OS::Heat::TestResource"}))
+    incident = proposed(heat, "OS::Heat::TestResource")
+    assert Here(heat)(f"incident approve {incident} -y") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("± a  (OS::Heat::TestResource)  unhealthy: generic: no answer")
+    assert told[-1] == "a: REPAIRING"
+
+
+def test_an_approval_asks_for_one_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "engine" / "types"))
+    server, asked = wiring.embedded(Settings(database=sqlite(tmp_path))), list[str]()
+
+    def noted(environ: Any, start_response: Any) -> Any:
+        asked.append(environ["PATH_INFO"])
+        return server.app(environ, start_response)
+
+    try:
+        incident = proposed(Heat(server.app), "Test::Phoenix")
+        assert Here(Heat(noted))(f"incident approve {incident} -y") == 0
+    finally:
+        server.close()
+    assert "rebooted: " in capsys.readouterr().out.splitlines()[0]
+    assert len([path for path in asked if path.endswith("/preview")]) == 1
+
+
+def proposed(heat: Heat, type_: str) -> str:
+    """The id of an incident that proposes the repair of a resource."""
+    path = heat.create(template(a={"type": type_}))
     ladder = [{"step": "reboot"}, {"step": "replace"}]
     policy = {"healing_policy": "2026-11-22", "mode": "propose", "grace": 0, "confirm": {"hold": 0}, "ladder": ladder}
     heat.call("PUT", f"{path}/healing", policy, code=200)
@@ -387,10 +416,7 @@ def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.C
     heat.call("POST", "/health/generic", {"reports": [report]}, code=200)
     eventually(lambda: heat.get("/incidents?state=PROPOSED")["incidents"], "it is proposed")
     (incident,) = heat.get("/incidents")["incidents"]
-    assert Here(heat)(f"incident approve {incident['id']} -y") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("± a  (OS::Heat::TestResource)  unhealthy: generic: no answer")
-    assert told[-1] == "a: REPAIRING"
+    return str(incident["id"])
 
 
 def test_an_explanation_says_that_no_engine_is_alive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,9 +183,12 @@ def draw_proposal(client: Client, incident: Object) -> None:
     found, _ = pages(client, "/incidents", "incidents", {"state": "PROPOSED"})
     paths = {text(one["path"]) for one in found if (one["plan_digest"], one["root_stack_id"]) == (digest, root)}
     path = f"{client.find(root).path}/preview"
-    for step in RepairStep:
-        asked: JsonMap = {"heal": {"resources": sorted(paths | {text(incident["path"])}), "step": step.value}}
-        plan = an_object(client.request("PATCH", path, asked, {"plan": "True"}), "plan")
+    # Without a step the server takes the first possible one of the ladder. After a failed repair it is a later one.
+    for step in (None, *RepairStep):
+        asked: JsonMap = {"resources": sorted(paths | {text(incident["path"])})}
+        if step is not None:
+            asked["step"] = step.value
+        plan = an_object(client.request("PATCH", path, {"heal": asked}, {"plan": "True"}), "plan")
         if plan["digest"] == digest:
             plans.draw(objects(plan, "resources"))
             return
