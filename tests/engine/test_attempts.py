@@ -61,6 +61,20 @@ def test_an_object_in_error_is_deleted_before_the_next_attempt(engine: Engine) -
     assert list(asked(engine, row.physical_name)) == ["create 0", f"delete {row.physical_name}-0 0", "create 1"]
 
 
+def test_a_row_says_that_the_remains_of_an_attempt_are_deleted(engine: Engine) -> None:
+    failed = "ResourceInError: resources.a: went to ERROR"
+    with engine.clock.held():
+        stack = engine.create(busy(broken=1, kept=1), wait=False)
+        engine.begun(lambda: len(reasons(engine, stack)) == 3)
+        engine.begun(lambda: "starts_at" in (engine.row(stack, "a").token or {}))
+        assert engine.row(stack, "a").status_reason == f"{failed}; what it has left is being deleted"
+        engine.clock.pass_(6)
+        engine.begun(lambda: len(reasons(engine, stack)) == 5)
+        assert engine.row(stack, "a").status_reason == f"Attempt 3 of 6, after: {failed}"
+    stack = engine.settle(stack)
+    assert (stack_state(stack), engine.row(stack, "a").status_reason) == ("CREATE_COMPLETE", "state changed")
+
+
 def test_one_that_cannot_be_deleted_at_first_is_tried_too(engine: Engine) -> None:
     stack = engine.create(busy(broken=1, kept=2))
     assert stack_state(stack) == "CREATE_COMPLETE"

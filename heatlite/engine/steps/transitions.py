@@ -41,6 +41,9 @@ CONVERGING = frozenset(
 )
 """Outcomes of the steps of a converge."""
 
+CLEARING = "; what it has left is being deleted"
+"""Ends the status reason of a row while the remains of a failed attempt are deleted."""
+
 
 class Transitions:
     """Ends the executions of one stack's steps. Its parts begin them."""
@@ -322,12 +325,13 @@ class Transitions:
         if failure is None and not retry.cleanup_before_retry:
             return None
         row = changed(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
+        earlier = row.status_reason.removesuffix(CLEARING)
         if failure is None:
             self.rows.record_state(row, Verb.DELETE, Status.COMPLETE, STATE_CHANGED)
-            return self._delay(call, changed(row, physical_id=None, data={}))
+            return self._delay(call, changed(row, physical_id=None, data={}, status_reason=earlier))
         if not failure.is_transient or retry.attempts >= self._retry_limit:
             if retry.cleanup_before_retry:
-                call.fail(f"{row.status_reason}; and what it has left cannot be removed: {failure.text}")
+                call.fail(f"{earlier}; and what it has left cannot be removed: {failure.text}")
             return None
         retry.attempts += 1
         if call.verb is Verb.DELETE or retry.cleanup_before_retry:
@@ -337,7 +341,7 @@ class Transitions:
         if not call.resource.has("delete"):
             return self._delay(call, changed(row, physical_id=None, data={}))
         self.rows.record_state(row, Verb.DELETE, Status.IN_PROGRESS, STATE_CHANGED)
-        return self._next(call, row, cleanup=True)
+        return self._next(call, changed(row, status_reason=failure.text + CLEARING), cleanup=True)
 
     def _delay(self, call: HandlerCall, row: ResourceRecord) -> HandlerCall:
         """Return the next attempt, which begins after a back-off."""
@@ -347,6 +351,7 @@ class Transitions:
         if call.verb is Verb.CREATE and not cleanup:
             text = f"Attempt {retry.attempts + 1} of {self._retry_limit + 1}, after: {row.status_reason}"
             self.rows.record_state(row, Verb.CREATE, Status.IN_PROGRESS, text)
+            row = changed(row, status_reason=text)
         return self._next(call, row, cleanup, starts_at)
 
     def _next(
