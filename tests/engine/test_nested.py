@@ -551,6 +551,20 @@ def test_too_deep_is_refused(engine: Engine) -> None:
         engine.create(template(c=resource("t1.yaml")), files=deep(6))
 
 
+def test_a_retained_stack_does_not_count_in_the_limit_of_its_former_tree(plugins: Path, place: Path) -> None:
+    engine = Engine(place, max_resources_per_stack=4)
+    try:
+        kept = resource("pair.yaml", v="1", keys={"deletion_policy": "Retain"})
+        stack = engine.create(template(c=kept), files={"pair.yaml": PAIR})
+        stack = engine.put(stack, template(w=thing()))
+        assert len(engine.store.stacks.descendants(stack)) == 1
+        anew = template(w=thing(), d=resource("pair.yaml", v="2"))
+        stack = engine.put(stack, anew, files={"pair.yaml": PAIR})
+        assert (stack.verb, stack.status) == (Verb.UPDATE, Status.COMPLETE), stack.status_reason
+    finally:
+        engine.close()
+
+
 def test_the_limit_of_resources_holds_for_the_tree(plugins: Path, place: Path) -> None:
     engine = Engine(place, max_resources_per_stack=12)
     try:

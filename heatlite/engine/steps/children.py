@@ -94,6 +94,7 @@ class Children:
         self._budget = budget
         self._room: int | None = None
         """Number of resources that may still be added to the tree; None: not read yet."""
+        self._has_left_out_retained = False
         self._placed: list[Order] = []
         self._templates: dict[int, tuple[Mapping[str, Json], Template, str]] = {}
         """Templates by the identity of their document: each is read once for many nested stacks."""
@@ -270,9 +271,20 @@ class Children:
         if self._room is None:
             root = self._resources.stack.root_id or self._resources.stack.id
             self._room = self._most_resources - self._store.resources.count_in_tree(root)
+        if more > self._room and not self._has_left_out_retained:  # few trees are so full
+            self._room += self._count_retained()
+            self._has_left_out_retained = True
         if more > self._room:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {self._most_resources}.")
         self._room -= max(0, more)
+
+    def _count_retained(self) -> int:
+        """Return the number of resources in stacks that have outlived their resource."""
+        own = self._resources.stack
+        root = own if own.root_id is None else self._store.stacks.get(own.root_id)
+        nested = [] if root is None else self._store.stacks.descendants(root)
+        retained = {one.id for one in nested} - {one.id for one in self._store.resources.attached(nested)}
+        return 0 if own.id in retained else self._store.resources.count([*retained])
 
     def forward(self, operation: NestedOperation, deadline: float | None) -> Order | None:
         """Return the order that passes the operation on to the nested stack.

@@ -159,6 +159,15 @@ class Resources:
         ((count,),) = self._database.read(sql, (root_id, root_id))
         return int(count)
 
+    def count(self, stack_ids: Sequence[str]) -> int:
+        """Return the number of rows of stacks."""
+        resource, total = self._database.quote("resource"), 0
+        for some in chunks(stack_ids):
+            sql = f"SELECT COUNT(*) FROM {resource} WHERE stack_id IN ({marks(some)})"
+            ((number,),) = self._database.read(sql, some)
+            total += int(number)
+        return total
+
     def has_object(self, project: str, physical_id: str) -> bool:
         """Return whether a live stack of the project has the physical id."""
         stacks = Stack.select(Stack.id).where(Stack.project == project, Stack.deleted_at.is_null())
