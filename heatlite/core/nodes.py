@@ -21,7 +21,7 @@ class NodeActionState(StrEnum):
     CANCELLED = "CANCELLED"
     """Interrupted, or never started."""
     LOST = "LOST"
-    """The agent had it, but has lost it."""
+    """The agent has lost it, or its node is gone: it may have run."""
 
 
 S = NodeActionState
@@ -34,7 +34,7 @@ AT_AGENT = frozenset({S.NEW, S.RUNNING})
 MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
     # Another client may have given the agent an action with this id; the agent's report counts.
     S.PENDING_APPROVE: frozenset({S.PENDING_SCHEDULE, S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
-    S.PENDING_SCHEDULE: frozenset({S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
+    S.PENDING_SCHEDULE: frozenset({S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
     S.NEW: frozenset({S.RUNNING, S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
     S.RUNNING: frozenset({S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
     S.DONE: frozenset(),

@@ -62,7 +62,7 @@ class Orchestration:
         ended = [
             replace(
                 action,
-                state=NodeActionState.CANCELLED if action.state in PENDING else NodeActionState.LOST,
+                state=NodeActionState.LOST if _may_be_there(action) else NodeActionState.CANCELLED,
                 error=GONE_REASON,
                 updated_at=now,
             )

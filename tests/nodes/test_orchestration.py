@@ -353,6 +353,8 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
 @pytest.mark.parametrize("how", ["abandon", "force"])
 def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> None:  # noqa: F811
     running, waits, unapproved = site.ask("a"), site.ask("b", turn=False), site.ask("a", state="PENDING_APPROVE")
+    site.agents["b"].close()
+    unconfirmed = site.ask("b", sent_at=1.0)
     site.orchestrate()
     site.orchestrate()
     assert site.state(running) == "NEW"
@@ -362,8 +364,9 @@ def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> Non
         site.engine.stacks.delete(ADMIN, site.engine.get(site.stack), force=True)
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
-    assert [site.state(one) for one in (running, waits, unapproved)] == ["LOST", "CANCELLED", "CANCELLED"]
-    assert None not in [site.action(one).finished_at for one in (running, waits, unapproved)]
+    every = (running, waits, unapproved, unconfirmed)
+    assert [site.state(one) for one in every] == ["LOST", "CANCELLED", "CANCELLED", "LOST"]
+    assert None not in [site.action(one).finished_at for one in every]
     assert site.store.nodes.of_root(site.stack.id) == []
     assert site.agents["a"].has(unapproved) is None
 
