@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
@@ -85,15 +86,19 @@ class Nodes:
                 self._store.nodes.insert(node)
             else:
                 self._store.nodes.save_many([node])
-                if before.secret != node.secret:
+                if before.secret != node.secret or urlsplit(before.url).hostname != urlsplit(node.url).hostname:
                     self._record_replacement(before, node)
             self._store.orchestrations.nudge(node.root_id, now)
         log.info("node %s of stack %s: an agent has registered at %s", row.name, stack.id, url)
         return node
 
     def _record_replacement(self, before: NodeRecord, node: NodeRecord) -> None:
-        """Record a replaced agent: the machine was rebuilt, or its URL has a new owner."""
-        reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
+        """Record a replaced agent: the machine was rebuilt, or its URL has a new owner.
+
+        With the same secret the agent has moved, or it runs on a copy of the other's folder.
+        """
+        which = "Another agent" if before.secret != node.secret else "An agent with the same secret"
+        reason = f"{which} has registered, at {node.url}, in place of the one at {before.url}"
         log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
         event = EventRecord(
             node.stack_id, node.name, EVENT_TYPE, node.id, EVENT, ANOTHER, reason[:MAX_REASON], node.registered_at

@@ -87,6 +87,21 @@ def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: Ti
         other.close()
 
 
+def test_a_copy_of_an_agents_folder_on_another_host_is_told(heat: Heat, agent: TinyAgent) -> None:
+    path = heat.create(template(a=SERVER))
+    own = door(heat, path)
+    for url in (agent.url, "http://127.0.0.1:1"):  # a restart may take another port
+        heat.call("PUT", own, body(agent, url=url), code=200)
+    events = f"{path}/resources/a/events?resource_type=OS::Heat::Node"
+    heat.fault("GET", events, code=404)  # none
+    heat.call("PUT", own, body(agent, url="http://127.0.0.2:1"), code=200)
+    (event,) = heat.get(events)["events"]
+    assert (event["resource_status"], event["resource_status_reason"]) == (
+        "NODE_REPLACED",
+        "An agent with the same secret has registered, at http://127.0.0.2:1, in place of the one at http://127.0.0.1:1",
+    )
+
+
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("no url", {"url": None}, "url"),
     ("another scheme", {"url": "ftp://127.0.0.1/"}, "only http and https"),
