@@ -65,6 +65,13 @@ def as_map(value: object) -> JsonMap:
     return value if isinstance(value, dict) else {}
 
 
+def overlaid(below: Json, above: Json) -> Json:
+    """Return a value with another on top. Maps are merged, others replaced."""
+    if isinstance(below, Mapping) and isinstance(above, Mapping):
+        return {**below, **{key: overlaid(below.get(key), value) for key, value in above.items()}}
+    return above
+
+
 def as_maps(value: object) -> list[JsonMap]:
     """Return the JSON objects of a list; none for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

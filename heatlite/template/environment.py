@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from heatlite.core.errors import Problem, StackValidationFailed
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, overlaid
 from heatlite.core.masking import MASK
 from heatlite.core.records import changed, record
 from heatlite.template.expression import raise_together
@@ -195,15 +195,12 @@ class Environment:
         return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
     def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
-        """Return the blocks of the section ``resources`` that match a resource name."""
+        """Return the blocks of ``resources`` for a name; as in Heat, its own is last."""
         blocks = self.resource_registry.get("resources")
         if not blocks or not isinstance(blocks, Mapping):
             return []
-        return [
-            block
-            for pattern, block in blocks.items()
-            if isinstance(block, Mapping) and fnmatchcase(resource_name, pattern)
-        ]
+        found = sorted((one for one in blocks if fnmatchcase(resource_name, one)), key=resource_name.__eq__)
+        return [block for pattern in found if isinstance(block := blocks[pattern], Mapping)]
 
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
         """Return the environment of the nested stack that a template makes.
@@ -228,15 +225,13 @@ class Environment:
         return Environment(resource_registry={"resources": self._blocks_within(resource_name)})
 
     def _blocks_within(self, resource_name: str) -> JsonMap:
-        own = self.resource_registry.get("resources")
         blocks: JsonMap = {}
-        for pattern, block in own.items() if isinstance(own, Mapping) else ():
-            if isinstance(block, Mapping) and fnmatchcase(resource_name, pattern):
-                for name, content in block.items():
-                    if name == "replacement":
-                        blocks["*"] = _deep(blocks.get("*", {}), {"replacement": content})
-                    elif name not in (LIFECYCLE_HOOK, PROTECT) and isinstance(content, Mapping):
-                        blocks[name] = _deep(blocks.get(name, {}), content)
+        for block in self._blocks(resource_name):
+            for name, content in block.items():
+                if name == "replacement":
+                    blocks["*"] = overlaid(blocks.get("*", {}), {"replacement": content})
+                elif name not in (LIFECYCLE_HOOK, PROTECT) and isinstance(content, Mapping):
+                    blocks[name] = overlaid(blocks.get(name, {}), content)
         return blocks
 
 

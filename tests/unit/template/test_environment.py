@@ -305,3 +305,17 @@ def test_lifecycle_hooks_hold_where_they_are_written() -> None:
     within = environment.for_child("g", Target("g"), {})
     assert [within.lifecycle_timeout(name) for name in ("0", "lifecycle_hook")] == [9, 9]
     assert within.for_child("0", Target("0"), {}).resource_registry["resources"] == {}, "not within the members"
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_of_two_settings_within_a_resource_that_of_its_name_counts(first: bool) -> None:
+    """Two patterns that match it must not lose the hooks and restrictions of both."""
+    by_name = {"hooks": "pre-update", "restricted_actions": "replace", "My::Type": "named.yaml"}
+    by_pattern = {"hooks": "pre-create", "restricted_actions": "update", "My::Type": "any.yaml", "protect": {}}
+    written = [("g", {"x": by_name, "replacement": {"order": "delete_first"}})]
+    written.insert(int(first), ("*", {"x": by_pattern, "replacement": {"order": "create_first"}}))
+    environment = parse({"resource_registry": {"resources": dict(written)}})
+    within = environment.for_child("g", Target("g"), {})
+    assert within.resource_registry["resources"]["x"] == {**by_pattern, **by_name}
+    assert (within.hooks("x"), within.restricted_actions("x")) == ({"pre-update"}, {"replace"})
+    assert within.replacement("x").order == environment.replacement("g").order == "delete_first"
