@@ -99,6 +99,7 @@ def test_what_is_no_type_is_no_file(folder: Path) -> None:
         "restricted_actions": "replace",
         "replacement": {"order": "delete_first"},
         "lifecycle_hook": {"timeout": 600},
+        "protect": {"reason": "the only copy"},
     }
     (folder / "env.yaml").write_text(yaml.safe_dump({"resource_registry": {"resources": {"g": {"*": block}}}}))
     bundle = gather(folder / "main.yaml", [folder / "env.yaml"])
