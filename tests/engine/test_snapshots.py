@@ -140,6 +140,7 @@ class TestTake:
         assert (engine.store.snapshots.of(stack.id), list(folder.iterdir())) == ([], [])
 
 
+
 class TestRestore:
     def test_template_environment_and_files_come_back(self, engine: Engine) -> None:
         first = template(
@@ -243,6 +244,23 @@ class TestRestore:
         assert len(engine.ids(nested(engine, stack))) == 4
         stack = restore(engine, stack, snapshot)
         assert (final(stack), engine.ids(nested(engine, stack))) == ("RESTORE_COMPLETE", before)
+
+    def test_a_rollback_leaves_nested_stacks_as_they_were(self, engine: Engine, folder: Path) -> None:
+        child = template(x=saved(folder, param("v")), parameters={"v": {"type": "string"}})
+        files = {"child.yaml": json.dumps(child)}
+
+        def outer(value: str) -> Any:
+            return template(a=saved(folder, value), n=resource("child.yaml", v=value, depends_on="a"))
+
+        stack = engine.create(outer("old"), files=files, disable_rollback=False)
+        snapshot = take(engine, stack)
+        name = engine.row(stack, "a").physical_name
+        stack = engine.put(stack, outer("new"), files=files, disable_rollback=False)
+        before = engine.ids(nested(engine, stack))
+        for image in folder.glob(f"{name}*.image"):
+            image.unlink()
+        assert final(restore(engine, stack, snapshot)) == "ROLLBACK_COMPLETE"
+        assert engine.ids(nested(engine, stack)) == before
 
     def test_within_a_nested_stack(self, engine: Engine, folder: Path) -> None:
         child = template(x=saved(folder, param("v")), parameters={"v": {"type": "string"}})

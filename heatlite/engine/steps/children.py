@@ -140,7 +140,7 @@ class Children:
         own = self._action.inputs
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
-        if own.resources is not None:
+        if own.resources is not None and self._resources.stack.verb is not Verb.ROLLBACK:
             below = self._entry(operation).get("resources")
             return ActionInputs(resources=as_map(below))
         selection = own.heal
