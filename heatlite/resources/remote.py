@@ -160,6 +160,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return self._go_on("RESUME", token)
 
     def handle_snapshot(self, name: str) -> Json:
+        self.data.pop("snapshot", None)  # that of an earlier snapshot, until this one is taken
         return self._begin("SNAPSHOT", name)
 
     def check_snapshot_complete(self, token: Json) -> bool | float:

@@ -310,6 +310,30 @@ class TestDelete:
         drop(engine, stack, snapshot)
         assert list(folder.iterdir()) == []
 
+    def test_one_that_failed_takes_nothing_from_an_earlier_one(self, engine: Engine, folder: Path) -> None:
+        def made(fail: str) -> Any:
+            b, c = ({"depends_on": name} for name in "ab")
+            return template(a=saved(folder), b=saved(folder, fail=fail, keys=b), c=saved(folder, keys=c))
+
+        stack = engine.create(made(""))
+        whole = take(engine, stack)
+        stack = engine.put(stack, made("snapshot"))
+        broken = take(engine, stack)
+        assert (broken.status, images(folder)) == (Status.FAILED, 4)
+        drop(engine, stack, broken)
+        assert (engine.store.snapshots.of(stack.id), images(folder)) == ([whole], 3)
+        assert final(restore(engine, stack, whole)) == "RESTORE_COMPLETE"
+
+    def test_nothing_was_saved_of_what_was_never_made(self, engine: Engine, folder: Path) -> None:
+        environment = {"resource_registry": {"resources": {"a": {"hooks": "pre-create"}}}}
+        with engine.clock.held():
+            stack = engine.create(template(a=saved(folder)), wait=False, environment=environment)
+            engine.wait_for(lambda: [row.token for row in engine.rows(stack) if row.token])
+            engine.stacks.cancel(engine.who, engine.get(stack), rollback=False)
+        engine.settle(stack)
+        assert take(engine, stack).status is Status.COMPLETE
+        assert final(engine.delete(stack)) == "DELETE_COMPLETE"
+
     def test_one_that_fails_can_be_asked_for_again(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder)))
         snapshot = take(engine, stack)

@@ -15,6 +15,7 @@ from heatlite.core.status import Verb
 from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
 from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.planning.snapshot_parts import SAVED_AS
 from heatlite.engine.types.observation import live_values
 from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
@@ -178,7 +179,9 @@ def _call_handler(call: HandlerCall) -> Json:
         case Verb.CHECK:
             return resource.handle_check()
         case Verb.SNAPSHOT:
-            return resource.handle_snapshot(call.snapshot_name)
+            token = resource.handle_snapshot(call.snapshot_name)
+            resource.data[SAVED_AS] = call.snapshot_name
+            return token
         case Verb.SUSPEND:
             return resource.handle_suspend()
         case Verb.RESUME:

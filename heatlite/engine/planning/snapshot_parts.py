@@ -9,10 +9,22 @@ from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
 
+SAVED_AS = "saved_as"
+"""Key in the `data` of a row: the name under which its type has saved the object last."""
+
+
+def saved_name(physical_name: str, snapshot_id: str) -> str:
+    """Return the name under which a type saves an object for a snapshot."""
+    return f"{physical_name}-{snapshot_id[-12:]}"
+
 
 def parts(snapshot: SnapshotRecord, resources: ResourceFactory) -> Iterator[Resource[Schema]]:
     """Yield the snapshot's resources whose types keep data for it, at any depth."""
-    yield from _parts((snapshot.data or {}).get("resources"), resources)
+    for made in _parts((snapshot.data or {}).get("resources"), resources):
+        # A snapshot that failed may have the data of an earlier one, where it did not come to save the object.
+        is_whole = (snapshot.data or {}).get("status") == Status.COMPLETE
+        if is_whole or made.data.get(SAVED_AS) == saved_name(made.physical_name, snapshot.id):
+            yield made
 
 
 def _parts(entries: Json, resources: ResourceFactory) -> Iterator[Resource[Schema]]:
@@ -20,7 +32,7 @@ def _parts(entries: Json, resources: ResourceFactory) -> Iterator[Resource[Schem
         if isinstance(entry, dict):
             yield from _parts(entry.get("resources"), resources)
             row = row_of_entry(entry, resources.stack)
-            if resources.type_of(row).has("delete_snapshot"):
+            if row.verb is Verb.SNAPSHOT and resources.type_of(row).has("delete_snapshot"):
                 yield resources.make(row)
 
 

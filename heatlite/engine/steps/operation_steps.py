@@ -15,6 +15,7 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import is_marked
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step
+from heatlite.engine.planning.snapshot_parts import saved_name
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
@@ -111,7 +112,7 @@ class OperationSteps:
         if row.verb is Verb.SNAPSHOT or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
             execution = self.begin(step, row, Verb.SNAPSHOT)
             if isinstance(execution, HandlerCall):
-                execution.snapshot_name = f"{row.physical_name}-{self.snapshot[-12:]}"
+                execution.snapshot_name = saved_name(row.physical_name, self.snapshot)
             return execution
         return self._refuse_state(step, row, Verb.SNAPSHOT)
 
