@@ -14,10 +14,10 @@ from heatlite.core.errors import (
     ResourceIsLocked,
     SnapshotNotFound,
 )
-from heatlite.core.status import Status, Verb, state
+from heatlite.core.status import Signal, Status, Verb, state
 from heatlite.store.records import SnapshotRecord, StackRecord
 
-from .conftest import Engine, attr, param, ref, resource, template, thing
+from .conftest import ADMIN, Engine, attr, param, ref, resource, template, thing
 
 
 def final(stack: StackRecord) -> str:
@@ -139,6 +139,19 @@ class TestTake:
         assert final(engine.settle(stack)) == "DELETE_COMPLETE"
         assert (engine.store.snapshots.of(stack.id), list(folder.iterdir())) == ([], [])
 
+    def test_what_it_had_saved_before_it_was_ended_by_force_goes_with_it(self, engine: Engine, folder: Path) -> None:
+        stack = engine.create(template(a=saved(folder), n=resource("Test::SlowSaved", depends_on="a")))
+        with engine.clock.held():
+            begun = engine.components.snapshots.take(engine.who, engine.get(stack), None)
+            engine.begun(lambda: engine.row(stack, "n").token)
+            (action,) = engine.store.actions.live([stack.id])
+            engine.components.controls.signal(ADMIN, action, Signal.CANCEL, force=True)
+        engine.settle(stack)
+        snapshot = engine.components.snapshots.get(stack, begun.id)
+        assert (snapshot.status, snapshot.status_reason) == (Status.FAILED, "Stack SNAPSHOT cancelled")
+        assert images(folder) == 1
+        drop(engine, stack, snapshot)
+        assert (engine.store.snapshots.of(stack.id), images(folder)) == ([], 0)
 
 
 class TestRestore:

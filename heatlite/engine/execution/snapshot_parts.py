@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import replace
 
+from heatlite.core.status import Status
 from heatlite.engine.calls.handlers import drop_saved
 from heatlite.engine.planning.snapshot_parts import parts
 from heatlite.engine.state.stack_document import stack_record
@@ -16,6 +17,16 @@ def drop_parts(snapshots: Sequence[SnapshotRecord], resources: ResourceFactory, 
     """Let the types delete their parts of snapshots. Returns the failures."""
     found = [part for snapshot in snapshots for part in parts(snapshot, resources)]
     return [failure for failure in pool.map(drop_saved, found) if failure is not None]
+
+
+def fail_snapshots(store: Store, stack: StackRecord, reason: str) -> None:
+    """Fail the snapshots in progress on a stack.
+
+    Each gets the stack's document: what the types have saved so far is deleted with the snapshot.
+    """
+    for snapshot in store.snapshots.in_progress(stack.id):
+        record = stack_record(store, stack) if snapshot.data is None else snapshot.data
+        store.snapshots.save(replace(snapshot, status=Status.FAILED, status_reason=reason, data=record))
 
 
 def write_snapshot(store: Store, stack: StackRecord, rows: list[ResourceRecord], snapshot_id: str) -> None:

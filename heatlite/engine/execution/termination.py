@@ -13,6 +13,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.polling import for_each
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.calls import check_verdicts
+from heatlite.engine.execution.snapshot_parts import fail_snapshots
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
 from heatlite.store.errors import Fenced
@@ -97,11 +98,11 @@ class Termination:
             now = self._clock.now()
             self._store.claims.lock_parent(action)
             control = self._store.claims.renew(action, now, lease)
-            self._fail_stack(action, control, reason)
+            failed = self._fail_stack(action, control, reason)
             for derived in [child.id for child in self._store.actions.children(action.id)]:
                 # No parent waits for it any more.
                 self._store.controls.signal(derived, Control.FORCE_CANCEL, now)
-            self._store.moves.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason))
+            self._store.moves.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason, failed))
 
     def _fail_stack(self, action: ActionRecord, control: Control | None, reason: str) -> StackRecord | None:
         """Fail the begun resources, and the stack if the action sets its state."""
@@ -117,7 +118,8 @@ class Termination:
             events.append(stack_event(failed, now))
         if is_last or failed is None:  # otherwise the aborted action may still use them
             self._end_waits(self._store.resources.with_token([stack_id]))
-            self._store.snapshots.fail_in_progress(stack_id, reason)
+            if stack is not None:
+                fail_snapshots(self._store, failed or stack, reason)
         self._store.events.append_many(events)
         return failed
 

@@ -59,11 +59,10 @@ class Snapshots:
         """Remove all snapshots of a stack."""
         self._database.change(Snapshot.delete().where(Snapshot.stack_id == stack_id))
 
-    def fail_in_progress(self, stack_id: str, reason: str) -> None:
-        """Set the snapshots in progress on a stack to FAILED."""
-        failed = {"status": str(Status.FAILED), "status_reason": reason}
-        open_ones = (Snapshot.stack_id == stack_id) & (Snapshot.status == str(Status.IN_PROGRESS))
-        self._database.change(Snapshot.update(failed).where(open_ones))
+    def in_progress(self, stack_id: str) -> list[SnapshotRecord]:
+        """Return the snapshots of a stack that are being taken or deleted."""
+        found = self._table.select("WHERE stack_id = ? AND status = ?", (stack_id, str(Status.IN_PROGRESS)))
+        return [_record(row) for row in found]
 
 
 def _row(record: SnapshotRecord) -> tuple[Value, ...]:

@@ -1895,13 +1895,12 @@ def test_snapshots_come_back_oldest_first(store: Store) -> None:
 
 
 @everywhere
-def test_snapshots_are_given_up_and_cleared_for_one_stack(store: Store) -> None:
+def test_snapshots_in_progress_are_found_and_all_are_cleared_for_one_stack(store: Store) -> None:
     running, done, other = a_snapshot(), a_snapshot(status=Status.COMPLETE, created_at=200.0), a_snapshot(stack_id="s2")
     with store.transaction():
         for one in (running, done, other):
             store.snapshots.insert(one)
-        store.snapshots.fail_in_progress("s1", "gone")
-    assert store.snapshots.of("s1") == [replace(running, status=Status.FAILED, status_reason="gone"), done]
+        assert store.snapshots.in_progress("s1") == [running]
     with store.transaction():
         store.snapshots.clear("s1")
     assert (store.snapshots.of("s1"), store.snapshots.of("s2")) == ([], [other])
