@@ -11,7 +11,7 @@ from heatlite.clients.cloud import OtherCloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
-from heatlite.core.status import LockLevel, state
+from heatlite.core.status import LockLevel, Status, state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
 from heatlite.simulated.services import simulate
@@ -300,6 +300,36 @@ class TestAWorkerElsewhere:
         stack = cloudy.delete(stack)
         assert (final(stack), cloudy.states(stack)) == ("DELETE_FAILED", {"net": "DELETE_FAILED"})
         assert "OtherCloud: resources.net: Stack s has its objects" in cloudy.row(stack, "net").status_reason
+
+
+@pytest.mark.parametrize("operation", ["take", "delete"])
+def test_a_worker_without_the_cloud_leaves_no_snapshot_in_progress(cloudy: Cloudy, operation: str) -> None:
+    """Such a snapshot could not be deleted."""
+    stack = cloudy.made({"volume": resource("OS::Cinder::Volume", size=1)})
+    snapshot = cloudy.components.snapshots.take(cloudy.who, stack, None)
+    stack = cloudy.settle(stack)
+    cloudy.close()
+    if operation == "take":
+        snapshot = cloudy.components.snapshots.take(cloudy.who, stack, None)
+    else:
+        cloudy.components.snapshots.delete(cloudy.who, stack, snapshot.id)
+    cloudy.store.close()
+    cloudy.settings = replace(cloudy.settings, cloud=None)
+    cloudy.open()
+    assert final(cloudy.settle(stack)) == ("SNAPSHOT_FAILED" if operation == "take" else "SNAPSHOT_COMPLETE")
+    found = cloudy.components.snapshots.get(stack, snapshot.id)
+    assert (found.status, "no cloud is set here" in found.status_reason) == (Status.FAILED, True)
+
+
+def test_what_runs_when_the_cloud_is_taken_away_ends(cloudy: Cloudy) -> None:
+    made = template(net=resource("OS::Neutron::Net"), slow=resource("OS::Heat::TestResource", wait_secs=60))
+    with cloudy.clock.held():
+        stack = cloudy.create(made, wait=False)
+        cloudy.begun(lambda: cloudy.states(stack) == {"net": "CREATE_COMPLETE", "slow": "CREATE_IN_PROGRESS"})
+        nowhere(cloudy)
+    stack = cloudy.settle(stack)
+    assert (final(stack), cloudy.states(stack)["slow"]) == ("CREATE_FAILED", "CREATE_FAILED")
+    assert "no cloud is set here" in stack.status_reason
 
 
 MYCLOUD = CloudIdentity("mycloud", "https://keystone.example:5000/v3", "RegionOne", "p1")

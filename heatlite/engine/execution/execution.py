@@ -21,6 +21,7 @@ from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, outcome, rollback_target
 from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
+from heatlite.engine.execution.termination import Termination
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.planning.plan import Outcome, Plan, Step
@@ -28,7 +29,7 @@ from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
-from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event, with_state
+from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event
 from heatlite.engine.steps import absence
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.children import Children, keeps_objects
@@ -445,10 +446,10 @@ class Execution:
         return self._forced or self._transitions.operations.keeps_objects
 
     def _end_refused(self, reason: str) -> None:
-        """End the action before its first step."""
-        stack = with_state(self._stack, self._stack.verb, Status.FAILED, reason)
-        self._unit_of_work.record_event(stack_event(stack, self._parts.clock.now()))
-        self._commit(stack, Result.ERROR)
+        """End the action without a step, and what an earlier attempt has begun."""
+        end, lease = Termination(self._parts.store, self._parts.clock), self._parts.settings.lease_seconds
+        retry_while_unavailable(self._parts.clock, end.give_up, self.action, reason, lease)
+        self._commits.result = Result.ERROR
 
     def _completed(self) -> StackRecord:
         """Return the stack after a success. A deleted stack loses its rows."""
