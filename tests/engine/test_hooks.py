@@ -191,6 +191,17 @@ def test_a_rollback_visits_the_hooks_of_the_definition_that_it_goes_back_to(engi
     assert engine.value(stack, "a") == "old"
 
 
+def test_a_rollback_to_a_definition_without_hooks_leaves_no_message(engine: Engine) -> None:
+    stack = engine.create(template(a=thing("old")))
+    with engine.clock.held():
+        after = template(a=thing("new"), bad=thing(fail=True, depends_on="a"))
+        engine.put(stack, after, wait=False, disable_rollback=False, environment=hooks(a="pre-update"))
+        reach(engine, stack, a="pre-update")
+        clear(engine, stack, "a", "pre-update")
+    assert state(*_state(engine.settle(stack))) == "ROLLBACK_COMPLETE"
+    assert engine.mail_count() == 0
+
+
 @pytest.mark.parametrize("hook", ["post-create", "pre-delete", "zz", None, ["pre-create"]])
 def test_only_the_hook_that_is_waited_at_can_be_cleared(engine: Engine, hook: Any) -> None:
     with engine.clock.held():

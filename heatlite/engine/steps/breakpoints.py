@@ -51,7 +51,8 @@ class Breakpoints:
         Raises DatabaseUnavailable.
         """
         self._verb, self._environment = verb, environment
-        self._any = bool(environment.resource_registry.get("resources"))
+        # Of both definitions, if a rollback follows: either may have left messages.
+        self._any = self._any or bool(environment.resource_registry.get("resources"))
         if self._any:
             self._cleared = frozenset(self._messages.read(self._action.id))
 
