@@ -482,9 +482,10 @@ class Condition(Resource[ConditionSchema]):
 
         The handle is in the same stack. That is Heat's behaviour.
         """
-        latter = self.facts.latter()
-        if isinstance(latter, Condition) and latter.props.handle == self.props.handle:
-            return True  # the replacement uses the signals
+        address = address_of(self.props.handle)  # a new key changes the URL of the same handle
+        for other in (self.facts.latter(), self.facts.former()):
+            if isinstance(other, Condition) and address_of(other.props.handle) == address:
+                return True  # the replacement uses the signals; in a rollback what was to be replaced does
         try:
             handle = self._handle
         except InvalidValue:

@@ -409,6 +409,21 @@ def test_a_rollback_takes_the_old_update_handle_back(engine: Engine) -> None:
     assert list(metadata(engine, stack)) == ["1"], "the condition that went has emptied its own handle only"
 
 
+def test_a_rollback_keeps_the_signals_of_the_condition_that_stays(engine: Engine) -> None:
+    stack = created(engine, waiting(), {"data": 1})
+    bad = thing(fail=True, depends_on="wc")
+    stack = engine.put(stack, waiting(timeout=90, bad=bad), disable_rollback=False)
+    assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE"
+    assert engine.outputs(stack)["data"] == '{"1": 1}'
+
+
+def test_an_update_after_new_keys_keeps_the_signals(engine: Engine) -> None:
+    stack = created(engine, cfn_waiting(), cfn(data="d"))
+    engine.components.signals.rotate_keys(engine.who, stack)
+    stack = engine.put(stack, cfn_waiting())
+    assert (stack.status, engine.outputs(stack)["data"]) == (Status.COMPLETE, '{"1": "d"}')
+
+
 # -- crashes -----------------------------------------------------------------------------------------
 
 
