@@ -155,6 +155,8 @@ def _decide_state(facts: Facts) -> Decision | None:
         return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
     if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:
         return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+    if row.status is Status.IN_PROGRESS and row.verb is Verb.ADOPT:
+        return Decision(Outcome.CREATE, row, Reason.CREATE_INTERRUPTED)  # the row has no id of the object yet
     if row.status is Status.IN_PROGRESS and row.token is not None and "rebuild" in row.token:
         return Decision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
     if facts.observed is None:

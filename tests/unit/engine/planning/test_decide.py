@@ -406,6 +406,12 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
         Reason.CREATE_INTERRUPTED,
     ),
     (
+        "an interrupted adoption begins again, since the row has no id yet",
+        facts(row(Verb.ADOPT, RUNS)),
+        Outcome.CREATE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
         "an interrupted rebuild leaves no object to repair",
         facts(row(UPDATE, RUNS, token={"rebuild": True})),
         Outcome.REPLACE,
