@@ -352,7 +352,7 @@ class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle")
 
     def handle_adopt(self) -> None:
         super().handle_adopt()
-        self.data.setdefault("url", self.signed_url("waitcondition"))
+        self.data["url"] = self.signed_url("waitcondition")  # a recorded one is of another stack
 
     def handle_signal(self, details: JsonMap | None) -> str:
         given = details or {}
