@@ -104,7 +104,7 @@ class Components:
     def exports(self) -> "Export":
         from heatlite.engine.operations.export import Export
 
-        return Export(self.store, self.clock, self.settings, self.admission)
+        return Export(self.store, self.clock, self.settings, self.admission, self.engine_services)
 
     @Part
     def snapshots(self) -> "Snapshots":

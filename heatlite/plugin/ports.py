@@ -80,6 +80,10 @@ class SoftwareDeployment(Protocol):
         """The configuration as the server gets it."""
 
     @property
+    def action(self) -> str:
+        """The stack's operation for which it was deployed last: CREATE, UPDATE …"""
+
+    @property
     def status(self) -> str:
         """``IN_PROGRESS`` until the server has answered, then ``COMPLETE`` or ``FAILED``."""
 

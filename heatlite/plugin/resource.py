@@ -237,8 +237,9 @@ class Resource(Handlers, Generic[P_co]):
     @classmethod
     def has(cls, handler: str) -> bool:
         """Test whether the type defines a verb or an optional method.
-        "signal" (`handle_signal`), "prepare_signal", "find", "live_properties", "wants_account" or "objection"."""
-        if handler in ("prepare_signal", "find", "live_properties", "wants_account", "objection"):
+        "signal" (`handle_signal`), "prepare_signal", "find", "live_properties", "wants_account", "objection" or
+        "exported"."""
+        if handler in ("prepare_signal", "find", "live_properties", "wants_account", "objection", "exported"):
             return handler in cls._defined
         also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
         if also in cls._defined:
@@ -339,6 +340,13 @@ class Resource(Handlers, Generic[P_co]):
         A caller who may not export the stack is shown stars in its place. Must not ask the object."""
         return []
 
+    def exported(self) -> JsonMap:
+        """Return what the stack's document has besides `data`.
+
+        `handle_adopt` of another installation finds it in `data`. Must not ask the object.
+        """
+        return {}
+
     def shown_attributes(self) -> Iterable[str]:
         """Return the names of the attributes shown by default."""
         return self.attributes_schema
@@ -430,6 +438,7 @@ _DEFAULTS: Mapping[str, object] = {
         "live_properties",
         "wants_account",
         "objection",
+        "exported",
         "handle_signal",
         "prepare_signal",
         "handle_delete_snapshot",

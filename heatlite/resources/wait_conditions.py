@@ -85,6 +85,10 @@ class Handle(Signalled[HandleSchema]):
         for identifier, content in received(as_map(self.data.pop(SIGNALS, None))).items():
             self.facts.services.mailbox.put(self.physical_name, identifier, content)
 
+    def exported(self) -> JsonMap:
+        found = self.received()
+        return {SIGNALS: found} if found else {}
+
     def check_delete_complete(self, token: Json) -> bool | float:
         return self._cleared()
 

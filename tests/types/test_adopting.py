@@ -1,5 +1,8 @@
 """Completion of adopted objects, whose records come from a Heat."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ DEPLOYMENT = "84ce8f1a-1e31-435d-9e59-24fb16c311af"
 
 
 def adopted(cloudy: Cloudy, resources: dict[str, Any], entries: dict[str, Any]) -> Any:
-    """The stack, adopted twice: its own record must add nothing."""
+    """The stack, adopted twice: its own record must add nothing, and bring all to another installation."""
     record = {"template": template(**resources), "resources": entries}
     for again in (True, False):
         stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record))))
@@ -26,6 +29,9 @@ def adopted(cloudy: Cloudy, resources: dict[str, Any], entries: dict[str, Any]) 
         if again:
             record = cloudy.components.exports.abandon(cloudy.who, stack)
             cloudy.settle(stack)
+            with cloudy.store.transaction():  # the other installation has nothing of the stack
+                for name in ("mail", "software_config", "software_deployment"):
+                    cloudy.store.database.write(f"DELETE FROM {name}", ())
     return stack
 
 
@@ -48,6 +54,9 @@ def test_a_handle_keeps_its_signals(cloudy: Cloudy, prefix: str) -> None:
     assert condition.attribute("Data" if prefix else "data") == '{"one": "d"}'
     assert "signals" not in handle.data
     assert handle.signed_url("signal")
+    if prefix:
+        assert cloudy.row(stack, "condition").properties[keys[0]] == handle.reference()
+        assert handle.reference() == handle.signed_url("waitcondition"), "it is valid for this stack"
 
 
 def heats_handle(cloudy: Cloudy, *names: str) -> dict[str, str]:
@@ -161,6 +170,29 @@ def test_types_find_what_they_delete(cloudy: Cloudy) -> None:
     stack = adopted(cloudy, resources, entries)
     cloudy.delete(stack)
     assert (cloudy.count("compute.keypair"), cloudy.count("network.ip")) == (0, 0)
+
+
+def test_an_adoption_goes_on_after_a_restart(cloudy: Cloudy, place: Path) -> None:
+    def restart(faults: list[dict[str, str]]) -> None:
+        cloudy.close()
+        file = place / "simulation.yaml"
+        file.write_text(json.dumps({"faults": faults}))
+        cloudy.settings = replace(cloudy.settings, simulation=str(file))
+        cloudy.open()
+
+    stack = cloudy.made({"key": resource("OS::Nova::KeyPair", name="k", public_key="ssh-ed25519 AAAA")})
+    record: Any = cloudy.components.exports.abandon(cloudy.who, stack)
+    cloudy.settle(stack)
+    record["resources"]["key"]["resource_data"] = {}
+    restart([{"verb": "compute.get_keypair", "raises": "unavailable"}])
+    with cloudy.clock.held():
+        stack = cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record)))
+        cloudy.begun(lambda: cloudy.states(stack) == {"key": "ADOPT_IN_PROGRESS"})
+        restart([])
+    stack = cloudy.settle(stack)
+    assert (cloudy.states(stack), cloudy.row(stack, "key").physical_id) == ({"key": "ADOPT_COMPLETE"}, "k")
+    cloudy.delete(stack)
+    assert cloudy.count("compute.keypair") == 0
 
 
 def test_a_group_keeps_the_size_that_a_policy_gave_it(cloudy: Cloudy) -> None:

@@ -6,21 +6,26 @@ from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import NotSupported
-from heatlite.core.json import JsonMap
+from heatlite.core.errors import NotSupported, RequestLimitExceeded
+from heatlite.core.json import JsonMap, size
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.stack_document import check_document, stack_record
 from heatlite.engine.state.unit_of_work import stack_event, with_state
-from heatlite.store.records import StackRecord
+from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
+from heatlite.engine.types.type_calls import type_code
+from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 
 class Export:
     """Exports stacks with their objects, and abandons them."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, admission: Admission) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, admission: Admission, engine_services: EngineServices
+    ) -> None:
+        self._engine_services = engine_services
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -32,8 +37,31 @@ class Export:
         Raises NotSupported if the setting `enable_stack_abandon` is off, and RequestLimitExceeded.
         """
         self._check_enabled("Stack Export")
-        check_document(self._store, stack, self._settings.max_stack_data)
-        return stack_record(self._store, stack)
+        return self._record(stack)
+
+    def _record(self, stack: StackRecord) -> JsonMap:
+        """Return the stack document, with what types have stored besides their rows.
+
+        Raises RequestLimitExceeded.
+        """
+        most = self._settings.max_stack_data
+        check_document(self._store, stack, most)
+        taken = 0
+
+        def exported(of: StackRecord, row: ResourceRecord) -> JsonMap:
+            nonlocal taken
+            resources = ResourceFactory(of, self._engine_services)
+            if not resources.type_of(row).has("exported"):
+                return {}
+            with type_code():
+                found = resources.make(row).exported()
+            taken += size(found, most)
+            if taken > most:
+                text = f"signals and answers of machines come to more than {most} characters of JSON (max_stack_data)."
+                raise RequestLimitExceeded(message=text)
+            return found
+
+        return stack_record(self._store, stack, exported=exported)
 
     def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
         """Return the stack document and enqueue a deletion that keeps all objects.
@@ -44,8 +72,7 @@ class Export:
         prechecked = self._admission.precheck(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
-            check_document(self._store, stack, self._settings.max_stack_data)
-            record = stack_record(self._store, stack)
+            record = self._record(stack)
             stack = with_state(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now)
             self._store.stacks.save(stack)

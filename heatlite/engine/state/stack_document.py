@@ -4,7 +4,7 @@ The form is Heat's. In addition each resource has its ``physical_name``, by whic
 ``mapped_type``, to which the environment's registry maps its type.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from heatlite.core.clock import to_text
@@ -19,13 +19,24 @@ from heatlite.template.document import Template
 from heatlite.template.source.loader import load_mapping, load_template
 
 
-def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
+def _nothing(_stack: StackRecord, _row: ResourceRecord) -> JsonMap:
+    return {}
+
+
+def stack_record(
+    store: Store,
+    stack: StackRecord,
+    rows: list[ResourceRecord] | None = None,
+    exported: Callable[[StackRecord, ResourceRecord], JsonMap] = _nothing,
+) -> JsonMap:
     """Return the document of a stack.
 
     The entry of a nested stack's resource contains that stack's document, without the files that the enclosing document
-    has. `rows` are the stack's resources, if the caller has newer ones than the store.
+    has. `rows` are the stack's resources, if the caller has newer ones than the store. `exported` returns what an entry
+    has besides the row's data.
     """
-    return _Tree(store, stack).document(stack, store.resources.of(stack.id) if rows is None else rows, {})
+    rows = store.resources.of(stack.id) if rows is None else rows
+    return _Tree(store, stack, exported).document(stack, rows, {})
 
 
 def check_document(store: Store, stack: StackRecord, most: int) -> None:
@@ -44,9 +55,12 @@ def check_document(store: Store, stack: StackRecord, most: int) -> None:
 class _Tree:
     """A stack and its nested stacks; each template is read once."""
 
-    def __init__(self, store: Store, root: StackRecord) -> None:
+    def __init__(
+        self, store: Store, root: StackRecord, exported: Callable[[StackRecord, ResourceRecord], JsonMap] = _nothing
+    ) -> None:
         self._store = store
         self._root = root
+        self._exported = exported
         self._nested = {child.id: child for child in store.stacks.descendants(root)}
         self._templates = {
             template_id: store.templates.get(template_id)
@@ -74,7 +88,7 @@ class _Tree:
         for row in current_rows(rows):
             child = self._nested.get(row.physical_id or "")
             of_child = {} if child is None else self.document(child, self._store.resources.of(child.id), template.files)
-            resources[row.name] = {**of_child, **_resource(row)}
+            resources[row.name] = {**of_child, **_resource(row, self._exported(stack, row))}
         return {
             "name": stack.name,
             "id": stack.id,
@@ -96,7 +110,7 @@ def _own_files(template: TemplateRecord, outer: Mapping[str, str]) -> JsonMap:
     return {name: text for name, text in template.files.items() if outer.get(name) != text}
 
 
-def _resource(row: ResourceRecord) -> JsonMap:
+def _resource(row: ResourceRecord, exported: JsonMap) -> JsonMap:
     return {
         "name": row.name,
         "resource_id": row.physical_id,
@@ -106,7 +120,7 @@ def _resource(row: ResourceRecord) -> JsonMap:
         "action": row.verb.value,
         "status": row.status.value,
         "metadata": row.metadata,
-        "resource_data": row.data,
+        "resource_data": {**row.data, **exported},
         "protection": protection_view(row.protection),
     }
 

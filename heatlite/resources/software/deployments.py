@@ -294,6 +294,14 @@ class Deployment(Signalled[DeploymentSchema]):
         outputs, reason = as_map(recorded.get("output_values")), str(recorded.get("status_reason") or "")
         self._finish(recorded.get("status") == "FAILED", reason, outputs)
 
+    def exported(self) -> JsonMap:
+        found = self._deployment()
+        if found is None or found.status == "IN_PROGRESS":
+            return {}
+        outputs = dict(found.output_values)
+        about: JsonMap = {"action": found.action, "status": found.status, "status_reason": found.status_reason}
+        return {DEPLOYMENT: {**about, "config_id": found.config_id, "output_values": outputs}}
+
     def check_create_complete(self, token: Json) -> bool | float:
         return self._ended("CREATE", token)
 
