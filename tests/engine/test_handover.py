@@ -397,9 +397,12 @@ class TestExternal:
 
     def test_what_was_made_does_not_become_external(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
+        before = engine.ids(stack)
         stack = engine.put(stack, template(a=thing(keys={"external_id": "abc"})))
         assert final(stack) == "UPDATE_FAILED"
         assert "external_id" in stack.status_reason
+        stack = engine.put(stack, template(a=thing()))
+        assert (final(stack), engine.ids(stack)) == ("UPDATE_COMPLETE", before)
 
     def test_a_rollback_leaves_it_alone(self, engine: Engine, path: Path) -> None:
         made = template(a=self.external(path), boom=thing(fail=True, depends_on="b"), b=thing(attr("a", "path")))

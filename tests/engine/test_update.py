@@ -1,6 +1,7 @@
 """Update: keep, change in place, replace, make, remove; and their order."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -135,12 +136,28 @@ def test_a_handler_may_ask_for_replacement(engine: Engine) -> None:
 def test_an_immutable_property_refuses(engine: Engine) -> None:
     stack = engine.create(template(a=resource("Test::Fixed", value="1", fixed="x"), b=thing("1", depends_on="a")))
     before = engine.ids(stack)
-    stack = engine.put(stack, template(a=resource("Test::Fixed", value="2", fixed="y"), b=thing("2", depends_on="a")))
+    wanted = template(a=resource("Test::Fixed", value="2", fixed="y"), b=thing("2", depends_on="a"))
+    stack = engine.put(stack, wanted)
     assert state(stack.verb, stack.status) == "UPDATE_FAILED"
     assert stack.status_reason.startswith("Resource UPDATE failed: NotSupported: resources.a: ")
     assert "fixed" in stack.status_reason
-    assert engine.states(stack) == {"a": "UPDATE_FAILED", "b": "CREATE_COMPLETE"}
+    assert (engine.states(stack)["b"], engine.told(stack)[-2]) == ("CREATE_COMPLETE", "a UPDATE_FAILED")
     assert (engine.ids(stack), engine.value(stack, "a")) == (before, "1")
+    stack = engine.put(stack, wanted, disable_rollback=False)
+    assert (state(stack.verb, stack.status), engine.ids(stack)) == ("ROLLBACK_COMPLETE", before), "nothing was touched"
+
+
+def test_a_resource_whose_values_fail_stays_as_it_is(engine: Engine) -> None:
+    """A cloud that does not tell an attribute for a moment must not cost another resource its object."""
+
+    def made(fails: str) -> Any:
+        return template(a=resource("Test::Odd", value=fails, raise_in=fails), b=thing(attr("a", "odd")))
+
+    stack = engine.create(made(""))
+    before = engine.ids(stack)
+    stack = engine.put(stack, made("attribute"), disable_rollback=False)
+    assert (state(stack.verb, stack.status), engine.ids(stack)["b"]) == ("ROLLBACK_COMPLETE", before["b"])
+    assert "b UPDATE_FAILED" in engine.told(stack)
 
 
 def test_another_type_replaces(engine: Engine) -> None:

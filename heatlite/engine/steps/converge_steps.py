@@ -151,7 +151,7 @@ class ConvergeSteps:
                 return self._update(step, row, wanted, change, decision.outcome)
             case Outcome.REFUSE:
                 reason = f"NotSupported: resources.{row.name}: {decision.cause}"
-                return operations.failed(step, row, Verb.UPDATE, reason)
+                return operations.refuse(step, row, Verb.UPDATE, reason)
             case Outcome.RESTRICT:
                 return operations.refuse_restricted(step, row, decision.cause)
             case Outcome.PROTECT:
@@ -174,8 +174,9 @@ class ConvergeSteps:
             return Verdict(failure=failure_text(name, error))
 
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> StepExecution:
-        verb = Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE
-        return self._operations.failed(step, row, verb, reason)
+        if row.verb is Verb.INIT:
+            return self._operations.failed(step, row, Verb.CREATE, reason)
+        return self._operations.refuse(step, row, Verb.UPDATE, reason)
 
     # -- decisions ---------------------------------------------------------------------------------
 

@@ -223,16 +223,22 @@ class OperationSteps:
         text = f"Error: resources.{row.name}: State ('{row.verb}', '{row.status}') invalid for {verb.lower()}{hint}"
         return self.ended(step, row, verb, text)
 
+    def refuse(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> StepExecution:
+        """Fail with an event before anything is touched. The row and the object stay as they are.
+
+        A failed row would have its object replaced by a rollback, or by the next update.
+        """
+        self._rows.record_state(row, verb, Status.FAILED, reason)
+        return self.ended(step, row, verb, reason)
+
     def refuse_restricted(self, step: Step, row: ResourceRecord, cause: str) -> StepExecution:
         """Fail because of a restricted action. The row and the object stay as they are."""
         self._rows.record_state(row, Verb.UPDATE, Status.FAILED, cause)
         return self.ended(step, row, Verb.UPDATE, f"ResourceActionRestricted: resources.{row.name}: {cause}")
 
     def refuse_protected(self, step: Step, row: ResourceRecord, verb: Verb, cause: str) -> StepExecution:
-        """Fail because of deletion protection. The row and the object stay as they are."""
-        reason = f"DeletionProtected: resources.{row.name}: {cause}"
-        self._rows.record_state(row, verb, Status.FAILED, reason)
-        return self.ended(step, row, verb, reason)
+        """Fail because of deletion protection."""
+        return self.refuse(step, row, verb, f"DeletionProtected: resources.{row.name}: {cause}")
 
     # -- hooks -------------------------------------------------------------------------------------
 
