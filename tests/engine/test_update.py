@@ -148,7 +148,7 @@ def test_an_immutable_property_refuses(engine: Engine) -> None:
 
 
 def test_a_resource_whose_values_fail_stays_as_it_is(engine: Engine) -> None:
-    """A cloud that does not tell an attribute for a moment must not cost another resource its object."""
+    """An attribute that a cloud does not tell costs no other resource its object."""
 
     def made(fails: str) -> Any:
         return template(a=resource("Test::Odd", value=fails, raise_in=fails), b=thing(attr("a", "odd")))

@@ -18,7 +18,7 @@ DEPLOYMENT = "84ce8f1a-1e31-435d-9e59-24fb16c311af"
 
 
 def adopted(cloudy: Cloudy, resources: dict[str, Any], entries: dict[str, Any]) -> Any:
-    """The stack, adopted twice: its own record must add nothing, and bring all to another installation."""
+    """The stack, adopted twice: its own record adds nothing and brings all along."""
     record = {"template": template(**resources), "resources": entries}
     for again in (True, False):
         stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record))))

@@ -224,7 +224,7 @@ class OperationSteps:
         return self.ended(step, row, verb, text)
 
     def refuse(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> StepExecution:
-        """Fail with an event before anything is touched. The row and the object stay as they are.
+        """Fail with an event. The row and the object stay as they are.
 
         A failed row would have its object replaced by a rollback, or by the next update.
         """
