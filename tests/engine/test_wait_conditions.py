@@ -424,6 +424,32 @@ def test_an_update_after_new_keys_keeps_the_signals(engine: Engine) -> None:
     assert (stack.status, engine.outputs(stack)["data"]) == (Status.COMPLETE, '{"1": "d"}')
 
 
+def test_a_rollback_waits_for_no_signals_in_a_nested_stack(engine: Engine) -> None:
+    """The nested stack has finished its update: its earlier handle is gone."""
+    child = cfn_waiting(UPDATE_HANDLE, parameters={"v": {"type": "string"}})
+
+    def outer(value: str, **more: object) -> Any:
+        return template(n=resource("child.yaml", v=value), **more)
+
+    files = {"child.yaml": json.dumps(child)}
+    with engine.clock.held():
+        stack = engine.create(outer("1"), files=files, wait=False)
+        engine.wait_for(lambda: engine.store.stacks.descendants(engine.get(stack)))
+        (nested,) = engine.store.stacks.descendants(engine.get(stack))
+        waits(engine, nested)
+        signal(engine, nested, cfn())
+    engine.settle(stack)
+    engine.clock.pass_(1)
+    with engine.clock.held():
+        old, bad = engine.ids(nested), thing(fail=True, depends_on="n")
+        engine.put(stack, outer("2", bad=bad), files=files, disable_rollback=False, wait=False)
+        waits_anew(engine, nested, old["wc"])
+        engine.clock.pass_(1)
+        signal(engine, nested, cfn())
+    stack = engine.settle(stack)
+    assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", stack.status_reason
+
+
 # -- crashes -----------------------------------------------------------------------------------------
 
 

@@ -189,12 +189,12 @@ class _Asked(Questions):
     def is_outdated(self) -> bool:
         """Return True if the row is older than the running update.
 
-        In a rollback: if it is of the undone update.
+        In a rollback: if it is of the undone update, and the earlier one is still there.
         """
-        stack = self._resources.stack
-        if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
-            return False
-        return (self._row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)
+        since, stack = self._resources.undone_since(), self._resources.stack
+        if since is not None:
+            return self._row.created_at >= since and self._resources.has_other(self._row)
+        return stack.verb is Verb.UPDATE and self._row.created_at < (stack.updated_at or 0.0)
 
     def nested(self) -> NestedFacts | None:
         view = self._resources.nested(self._row.physical_id)

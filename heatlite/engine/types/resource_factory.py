@@ -235,6 +235,16 @@ class ResourceFactory:
         """The id of the tree's root."""
         return self.stack.root_id or self.stack.id
 
+    def undone_since(self) -> float | None:
+        """Return the start of the operation that a rollback of the tree undoes, or None."""
+        root = self.stack if self.stack.root_id is None else self._engine.store.stacks.get(self.stack.root_id)
+        undoes = root is not None and (root.verb, root.status) == (Verb.ROLLBACK, Status.IN_PROGRESS)
+        return root.updated_at if undoes and root is not None else None
+
+    def has_other(self, row: ResourceRecord) -> bool:
+        """Return True if the resource has another row."""
+        return len(self._engine.store.resources.by_name(row.stack_id, [row.name])) > 1
+
     def tree_data(self, without_rows: bool) -> int:
         """Return the size of the tree in characters of JSON.
 
