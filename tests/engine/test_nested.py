@@ -488,6 +488,19 @@ def test_the_environment_goes_down_and_parameters_do_not(engine: Engine) -> None
     assert engine.outputs(stack) == {"o": "default", "p": "root's"}
 
 
+def test_files_merge_the_defaults_of_nested_stacks(engine: Engine) -> None:
+    given = {"names": {"type": "comma_delimited_list", "default": "none"}}
+    joined = {"list_join": ["+", param("names")]}
+    files = {
+        "inner.yaml": text(template(parameters=given, outputs={"o": attr("x", "output")}, x=thing(joined))),
+        "one.yaml": "parameter_defaults: {names: a}\nparameter_merge_strategies: {names: merge}",
+        "two.yaml": "parameter_defaults: {names: 'b,c'}\nparameter_merge_strategies: {names: merge}",
+    }
+    document = template(outputs={"o": attr("c", "o")}, c=resource("inner.yaml"))
+    stack = engine.create(document, files=files, environment_files=("one.yaml", "two.yaml"))
+    assert engine.outputs(stack) == {"o": "a+b+c"}
+
+
 def test_a_facade_is_what_it_stands_for(engine: Engine) -> None:
     inner = text(
         template(

@@ -1,6 +1,6 @@
 """Preparation of requests: checked definitions of templates and environments."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -169,7 +169,7 @@ class Preparation:
         except InvalidTemplateVersion:
             schemas = {}  # the review has the reason
         try:
-            environment = merge(parsed, schemas)
+            environment = merge(parsed, _all_parameters(parsed, schemas, request))
         except Invalid as error:
             environment, complete = Environment(), False
             found += Places(None, environments).all(error.problems)
@@ -268,7 +268,8 @@ class Preparation:
         overrides `parameters`, which users of ``--parameter`` do not expect.)
         """
         if request.environment_files:
-            environment = merge([self._file(request, name) for name in request.environment_files], schemas)
+            files = [self._file(request, name) for name in request.environment_files]
+            environment = merge(files, _all_parameters(files, schemas, request))
         elif request.environment is not None:
             environment = Environment.parse(load_mapping(request.environment, "environment", "Environment"))
         else:
@@ -421,6 +422,19 @@ def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
         except HTTPBadRequest as error:
             problems += error.problems
     return sources, problems
+
+
+def _all_parameters(
+    files: Iterable[Environment], schemas: Mapping[str, ParameterSchema], request: Request
+) -> Mapping[str, ParameterSchema]:
+    """Return a template's parameters, with those of its nested templates to merge their defaults by type."""
+    if not any(file.merge_strategies for file in files):
+        return schemas
+    found: dict[str, ParameterSchema] = {}
+    for source in _children(request).values():
+        with suppress(InvalidTemplateVersion):
+            found.update(Template(source.data).parameters)
+    return {**found, **schemas}
 
 
 def _children(request: Request) -> dict[str, Source]:
