@@ -518,8 +518,8 @@ def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iter
 def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) -> Environment:
     """Merge environment files, later ones on top.
 
-    The first file that sets a parameter defines its merge strategy, by default overwriting. Once a file has set
-    parameters, nulls and parameters unknown to the template are dropped from later ones, as Heat does. Raises
+    The first file that sets a parameter, not to null, defines its merge strategy, by default overwriting. Once a file
+    has set parameters, nulls and parameters unknown to the template are dropped from later ones, as Heat does. Raises
     StackValidationFailed with all places where strategies contradict each other or do not fit the type.
     """
     parameters: JsonMap = {}
@@ -534,7 +534,7 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
         for merged, values in ((parameters, given), (defaults, environment.parameter_defaults)):
             for name, value in (_set(values) if merged else values).items():
                 try:
-                    strategy = _strategy(name, environment.merge_strategies, fixed)
+                    strategy = "overwrite" if value is None else _strategy(name, environment.merge_strategies, fixed)
                     merged[name] = _merged(name, merged.get(name), value, strategy, schemas.get(name))
                 except StackValidationFailed as error:
                     errors.append(error.with_traceback(None))

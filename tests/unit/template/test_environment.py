@@ -232,6 +232,15 @@ def test_strategies_that_contradict_each_other() -> None:
         merge(list(map(parse, files)), SCHEMAS)
 
 
+def test_a_null_fixes_no_strategy() -> None:
+    files: list[Json] = [
+        {"parameters": {"text": None}},
+        {"parameters": {"text": "a"}, "parameter_merge_strategies": {"text": "merge"}},
+        {"parameters": {"text": "b"}},
+    ]
+    assert merge(list(map(parse, files)), SCHEMAS).parameters == {"text": "ab"}
+
+
 def test_all_that_cannot_be_merged_is_told() -> None:
     files: list[Json] = [
         {"parameters": {"text": "a", "number": 1, "flag": True}, "parameter_merge_strategies": {"default": "merge"}},
