@@ -123,12 +123,14 @@ class Template:
         """As `bind`, but faults are only kept, in the definition's `findings`."""
         return Definition(self, environment, pseudo, strict, types, facade, stored)
 
-    def describe(self, given: Mapping[str, Json]) -> JsonMap:
+    def describe(self, given: Mapping[str, Json], defaults: Mapping[str, Json]) -> JsonMap:
         """Return description, parameters with `given` values, and groups.
-        The form is that of POST /validate."""
+        The form is that of POST /validate. `defaults` are the environment's, which win."""
         described: JsonMap = {
             "Description": self.description or "No description",
-            "Parameters": {name: schema.describe(given.get(name)) for name, schema in self.parameters.items()},
+            "Parameters": {
+                name: schema.describe(given.get(name), defaults.get(name)) for name, schema in self.parameters.items()
+            },
         }
         if self.parameter_groups:
             described["ParameterGroups"] = self.parameter_groups
@@ -212,7 +214,7 @@ class Definition:
     def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""
-        described = self.template.describe(self.environment.parameters)
+        described = self.template.describe(self.environment.parameters, self.environment.parameter_defaults)
         environment = self.shown_environment(hidden, members=False)
         del environment["encrypted_param_names"]  # only stacks have them
         return {**described, "Environment": environment}

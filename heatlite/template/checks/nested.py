@@ -99,9 +99,10 @@ class Nested:
         """Return `NestedParameters` of POST /validate?show_nested=true; {} if none."""
         described: JsonMap = {}
         for name, child in self.children.items():
-            given = child.definition.environment.parameters
-            known = {key: value for key, value in given.items() if not isinstance(value, Unknown)}
-            one: JsonMap = {"Type": child.type, **child.definition.template.describe(known)}
+            environment = child.definition.environment
+            known = {key: value for key, value in environment.parameters.items() if not isinstance(value, Unknown)}
+            described_one = child.definition.template.describe(known, environment.parameter_defaults)
+            one: JsonMap = {"Type": child.type, **described_one}
             within = child.describe()
             if within:
                 one["NestedParameters"] = within

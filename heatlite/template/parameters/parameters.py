@@ -303,10 +303,10 @@ class ParameterSchema:
             return json.dumps(value)
         return str(value)
 
-    def describe(self, given: Json = None) -> JsonMap:
+    def describe(self, given: Json = None, default: Json = None) -> JsonMap:
         """Return the parameter's entry in the answer of POST /validate.
 
-        `given` is the value in the request, if there is one.
+        `given` is the value in the request, `default` that of its parameter_defaults, if there are any.
         """
         shown: JsonMap = {
             "Type": TYPES[self.type],
@@ -314,7 +314,9 @@ class ParameterSchema:
             "NoEcho": "true" if self.hidden else "false",
             "Label": self.label or self.name,
         }
-        if self.default is not None:
+        if default is not None:
+            shown["Default"] = MASK if self.hidden else default
+        elif self.default is not None:
             shown["Default"] = self.default
         if given is not None:
             shown["Value"] = MASK if self.hidden else given

@@ -396,7 +396,8 @@ def test_nested_parameters() -> None:
         "heat_template_version: rocky\n"
         "resources: {a: {type: child.yaml, properties: {n: 5}}, z: {type: OS::Heat::None}}"
     )
-    definition = Template(source.data, files).definition(Environment(), {}, strict=False, types=TYPES)
+    environment = Environment(parameter_defaults={"s": "y"})
+    definition = Template(source.data, files).definition(environment, {}, strict=False, types=TYPES)
     found, nested = examine(definition, TYPES)
     assert found == []
     assert nested.describe() == {
@@ -412,7 +413,7 @@ def test_nested_parameters() -> None:
                     "Type": "grand.yaml",
                     "Description": "No description",
                     "Parameters": {
-                        "s": {"Type": "String", "Description": "", "NoEcho": "true", "Label": "s", "Default": "x"}
+                        "s": {"Type": "String", "Description": "", "NoEcho": "true", "Label": "s", "Default": "******"}
                     },
                 }
             },

@@ -388,6 +388,25 @@ def test_describe_the_least() -> None:
     assert shown == {"Type": "CommaDelimitedList", "Description": "", "NoEcho": "false", "Label": "p"}
 
 
+@table(
+    ("definition", "defaults", "shown"),
+    [
+        ({"type": "number", "default": 1}, {"p": 3}, 3),
+        ({"type": "number", "default": 1}, {"p": 0}, 0),
+        ({"type": "number", "default": 1}, {"p": None}, 1),
+        ({"type": "number", "default": 1}, {"q": 3}, 1),
+        ({"type": "comma_delimited_list"}, {"p": ["a"]}, ["a"]),
+        ({"type": "json", "default": {}}, {"p": '{"a": 1}'}, '{"a": 1}'),
+        ({"type": "string", "default": "d", "hidden": True}, {"p": "secret"}, "******"),
+    ],
+)
+def test_the_environment_has_other_defaults(definition: JsonMap, defaults: JsonMap, shown: Json) -> None:
+    template = Template({"heat_template_version": LATEST, "parameters": {"p": definition}})
+    described = template.bind(Environment(parameter_defaults=defaults), {}, strict=False).describe()["Parameters"]
+    assert isinstance(described, dict) and isinstance(described["p"], dict)
+    assert described["p"]["Default"] == shown
+
+
 def test_every_problem_is_found() -> None:
     template = Template(
         {
