@@ -10,11 +10,29 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-_MAC: Final = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}")
+_HEX: Final = "[0-9a-fA-F]"
+_MAC: Final = re.compile(
+    f"{_HEX}{{1,2}}([:-]){_HEX}{{1,2}}(\\1{_HEX}{{1,2}}){{4}}|{_HEX}{{1,4}}([:.-]){_HEX}{{1,4}}\\3{_HEX}{{1,4}}"
+    f"|{_HEX}{{5,6}}[:-]{_HEX}{{5,6}}|{_HEX}{{12}}"
+)
+MAX_NAME: Final = 255
+"""Characters of a DNS name."""
 _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_CRON_FIELDS: Final = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _DAYS))
+_CRON_FIELDS: Final = (
+    (0, 59, ()), (0, 23, ()), (1, 31, ("l",)), (1, 12, _MONTHS), (0, 7, _DAYS), (0, 59, ()), (1970, 2099, ()),
+)  # fmt: skip
+"""Minute, hour, day ("l": the last one), month, day of the week; then perhaps second and year."""
+_CRON_NAMES: Final = frozenset({"@annually", "@daily", "@hourly", "@midnight", "@monthly", "@weekly", "@yearly"})
+_WORKDAY: Final = re.compile(r"(?<=\d)w(?=,|$)")
+_WEEK: Final = re.compile(r"(?<![^,])l(?=\d)|(?<=\w)#[1-5](?=,|$)")
+"""Marks of a day of the week: its last one of a month (``l5``), or its second one (``5#2``)."""
+
+
+def _or_empty(check: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return the check for a value that may be left empty, as templates do by default."""
+    return lambda value: not value or check(value)
 
 
 def _ip_addr(value: str) -> bool:
@@ -36,11 +54,8 @@ def _net_cidr(value: str) -> bool:
 
 
 def _dns_name(value: str) -> bool:
-    name = value.removesuffix(".")
-    if not name or len(name) > 253:
-        return False
-    labels = name.split(".")
-    return all(_LABEL.fullmatch(label) for label in labels) and not labels[-1].isdecimal()
+    labels = value.removesuffix(".").split(".")
+    return len(value) <= MAX_NAME and all(_LABEL.fullmatch(label) for label in labels)
 
 
 def _iso_8601(value: str) -> bool:
@@ -81,16 +96,19 @@ def _json_string(value: str) -> bool:
 
 
 def _cron_expression(value: str) -> bool:
-    parts = value.split()
-    return len(parts) == 5 and all(map(_cron_field, parts, _CRON_FIELDS))
+    parts = value.lower().split()
+    if not 5 <= len(parts) <= len(_CRON_FIELDS):
+        return value in _CRON_NAMES
+    parts[2], parts[4] = _WORKDAY.sub("", parts[2]), _WEEK.sub("", parts[4])
+    return all(map(_cron_field, parts, _CRON_FIELDS))
 
 
 def _cron_field(text: str, field: tuple[int, int, tuple[str, ...]]) -> bool:
     low, high, names = field
 
     def number(part: str) -> int | None:
-        if part.lower() in names:
-            return names.index(part.lower()) + low
+        if part in names:
+            return names.index(part) + low
         return int(part) if part.isascii() and part.isdecimal() and len(part) < 5 else None
 
     for item in text.split(","):
@@ -106,19 +124,19 @@ def _cron_field(text: str, field: tuple[int, int, tuple[str, ...]]) -> bool:
 
 
 NAMED: Final[Mapping[str, Callable[[str], bool]]] = {
-    "cron_expression": _cron_expression,
-    "dns_domain": lambda value: value.endswith(".") and _dns_name(value),
-    "dns_name": _dns_name,
-    "expiration": _expiration,
+    "cron_expression": _or_empty(_cron_expression),
+    "dns_domain": _or_empty(lambda value: value.endswith(".") and _dns_name(value)),
+    "dns_name": _or_empty(_dns_name),
+    "expiration": _or_empty(_expiration),
     "ip_addr": _ip_addr,
     "ip_or_cidr": lambda value: _ip_addr(value) or _net_cidr(value),
     "iso_8601": _iso_8601,
-    "json_string": _json_string,
+    "json_string": _or_empty(_json_string),
     "mac_addr": lambda value: _MAC.fullmatch(value) is not None,
     "net_cidr": _net_cidr,
-    "rel_dns_name": lambda value: not value.endswith(".") and _dns_name(value),
+    "rel_dns_name": _or_empty(lambda value: not value.endswith(".") and _dns_name(value)),
     "test_constr": lambda _: True,
-    "timezone": _timezone,
+    "timezone": _or_empty(_timezone),
 }
 """Name of the constraint → whether a value satisfies it."""
 
