@@ -188,10 +188,7 @@ class Environment:
         return found
 
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
-        blocks = self._blocks(resource_name)
-        if not blocks:
-            return frozenset()
-        contents = [block[key] for block in blocks if key in block]
+        contents = [block[key] for block in self._blocks(resource_name) if block.get(key) is not None]
         return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
     def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
@@ -457,6 +454,8 @@ def _says_protect(block: Json) -> bool:
 def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
     for key, content in blocks.items():
         here = (*path, key)
+        if content is None and key in ("hooks", "restricted_actions"):
+            continue
         if key == "hooks":
             for hook in content if isinstance(content, list) else [content]:
                 if hook not in HOOKS:

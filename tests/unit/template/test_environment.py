@@ -111,6 +111,11 @@ def test_bad_hooks_and_restricted_actions() -> None:
     parse({"resource_registry": {"resources": {"x": {"restricted_actions": ["update", "replace"]}}}})
 
 
+def test_an_empty_key_of_a_resource_says_nothing() -> None:
+    environment = parse("resource_registry: {resources: {x: {hooks: , restricted_actions: , y: {hooks: }}}}")
+    assert (environment.hooks("x"), environment.restricted_actions("x")) == (frozenset(), frozenset())
+
+
 @table(
     ("type_name", "mapped"),
     [

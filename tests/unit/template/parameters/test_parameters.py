@@ -327,7 +327,7 @@ def test_custom_constraints_of_a_cloud_and_of_nobody() -> None:
             ["* * * *", "60 * * * *", "a * * * *", "* * * * * 60", "* * * * * * * *", "@reboot"],
         ),
         ("cron_expression", ["0 0 * * 1-5/2", "* * * * * 30", "@daily", ""], ["* * * * */x", "1-2-3 * * * *"]),
-        ("cron_expression", ["0 0 L * *", "0 0 15W * *", "0 0 * * L5", "0 0 * * 1#1,FRI#3"], ["* * W * *", "* * * * 5#6"]),
+        ("cron_expression", ["0 0 L * *", "0 0 9W * *", "0 0 * * L5", "0 0 * * 1,FRI#3"], ["* * W * *", "* * * * 5#6"]),
         ("timezone", ["UTC", "Europe/Berlin", ""], ["Mars/Base", "../etc"]),
         ("dns_name", ["a.example.org", "a.example.org.", "a", "web.1", ""], ["-a.org", "a..b", ".", "a" * 64]),
         ("rel_dns_name", ["a.b", ""], ["a.b."]),
