@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import cast
+from typing import Final, cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
@@ -231,6 +231,14 @@ def size_fault(low: object, high: object, desired: object) -> str | None:
 # -- OS::Heat::AutoScalingGroup ----------------------------------------------------------------------
 
 
+NOT_OF_MEMBERS: Final = frozenset({"condition", "depends_on", "external_id"})
+"""Keys in `resource` that have no effect, as in Heat: they are about the template around the group."""
+
+
+def _member(definition: Mapping[str, Json]) -> JsonMap:
+    return {key: value for key, value in definition.items() if key not in NOT_OF_MEMBERS}
+
+
 class AutoScalingGroupProps(Schema):
     max_size: int = prop(between=(0, None), update=True, doc="Maximum number of members.")
     min_size: int = prop(between=(0, None), update=True, doc="Minimum number of members.")
@@ -267,10 +275,11 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         if faults or not isinstance(definition, Mapping):
             return None
         times = size if isinstance(size, int) else 1
-        return NestedTemplate(template_of({"member": cast(Json, definition)}), times, ("resource",))
+        return NestedTemplate(template_of({"member": _member(definition)}), times, ("resource",))
 
     def definition(self) -> Json:
-        return self.facts.properties["resource"]
+        definition = self.facts.properties["resource"]
+        return _member(definition) if isinstance(definition, Mapping) else definition
 
     def asked_size(self) -> int | None:
         return self.props.desired_capacity

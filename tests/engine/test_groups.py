@@ -223,6 +223,16 @@ def test_a_chain_is_made_one_after_the_other(engine: Engine) -> None:
 # -- OS::Heat::AutoScalingGroup ----------------------------------------------------------------------
 
 
+def test_keys_about_the_template_around_a_group_do_not_reach_members(engine: Engine) -> None:
+    around = {"depends_on": "other", "condition": "never", "external_id": "x"}
+    definition = {**thing("v"), **around, "deletion_policy": "Retain"}
+    stack = engine.create(template(other=thing("o"), g=scaling(definition, 1)))
+    assert outcome(stack) == "CREATE_COMPLETE"
+    inner = nested(engine, stack)
+    document: Any = engine.store.templates.get(inner.template_id).document
+    assert [*document["resources"].values()] == [{**thing("v"), "deletion_policy": "Retain"}]
+
+
 def test_a_database_that_is_away_at_the_end_of_a_change_does_not_fail_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
