@@ -209,10 +209,18 @@ def _quoted(text: str) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically. Only its owner may read it."""
+    """Replace a file atomically; owner and permissions stay.
+
+    Only its owner may read a new one.
+    """
     try:
+        path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600
+            if path.exists():  # the server may read it through its group
+                found = path.stat()
+                os.fchown(file.fileno(), found.st_uid, found.st_gid)
+                os.fchmod(file.fileno(), found.st_mode & 0o777)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

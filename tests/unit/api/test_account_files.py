@@ -1,5 +1,6 @@
 """Account files: a refused account leaves them as they were."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,27 @@ def test_a_token_for_a_name_that_toml_cannot_hold_is_refused(name: str, tmp_path
         with pytest.raises(BadSetting, match="is not a valid name"):
             add_token(tmp_path / "tokens.toml", user, projects, None)
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_written_file_keeps_owner_permissions_and_place(tmp_path: Path) -> None:
+    """A server of another user may read the files through its group."""
+    other = 12345 if os.geteuid() == 0 else os.getgid()
+    (tmp_path / "secrets").mkdir()
+    tokens, users = tmp_path / "secrets" / "tokens.toml", tmp_path / "users"
+    link = tmp_path / "tokens.toml"
+    link.symlink_to(tokens)
+    before = os.umask(0o077)
+    try:
+        add_token(link, "mia", ROLES, None)
+        write_account(users, "mia", HASH, ROLES)
+        assert [path.stat().st_mode & 0o777 for path in (tokens, users, roles_file(users))] == [0o600] * 3
+        for path in (tokens, users, roles_file(users)):
+            os.chown(path, -1, other)
+            path.chmod(0o640)
+        add_token(link, "tom", ROLES, None)
+        write_account(users, "tom", HASH, ROLES)
+    finally:
+        os.umask(before)
+    assert link.readlink() == tokens
+    found = [path.stat() for path in (tokens, users, roles_file(users))]
+    assert [(one.st_mode & 0o777, one.st_gid) for one in found] == [(0o640, other)] * 3
