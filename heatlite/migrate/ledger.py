@@ -84,6 +84,13 @@ class Ledger:
 
     file: Path
     moves: dict[str, Move] = field(default_factory=dict)
+    heat: str = ""
+    """Address of the Heat's project; empty before the first use."""
+
+    def find(self, name: str) -> Move | None:
+        """Return a stack by its name, or by its id in the Heat."""
+        by_id = (one for one in self.moves.values() if one.source_id == name)
+        return self.moves.get(name) or next(by_id, None)
 
     def put(self, move: Move) -> Move:
         """Keep the state of a stack, in the file too. Raises OSError."""

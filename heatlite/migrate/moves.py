@@ -47,7 +47,7 @@ class Migration:
 
     A stack whose move has begun stays as it is.
     """
-        known = self._ledger.moves.get(name)
+        known = self._ledger.find(name)
         if known is not None and known.state in {*DONE, State.ADOPTING}:
             return known
         return self._judge(read(self._source, name))
@@ -86,7 +86,7 @@ class Migration:
 
     heatlite gives a stack up again if the first plan has changes.
     """
-        move = self._ledger.moves.get(name)
+        move = self._ledger.find(name)
         if move is not None and move.state in DONE:
             return move
         found = read(self._source, name)
@@ -163,14 +163,14 @@ class Migration:
 
     The Heat abandons it, or an update has it retain all objects.
     """
-        move = self._ledger.moves.get(name)
+        move = self._ledger.find(name)
         if move is None or move.state is not State.TAKEN:
             state = "not planned" if move is None else move.state.value
             return move or Move(name, "", State.PLANNED, reason=f"it is {state}: run comes first")
         path = path_of(move.name, move.source_id)
         if (shown := _get(self._source, path)) is None or _is_gone(shown):
             return self._ledger.put(moved(move, State.RELEASED, "Heat has it no more"))
-        if _get(self._target, path_of(move.name, move.target_id)) is None:
+        if (taken := _get(self._target, path_of(move.name, move.target_id))) is None or _is_gone(taken):
             return self._ledger.put(moved(replace(move, target_id=""), State.UNDONE, "heatlite has it no more"))
         try:
             self._source.request("DELETE", f"{path}/abandon")
@@ -192,8 +192,12 @@ class Migration:
         stack = self._settled(self._source, path)
         if stack.get("stack_status") != "UPDATE_COMPLETE":
             return moved(move, State.TAKEN, f"Heat: {stack.get('stack_status_reason')}: its objects are not retained")
-        after = _ids(read(self._source, move.name))
-        differs = [path for path, one in _ids(before).items() if after.get(path) != one]
+        after = read(self._source, move.name)
+        if retaining(after) != after.template:
+            # A Heat without convergence may begin the update after its answer: this is the state before it.
+            return moved(move, State.TAKEN, "Heat has not updated the stack: its objects are not retained; try again")
+        ids = _ids(after)
+        differs = [path for path, one in _ids(before).items() if ids.get(path) != one]
         if differs:
             return moved(move, State.TAKEN, f"Heat has replaced {', '.join(differs)}: compare by hand")
         return moved(move, State.RETAINED, f"`openstack stack delete {move.name}` in Heat keeps every object now")

@@ -292,12 +292,58 @@ def test_finish(abandon: Any, state: State, tmp_path: Path) -> None:
     migration = Migration(source, target, load(tmp_path / "record.json"), {})
     assert migration.finish("nested").reason == "it is not planned: run comes first"
     assert migration.run("nested").state is State.TAKEN
-    shown = {"stack": {**source.answers["GET /stacks/nested"]["stack"], "stack_status": "UPDATE_COMPLETE"}}
-    source.answers |= {
-        f"DELETE {SOURCE}/abandon": abandon, f"PATCH {SOURCE}": "", f"GET {SOURCE}": shown
-    }  # fmt: skip
+    can_update(source, abandon)
     assert migration.finish("nested").state is state
     assert all(key.startswith((f"DELETE {SOURCE}/abandon", f"PATCH {SOURCE}")) for key, _ in source.written)
+
+
+def can_update(source: Recorded, abandon: Any, begins: bool = True) -> None:
+    """Let the Heat answer an abandon, and update its stack, if it `begins` to."""
+    shown = {"stack": {**source.answers["GET /stacks/nested"]["stack"], "stack_status": "UPDATE_COMPLETE"}}
+    before = source.answers[f"GET {SOURCE}/template"]
+
+    def template(api: Recorded) -> Any:
+        sent: list[Any] = [body for key, body in api.written if key == f"PATCH {SOURCE}"]
+        return sent[-1]["template"] if sent and begins else before
+
+    source.answers |= {
+        f"DELETE {SOURCE}/abandon": abandon, f"PATCH {SOURCE}": "", f"GET {SOURCE}": shown,
+        f"GET {SOURCE}/template": template,
+    }  # fmt: skip
+
+
+def test_objects_are_retained_once_the_heat_has_updated_the_stack(tmp_path: Path) -> None:
+    """It may begin after its answer: the stack is UPDATE_COMPLETE of an earlier one."""
+    source = Recorded("nested")
+    migration = Migration(source, heatlite(outputs=BOTH), load(tmp_path / "record.json"), {})
+    assert migration.run("nested").state is State.TAKEN
+    can_update(source, {"refused": 403}, begins=False)
+    move = migration.finish("nested")
+    assert (move.state, "not retained" in move.reason) == (State.TAKEN, True)
+
+
+def test_what_heatlite_has_given_up_stays_with_the_heat(tmp_path: Path) -> None:
+    source, target = Recorded("nested"), heatlite(outputs=BOTH)
+    migration = Migration(source, target, load(tmp_path / "record.json"), {})
+    assert migration.run("nested").state is State.TAKEN
+    target.request("DELETE", f"{PATH}/abandon")
+    can_update(source, {})
+    assert migration.finish("nested").state is State.UNDONE
+    assert source.written == []
+
+
+def test_a_stack_has_one_entry_by_name_and_by_id(tmp_path: Path) -> None:
+    source, target = Recorded("nested"), heatlite(outputs=BOTH)
+    identifier = SOURCE.rpartition("/")[2]
+    source.answers[f"GET /stacks/{identifier}"] = source.answers["GET /stacks/nested"]
+    migration = Migration(source, target, load(tmp_path / "record.json"), {})
+    assert migration.run(identifier).state is State.TAKEN
+    target.answers["GET /stacks/nested"] = target.answers[f"GET {PATH}"]
+    for step in (migration.plan, migration.run):
+        assert step(identifier).state is State.TAKEN
+    assert [*load(tmp_path / "record.json").moves] == ["nested"]
+    can_update(source, {})
+    assert migration.finish(identifier).state is State.RELEASED
 
 
 @pytest.mark.parametrize(
