@@ -27,8 +27,10 @@ class HeatTransport(Transport):
         return decode(status, answered, content)
 
 
-def client(cloud: str) -> Client:
-    """Return a client of the Heat of a cloud: an entry of clouds.yaml, or envvars.
+def client(cloud: str) -> tuple[Client, str]:
+    """Return a client of the Heat of a cloud, and the address of its project.
+
+    The cloud is an entry of clouds.yaml, or envvars.
 
     Raises CommandError if the cloud is unknown or has no Heat.
     """
@@ -36,4 +38,4 @@ def client(cloud: str) -> Client:
         service = heat.connect(cloud)
     except (HeatliteError, CloudError) as error:
         raise CommandError(f"--from {cloud}: {error}") from None
-    return Client(HeatTransport(service), service.path)
+    return Client(HeatTransport(service), service.path), f"{service.origin}{service.path}"

@@ -16,11 +16,14 @@ VERB = "orchestration.request"
 
 
 class Heat:
-    """The orchestration service of one project. `path` is that of its endpoint."""
+    """The orchestration service of one project.
+
+    `origin` and `path` are those of its endpoint.
+    """
 
     def __init__(self, session: "Session", origin: str, path: str) -> None:
         self._session = session
-        self._origin = origin
+        self.origin = origin
         self.path = path
 
     def send(
@@ -34,7 +37,7 @@ class Heat:
 
         try:
             answer = self._session.request(
-                self._origin + target,
+                self.origin + target,
                 method,
                 headers=dict(headers),
                 data=body or None,

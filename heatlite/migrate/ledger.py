@@ -103,7 +103,7 @@ class Ledger:
 
     def to_json(self) -> JsonMap:
         """Return the content of the file, which is the report as JSON."""
-        return {"format": FORMAT, "stacks": [one.to_json() for one in self.moves.values()]}
+        return {"format": FORMAT, "heat": self.heat, "stacks": [one.to_json() for one in self.moves.values()]}
 
 
 def load(file: Path) -> Ledger:
@@ -113,7 +113,7 @@ def load(file: Path) -> Ledger:
     data = json.loads(file.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("stacks"), list):
         raise ValueError(f"{file} is no record of a migration")
-    return Ledger(file, {one.name: one for one in map(_move, data["stacks"])})
+    return Ledger(file, {one.name: one for one in map(_move, data["stacks"])}, str(data.get("heat", "")))
 
 
 def _move(data: Mapping[str, Json]) -> Move:

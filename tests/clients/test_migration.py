@@ -188,7 +188,7 @@ def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         cloud = connection(made.clouds, CLOUD)
         made.undo.callback(cloud.close)
         patch.setenv("OS_CLIENT_CONFIG_FILE", str(made.clouds))
-        yield Peer(client(CLOUD), cloud, made)
+        yield Peer(client(CLOUD)[0], cloud, made)
 
 
 @pytest.fixture(scope="module")

@@ -74,10 +74,24 @@ def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migr
         ledger = load(arguments.record)
     except (OSError, ValueError, KeyError) as error:
         raise CommandError(f"--record {arguments.record}: {error}") from None
-    source = heat.client(arguments.source)
+    source, place = heat.client(arguments.source)
+    _bind(arguments, ledger, place)
     with connect(arguments, host, reads_only=arguments.run is plan) as session:
         names = _names(arguments, ledger, stack_names(source)) if arguments.all else list(arguments.stacks)
         yield Migration(source, session.client, ledger, hidden), ledger, names
+
+
+def _bind(arguments: argparse.Namespace, ledger: Ledger, place: str) -> None:
+    """Keep the record to one Heat: its stacks would seem to be gone in another one.
+
+    Raises CommandError.
+    """
+    if ledger.heat not in ("", place):
+        raise CommandError(
+            f"--record {arguments.record}: it is of another Heat or project, {ledger.heat}. For {place} name another"
+            " file, and another --from for this one."
+        )
+    ledger.heat = place
 
 
 def _names(arguments: argparse.Namespace, ledger: Ledger, listed: list[str]) -> list[str]:
@@ -102,15 +116,19 @@ def _each(
     The others go on after a stack that fails.
     """
     done: list[Move] = []
+    has_failed = False
     for name in names:
         try:
             move = step(name)
         except CommandError as error:
-            known = ledger.moves.get(name) or Move(name, "", State.BLOCKED)
+            has_failed = True
+            known = ledger.find(name) or Move(name, "", State.BLOCKED)
             move = moved(known, known.state, str(error))
+        except OSError as error:
+            raise CommandError(f"--record {arguments.record}: {error.strerror}. Run it again to continue.") from None
         done.append(move)
         if arguments.format == "text":
             print("\n".join(move.lines()), flush=True)
     if arguments.format == "json":
         print(dump({"stacks": [move.to_json() for move in done]}))
-    return 1 if any(move.state in bad or move.reason and move.state is State.PLANNED for move in done) else 0
+    return 1 if has_failed or any(move.state in bad for move in done) else 0

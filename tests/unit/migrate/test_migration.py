@@ -378,4 +378,4 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     file.write_text("[]")
     with pytest.raises(ValueError, match="is no record of a migration"):
         load(file)
-    assert Ledger(file).to_json() == {"format": 1, "stacks": []}
+    assert Ledger(file).to_json() == {"format": 1, "heat": "", "stacks": []}
