@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heatlite.core.errors import DatabaseUnavailable
@@ -22,6 +21,7 @@ from heatlite.store.counts import Counts
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
+from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.healing.incidents import Incidents
 from heatlite.store.healing.observations import Observations
 from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
@@ -127,6 +127,7 @@ class Store:
                 database.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if not database.path.exists():
                     database.path.touch(mode=0o600)  # SQLite gives the files beside it the same mode
+                    give_to_owner(database.path, database.path.parent)
             except OSError as error:
                 raise DatabaseUnavailable(reason=str(error)) from error
         try:
@@ -208,6 +209,6 @@ class Store:
 
         Raises EngineRunning.
         """
-        if self.database.dialect is not Dialect.SQLITE:
+        if self.database.path is None:
             return None
-        return engine_lock.acquire(Path(f"{self.database.path}.engine"), info)
+        return engine_lock.acquire(self.database.path, info)

@@ -6,6 +6,7 @@ Database servers have tools of their own; for them this module only names the to
 import os
 import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -21,12 +22,13 @@ from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import BUSY_SECONDS, Dialect
+from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
 _TOOLS = {
-    Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore --clean --if-exists"),
+    Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore"),
     Dialect.MARIADB: ("mariadb-dump --single-transaction", "mariadb"),
 }
 
@@ -67,6 +69,8 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
     if not target.parent.is_dir():
         raise BadBackup(f"There is no folder {target.parent}. Create it, or choose another one.")
     for path in (target, _key_of(target)):
+        if any(path.exists() and used.exists() and path.samefile(used) for used in (source, key)):
+            raise BadBackup(f"{path} is a file of the database itself. Choose another name.")
         if path.exists() and not overwrite:
             raise BadBackup(f"{path} exists. Choose another name, or add --force to overwrite it.")
     with _errors(target), _new_file(target) as (new, install), _new_file(_key_of(target)) as (new_key, install_key):
@@ -88,21 +92,27 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
     `force`. Raises BadSetting for a database server, EngineRunning, BadBackup, SchemaMismatch for a backup of a newer
     heatlite, UnreadableSecret for a wrong key, DatabaseUnavailable.
     """
-    target = _file(url)
+    database = _file(url)
+    target, own_key = Path(os.path.realpath(database)), key_file(database)  # a link stays, and its key beside it
     if not source.is_file():
         raise BadBackup(f"There is no backup {source}.")
     key = _key_of(source) if not keys and _key_of(source).is_file() else None
     with _errors(target):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = engine_lock.acquire(Path(f"{target}.engine"), {"pid": os.getpid()})
-        with closing(lock), _new_file(target) as (new, install), _new_file(key_file(target)) as (new_key, install_key):
+        lock = engine_lock.acquire(target, {"pid": os.getpid()})
+        with closing(lock), _new_file(target) as (new, install), _new_file(own_key) as (new_key, install_key):
             _copy(source, new)
             found = _check(new, source, keys, key)
             if found and not force:
                 return RestoreResult(found, installed=False)
-            aside = _set_aside(target)
             if key is not None:
                 new_key.write_bytes(key.read_bytes())
+                _check_place(target, own_key, new_key)
+            owner = target if target.exists() else target.parent
+            for file in (new, new_key):
+                give_to_owner(file, owner)
+            aside = _set_aside(target, own_key)
+            if key is not None:
                 install_key()
             install()
     return RestoreResult(found, True, aside)
@@ -115,8 +125,8 @@ def _file(url: str) -> Path:
         dump, load = _TOOLS[database.dialect]
         raise BadSetting(
             f"{database.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}` restores"
-            " it while no process of heatlite runs. Keep the setting `encryption_keys`, too, in another place:"
-            " encrypted data cannot be read without these keys."
+            " it into an empty database while no process of heatlite runs. Keep the setting `encryption_keys`, too, in"
+            " another place: encrypted data cannot be read without these keys."
         )
     return database.path
 
@@ -135,9 +145,13 @@ def _errors(place: Path) -> Iterator[None]:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """Yield an empty file beside `path`, and a call that installs it durably."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    """Yield an empty file beside `path`, and a call that installs it durably.
+
+    Its name is random: a process that was killed leaves its file, and the next one may have the same id (containers).
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    new = Path(name)
 
     def install() -> None:
         _sync(new)
@@ -197,6 +211,8 @@ def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> l
             raise MissingKey(path=_key_of(source)) from None
         except UnreadableSecret as error:
             raise (error if key is None else UnreadableSecret(keys=key)) from None
+        except BadSetting as error:
+            raise (error if key is None else BadBackup(f"{key} has no key: 44 characters of base64.")) from None
         # With time 0, so that an old backup has no overdue leases and waits.
         found = inconsistencies(database, 0.0, 0.0)
         database.read("PRAGMA journal_mode = DELETE")
@@ -205,12 +221,24 @@ def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> l
         database.close()
 
 
+def _check_place(database: Path, key: Path, new: Path) -> None:
+    """Check that a new key replaces none but that of the database. Raises BadBackup.
+
+    Databases of a folder share a key file.
+    """
+    if not database.exists() and key.exists() and key.read_bytes() != new.read_bytes():
+        raise BadBackup(
+            f"{key} is another key than the backup's; databases of this folder may need it. Restore into another"
+            " folder, or move this file away."
+        )
+
+
 def _free_name(wanted: str) -> Path:
     names = (Path(wanted if number == 1 else f"{wanted}-{number}") for number in count(1))
     return next(path for path in names if not path.exists())
 
 
-def _set_aside(database: Path) -> Path | None:
+def _set_aside(database: Path, key: Path) -> Path | None:
     """Link a database and its key under another name; None without a database.
 
     The original names stay.
@@ -228,8 +256,8 @@ def _set_aside(database: Path) -> Path | None:
     if busy:
         raise DatabaseUnavailable(reason=f"{database} is in use")
     os.link(database, aside)
-    if key_file(database).exists():
-        shutil.copy2(key_file(database), _key_of(aside))
+    if key.exists():
+        shutil.copy2(key, _key_of(aside))
     for left in (log, Path(f"{database}-shm")):
         left.unlink(missing_ok=True)
     return aside

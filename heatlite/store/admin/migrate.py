@@ -14,6 +14,7 @@ import peewee
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.records import record
+from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import SchemaMismatch
@@ -123,7 +124,7 @@ def _errors(database: Database) -> Iterator[None]:
 def _alone(database: Database) -> Iterator[None]:
     """Lock the migrations of this database."""
     if database.path is not None:
-        descriptor = os.open(f"{database.path}.upgrade", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = engine_lock.open_beside(database.path, "upgrade")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
+from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import EngineRunning
 
 PAUSE = 0.02
@@ -52,15 +53,13 @@ class EngineLock:
             self._descriptor = None
 
 
-def acquire(path: Path, info: JsonMap) -> EngineLock:
-    """Take the lock and write `info` (pid, url) into its file, for other processes.
+def acquire(database: Path, info: JsonMap) -> EngineLock:
+    """Take the lock of a database.
 
+    Writes `info` (pid, url) into its file, for other processes.
     Raises EngineRunning with the holder's info; DatabaseUnavailable if the file cannot be created.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise DatabaseUnavailable(reason=str(error)) from error
+    descriptor = open_beside(database, "engine")
     begin = time.monotonic()
     while not _lock(descriptor, fcntl.LOCK_EX):
         # Readers share the lock, an engine does not.
@@ -76,19 +75,41 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
     return EngineLock(descriptor)
 
 
+def open_beside(database: Path, suffix: str) -> int:
+    """Open a lock file beside a database. Creates a missing one.
+
+    Raises DatabaseUnavailable.
+    """
+    path = _beside(database, suffix)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DatabaseUnavailable(reason=str(error)) from error
+    give_to_owner(path, database if database.exists() else database.parent)
+    return descriptor
+
+
+def _beside(database: Path, suffix: str) -> Path:
+    """Return the path of a lock file: one for a database and all links to it."""
+    return Path(f"{os.path.realpath(database)}.{suffix}")
+
+
 def engine_of(url: str) -> JsonMap | None:
     """Return the info of the engine of a SQLite database, or None.
 
     Raises DatabaseUnavailable.
     """
     kind, _, path = url.partition(":///")
-    return holder(Path(f"{path}.engine")) if kind == "sqlite" else None
+    return holder(Path(path)) if kind == "sqlite" else None
 
 
-def holder(path: Path) -> JsonMap | None:
-    """Return the info of the lock's holder, or None. Raises DatabaseUnavailable."""
+def holder(database: Path) -> JsonMap | None:
+    """Return the info of the holder of a database's lock, or None.
+
+    Raises DatabaseUnavailable.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(_beside(database, "engine"), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:  # another user's, or below what is no folder

@@ -12,6 +12,7 @@ from pathlib import Path
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
+from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import MissingKey, UnreadableSecret
 
 PREFIX = "fernet1:"
@@ -122,6 +123,7 @@ def open_cipher(
             if has_secrets():
                 raise MissingKey(path=path)
             _make(path)
+            give_to_owner(path, database if database.exists() else database.parent)
         key = path.read_text("ascii", errors="replace").strip()
     except OSError as error:
         raise DatabaseUnavailable(reason=f"the key file {path}: {error.strerror}") from error

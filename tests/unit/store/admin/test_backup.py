@@ -11,6 +11,7 @@ from store_behaviour import a_stack, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.store.admin.backup import backup, restore
+from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import BadBackup, EngineRunning, MissingKey, SchemaMismatch, UnreadableSecret
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks.stack_query import StackQuery
@@ -188,6 +189,7 @@ def of_something_else(file: Path) -> None:
         (from_the_future, SchemaMismatch, "9999_future"),
         (of_something_else, BadBackup, "no database of heatlite"),
         (lambda file: Path(f"{file}.key").write_text(new_key()), UnreadableSecret, r"copy\.key lacks the key"),
+        (lambda file: Path(f"{file}.key").write_text(""), BadBackup, r"copy\.key has no key"),
         (lambda file: Path(f"{file}.key").unlink(), UnreadableSecret, "lacks the key"),
     ],
 )
@@ -251,3 +253,82 @@ def test_no_key_is_made_where_one_is_missing(tmp_path: Path) -> None:
     key.write_text(content)
     store.encryption.check()
     store.close()
+
+
+def test_a_restore_takes_no_key_of_another_database(tmp_path: Path) -> None:
+    """The databases of a folder share one key."""
+    backup(filled(tmp_path / "two", "new"), (), tmp_path / "copy", overwrite=False)
+    url = filled(tmp_path / "one", "old")
+    beside = f"sqlite:///{tmp_path}/one/beside.db"
+    before = files(tmp_path / "one")
+    with pytest.raises(BadBackup, match=r"one/heatlite\.key is another key"):
+        restore(beside, (), tmp_path / "copy", force=True)
+    assert files(tmp_path / "one") == before
+    assert [*stacks(url)] == ["old"]
+    backup(url, (), tmp_path / "own", overwrite=False)
+    restore(beside, (), tmp_path / "own", force=False)
+    assert [*stacks(beside)] == ["old"]
+
+
+def test_a_backup_is_not_written_over_its_database(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a")
+    (tmp_path / "link").symlink_to(tmp_path / "one" / "heat.db")
+    for target in (tmp_path / "one" / "heat.db", tmp_path / "link", tmp_path / "one" / "heatlite"):
+        with pytest.raises(BadBackup, match="of the database itself"):
+            backup(url, (), target, overwrite=True)
+    assert [*stacks(url)] == ["a"]
+
+
+def test_the_file_of_a_killed_process_with_the_same_id_hinders_none(tmp_path: Path) -> None:
+    """In a container each process may have the id 1."""
+    url = filled(tmp_path / "one", "a")
+    (tmp_path / f".copy.{os.getpid()}").touch()
+    (tmp_path / "one" / f".heat.db.{os.getpid()}").touch()
+    backup(url, (), tmp_path / "copy", overwrite=False)
+    assert restore(url, (), tmp_path / "copy", force=False).installed
+
+
+def test_a_link_to_a_database_stays_a_link(tmp_path: Path) -> None:
+    """The lock of its engine lies beside the file itself, its key beside the link."""
+    url = filled(tmp_path / "one", "a")
+    link = tmp_path / "two" / "heatlite.db"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "one" / "heat.db")
+    (tmp_path / "one" / "heatlite.key").rename(link.parent / "heatlite.key")
+    linked = f"sqlite:///{link}"
+    backup(linked, (), tmp_path / "copy", overwrite=False)
+    assert [*stacks(linked)] == ["a"]
+    with closing(Store.open(url)) as store:
+        lock = store.lock_engine({"pid": 42})
+    assert lock is not None
+    assert engine_of(linked) == {"pid": 42}
+    with pytest.raises(EngineRunning):
+        restore(linked, (), tmp_path / "copy", force=False)
+    lock.close()
+    aside = restore(linked, (), tmp_path / "copy", force=False).aside
+    assert aside is not None
+    assert (link.is_symlink(), files(link.parent)) == (True, {"heatlite.db", "heatlite.key"})
+    assert files(tmp_path / "one") == {"heat.db", aside.name, f"{aside.name}.key"}
+    assert [*stacks(linked)] == ["a"]
+
+
+def test_what_root_makes_belongs_to_the_user_of_the_server(tmp_path: Path) -> None:
+    folder, owner = tmp_path / "one", os.geteuid() or 12345
+    copied = backup(filled(tmp_path / "two", "a"), (), tmp_path / "copy", overwrite=False)
+    folder.mkdir()
+    os.chown(folder, owner, -1)
+    url = f"sqlite:///{folder}/heatlite.db"
+    assert restore(url, (), copied.database, force=False).installed
+    restored = {path.name for path in folder.iterdir()}
+    with closing(Store.open(url)) as store:
+        store.upgrade()
+    for path in folder.iterdir():
+        path.unlink()
+    with closing(Store.open(url)) as store:
+        store.upgrade()
+        store.encryption.encrypt("x")
+        lock = store.lock_engine({"pid": 42})
+        assert lock is not None
+        lock.close()
+    assert {path.name for path in folder.iterdir()} >= restored | {"heatlite.db.upgrade"}
+    assert {path.stat().st_uid for path in folder.iterdir()} == {owner}
