@@ -10,6 +10,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
+from heatlite.store.database.driver import Driver
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
 from heatlite.store.errors import EngineRunning
@@ -48,19 +49,45 @@ class NotUpgraded(Invalid):
     text = "The database is not up to date. Missing migrations: {missing}. Run `heatlite db upgrade` first."
 
 
+class NoDatabase(Invalid):
+    """A command on an existing database found none."""
+
+    text = "There is no database {database}."
+
+
 def open_store(settings: Settings) -> Store:
     """Open the store with its tables up to date.
 
-    Upgrades a SQLite file. Raises NotUpgraded for a database server: its operator decides when to upgrade.
+    Upgrades a SQLite file. Raises EngineBusy if an older engine runs on it, NotUpgraded for a database server: its
+    operator decides when to upgrade.
     """
     store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
     missing = [step.name for step in store.migrations if not step.applied]
     if missing and store.database.path is not None:
-        store.upgrade()
+        _upgrade(store)
     elif missing:
         more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
         raise NotUpgraded(missing=", ".join([*missing[:MOST_NAMED], *more]))
     return store
+
+
+def _open_existing(settings: Settings) -> Store:
+    """Open the store of a database that exists: a new one would seem to be sound.
+
+    Raises NoDatabase, and errors of `open_store`.
+    """
+    path = Driver(settings.database).path
+    if path is not None and not path.exists():
+        raise NoDatabase(database=path)
+    return open_store(settings)
+
+
+def _upgrade(store: Store) -> list[str]:
+    try:
+        return store.upgrade()
+    except EngineRunning as error:
+        store.close()
+        raise busy(error.info, str(store.database.path)) from error
 
 
 def check_keys(store: Store, warns: bool = True) -> None:
@@ -92,9 +119,9 @@ def busy(engine: JsonMap, database: str) -> EngineBusy:
 
 
 def upgrade(settings: Settings) -> list[str]:
-    """Run the missing migrations. Returns their names."""
+    """Run the missing migrations. Returns their names. Raises EngineBusy."""
     with closing(Store.open(settings.database)) as store:
-        return store.upgrade()
+        return _upgrade(store)
 
 
 def migration_status(settings: Settings) -> "list[Migration]":
@@ -124,8 +151,11 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
 
 
 def rotate_keys(settings: Settings) -> "RotationResult":
-    """Encrypt all stored secrets with the first key. Raises BadSetting without a key."""
-    store = open_store(settings)
+    """Encrypt all stored secrets with the first key.
+
+    Raises BadSetting without a key, NoDatabase.
+    """
+    store = _open_existing(settings)
     try:
         if store.encryption.cipher is None:
             raise BadSetting(NO_CIPHER)
@@ -136,8 +166,8 @@ def rotate_keys(settings: Settings) -> "RotationResult":
 
 
 def inconsistencies(settings: Settings) -> "list[Inconsistency]":
-    """List broken invariants of the database. Raises NotUpgraded."""
-    store = open_store(settings)
+    """List broken invariants of the database. Raises NotUpgraded, NoDatabase."""
+    store = _open_existing(settings)
     try:
         # A takeover follows an expired lease within a second; a slow worker may take as long as a lease.
         with store.database.limits_of(Pace.MAINTENANCE):

@@ -521,6 +521,9 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     (tmp_path / "text.db").write_text("no database at all" * 100)
     assert "file is not a database" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
     assert "Not a directory" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db/below.db", code=1)
+    for words in (("fsck",), ("keys", "rotate")):
+        assert "There is no database" in run(*words, "--database", f"sqlite:///{tmp_path}/typo.db", code=1)
+    assert not (tmp_path / "typo.db").exists(), "an empty one would seem to be sound"
     newer = f"sqlite:///{tmp_path}/newer.db"
     run("ls", "--database", newer)
     with closing(sqlite3.connect(tmp_path / "newer.db")) as database, database:

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from migration_behaviour import *  # noqa: F403
+from migration_behaviour import before, names
 from playhouse.migrations import Runner
 
+from heatlite.administration import EngineBusy, inconsistencies, open_store, upgrade
+from heatlite.core.config import load
 from heatlite.store.admin.migrate import SCRIPTS
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
@@ -25,3 +29,20 @@ def test_types_and_defaults_are_those_of_the_models_too(empty_url: str, tmp_path
     assert [one for one in made.status() if not one.applied] == []
     migrated.close()
     made.close()
+
+
+def test_no_upgrade_beside_an_engine_of_an_older_program(database: Store, empty_url: str) -> None:
+    settings = load({"database": empty_url})
+    before(database, names(database)[-1])
+    lock = database.lock_engine({"pid": 42})
+    assert lock is not None
+    for use in (upgrade, open_store, inconsistencies):
+        with pytest.raises(EngineBusy, match="process 42"):
+            use(settings)
+    assert [step.name for step in database.status() if not step.applied] == names(database)[-1:]
+    lock.close()
+    assert upgrade(settings) == names(database)[-1:]
+    lock = database.lock_engine({"pid": 42})
+    assert lock is not None
+    assert (upgrade(settings), inconsistencies(settings)) == ([], [])
+    lock.close()

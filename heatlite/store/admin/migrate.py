@@ -17,7 +17,7 @@ from heatlite.core.records import record
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
-from heatlite.store.errors import SchemaMismatch
+from heatlite.store.errors import EngineRunning, SchemaMismatch
 from heatlite.store.tables import MODELS
 
 if TYPE_CHECKING:
@@ -83,11 +83,17 @@ def upgrade(database: Database) -> list[str]:
     """Apply the missing migrations and return their names.
 
     Of several processes one applies them, the others wait. An empty SQLite file gets the tables of the models at once.
+    Raises EngineRunning while an engine uses a SQLite file without them.
     """
     with _errors(database), _alone(database):
-        check_known(database)
-        if database.path is not None and not database.peewee.get_tables():
-            return _create(database)
+        if all(step.applied for step in check_known(database)):
+            return []
+        if database.path is not None:
+            engine = engine_lock.holder(database.path)
+            if engine is not None:
+                raise EngineRunning(engine)  # of an older program, which needs the tables as they are
+            if not database.peewee.get_tables():
+                return _create(database)
         applied: list[str] = _runner(database).up()
         return applied
 
