@@ -10,7 +10,7 @@ from typing import Any
 import peewee
 import pymysql.connections
 from pymysql.connections import TEXT_TYPES
-from pymysql.constants import CR
+from pymysql.constants import CR, ER
 from pymysql.converters import through
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
@@ -23,6 +23,8 @@ _BINARY = 63
 """Character set of binary columns."""
 _ERROR = 255
 """First byte of an error."""
+_DONE = (ER.TABLE_EXISTS_ERROR, ER.DUP_FIELDNAME, ER.DUP_KEYNAME, ER.CANT_DROP_FIELD_OR_KEY)
+"""Errors of a change that is done: the table, column or index is there, or gone."""
 
 
 class _Result(pymysql.connections.MySQLResult):  # type: ignore[misc]  # PyMySQL has no types
@@ -105,3 +107,15 @@ class MariaDb(peewee.MySQLDatabase):
 
     def _connect(self) -> Connection:
         return Connection(database=self.database, autocommit=True, **self.connect_params)
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Run a statement of a migration. A change that is done already is no error.
+
+        MariaDB commits each change of a table at once, so a migration that was killed has done some of them.
+        """
+        try:
+            return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
+        except peewee.OperationalError as error:
+            if error.args[0] not in _DONE:
+                raise
+            return None
