@@ -88,6 +88,13 @@ class _Arbiter(Arbiter):  # type: ignore[misc]
                 time.sleep(0.05)
         super().stop(graceful)
 
+    def reload(self) -> None:
+        """Replace processes by new ones, which run beside the old ones for a moment."""
+        if self.app.may_reload:
+            super().reload()
+        else:
+            self.log.warning("SIGHUP is ignored: there are no readers to replace, and the engine stays")
+
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """The gunicorn application.
@@ -168,6 +175,14 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """Write the added counts to the database."""
         if self._refusals is not None:
             self._refusals.write()
+
+    @property
+    def may_reload(self) -> bool:
+        """False if the only process has the engine of a SQLite file.
+
+        That has no second one.
+        """
+        return self._channels is not None or not self._settings.database.startswith("sqlite:")
 
     @property
     def max_body(self) -> int:

@@ -374,6 +374,10 @@ def test_one_process_for_all(tmp_path: Path, heatlite: CommandLine) -> None:
     try:
         assert server.settled(server.create("s", TEMPLATE)) == "CREATE_COMPLETE"
         assert server.readers() == []
+        engine = server.worker()
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "SIGHUP is ignored" in server.log.read_text(), "it says that nothing is replaced")
+        assert (server.worker(), server.settled(server.find("s"))) == (engine, "CREATE_COMPLETE")
         server.stop()
     finally:
         server.kill()
