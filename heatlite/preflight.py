@@ -11,7 +11,7 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
-from heatlite.wiring import check_simulation, dashboard, distributed, metering
+from heatlite.wiring import check_simulation, dashboard, distributed, installed_types, metering
 
 
 class NotLoopback(BadSetting):
@@ -41,12 +41,14 @@ class NoPort(Conflict):
 def check_servable(settings: Settings) -> None:
     """Raise the error that would prevent a server from starting.
 
-    Raises NotLoopback, EngineBusy, NoPort, BadSetting, MissingLibrary, NoSdk, and errors of the database and its keys.
+    Raises NotLoopback, EngineBusy, NoPort, BadSetting, BadEnvironmentFile, MissingLibrary, NoSdk, and errors of the
+    database and its keys.
     """
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     create_access_control(settings, Clock())
     Agents(settings).check()
+    installed_types(settings)
     store = open_store(settings)
     check_keys(store, warns=False)
     metering(settings, store, Clock())

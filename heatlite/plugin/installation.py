@@ -40,7 +40,7 @@ def read_installation(folder: Path) -> Installation:
     registries: list[JsonMap] = []
     sinks: list[Json] = []
     files: dict[str, str] = {}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in _files(folder):
         if path.name.startswith(".") or not path.is_file():
             continue
         try:
@@ -56,6 +56,13 @@ def read_installation(folder: Path) -> Installation:
         for name in _templates(environment.resource_registry):
             files[name] = _template(name, path)
     return Installation(merged_registry(DEFAULT_REGISTRY, *registries), tuple(sinks), files)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise BadEnvironmentFile(file=folder, reason=error.strerror) from error
 
 
 def _templates(registry: Json) -> list[str]:

@@ -42,6 +42,7 @@ from heatlite.core.errors import TooManyFailures
 from heatlite.core.healing import IncidentState
 from heatlite.core.ids import new_id
 from heatlite.engine.outbound.self_auth import SelfAuth
+from heatlite.plugin.installation import BadEnvironmentFile
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.healing.records import HealthTokenRecord, IncidentRecord
 from heatlite.store.healing.sources import PREFIX, token_digest
@@ -336,6 +337,12 @@ class TestBasic:
         write_users(tmp_path, mia=hashed("x"))
         with pytest.raises(BadSetting, match="trusted_proxies: 'proxy' does not appear to be"):
             preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC, trusted_proxies=("proxy",)))
+
+    def test_a_faulty_environment_file_starts_no_server(self, tmp_path: Path) -> None:
+        (tmp_path / "environment.d").mkdir()
+        (tmp_path / "environment.d" / "a.yaml").write_text("resource_registry: [")
+        with pytest.raises(BadEnvironmentFile, match=r"a\.yaml: Environment not in valid format"):
+            preflight.check_servable(chosen(tmp_path, environment_dir=str(tmp_path / "environment.d")))
 
     def test_a_faulty_simulated_cloud_starts_no_server(self, tmp_path: Path) -> None:
         (tmp_path / "cloud.yaml").write_text("- x")

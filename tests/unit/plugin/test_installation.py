@@ -90,6 +90,11 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, content: bytes, tol
     assert str(tmp_path) in caught.value.message
 
 
+def test_a_folder_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadEnvironmentFile, match="x: File name too long"):
+        read_installation(tmp_path / (300 * "x"))
+
+
 def test_the_folder_is_a_setting(tmp_path: Path) -> None:
     own = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path)}
     assert load(environ=own).environment_dir == "/etc/heatlite/environment.d"
