@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from io import StringIO
 
-from heatlite.cli import contexts
+from heatlite.cli import contexts, transport
 from heatlite.cli.client import Client, text
 from heatlite.cli.errors import CommandError
 from heatlite.cli.session import Host, connect
@@ -14,6 +16,9 @@ Read = Callable[[Client, argparse.Namespace, str], Iterable[str]]
 """Reads the names of one kind; the last argument is the beginning of a word."""
 
 Completer = Callable[..., list[str]]
+
+MAX_SECONDS = 3.0
+"""Longest wait for an answer of a server: the shell stands still meanwhile."""
 
 
 def begun(environ: Mapping[str, str] = os.environ) -> str:
@@ -26,6 +31,8 @@ def complete(parser: argparse.ArgumentParser, host: Host) -> None:
     """Answer a shell's request for completions, and exit."""
     import argcomplete
 
+    sys.stdin = StringIO()  # no question about a password in the middle of a line
+    transport.TIMEOUT_SECONDS = MAX_SECONDS
     completers = {**{name: _names(host, read) for name, read in SERVED.items()}, **LOCAL}
     for one in _below(parser):
         for action in one._actions:

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+import pty
+import socket
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+import time
 from threading import Thread
 
 import pytest
@@ -154,3 +157,29 @@ def test_code_for_a_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> Non
     pytest.importorskip("argcomplete")
     assert main(["completion", shell]) == 0
     assert "heatlite" in capsys.readouterr().out
+def test_a_shell_waits_neither_for_a_password_nor_for_a_silent_server(home: Path, tmp_path: Path) -> None:
+    pytest.importorskip("argcomplete")
+    terminal, inside = pty.openpty()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environ = {
+            "HOME": str(tmp_path), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": "found",
+            "COMP_LINE": "heatlite show w", "COMP_POINT": "15", "PYTHONPATH": str(Path(__file__).parents[3]),
+            "HEATLITE_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
+        }  # fmt: skip
+        for more in ({"HEATLITE_USERNAME": "mia"}, {}):
+            began = time.monotonic()
+            subprocess.run(
+                [sys.executable, "-m", "heatlite"],
+                cwd=tmp_path,
+                env={**environ, **more},
+                stdin=inside,
+                start_new_session=True,
+                timeout=240,
+                check=True,
+            )
+            assert time.monotonic() - began < 100, "a command would wait for two minutes"
+            assert (tmp_path / "found").read_text() == ""
+    os.close(terminal)
+    os.close(inside)
+
+
