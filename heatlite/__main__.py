@@ -64,7 +64,7 @@ class Program:
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         url = self.running_server(settings)
         if url is not None:
-            return HTTPTransport(url, credentials(settings))
+            return HTTPTransport(url, credentials(settings), is_here=True)
         with quick_imports(DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()):
             from heatlite import wiring
             from heatlite.administration import EngineBusy
@@ -80,7 +80,7 @@ class Program:
             url = self.running_server(settings)  # one that has started since
             if url is None:
                 raise
-            return HTTPTransport(url, credentials(settings))
+            return HTTPTransport(url, credentials(settings), is_here=True)
         return WSGITransport(embedded.app, embedded.close)
 
     def serve(self, settings: Settings) -> None:

@@ -101,10 +101,12 @@ def decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
 class HTTPTransport(Transport):
     """HTTP. Each request has its own connection, since a server may close idle ones."""
 
-    def __init__(self, url: str, credentials: Mapping[str, str] = {}, authority: str | None = None) -> None:
+    def __init__(
+        self, url: str, credentials: Mapping[str, str] = {}, authority: str | None = None, is_here: bool = False
+    ) -> None:
         """`credentials` are the headers from `credentials`.
 
-        `authority` is a file with certificates (PEM).
+        `authority` is a file with certificates (PEM). `is_here`: the server runs on this machine, at any address of it.
 
         Uses the proxy of the variables `http_proxy`, `https_proxy` and `no_proxy`, except for this machine. Raises
         Misuse for a wrong address or file.
@@ -121,7 +123,7 @@ class HTTPTransport(Transport):
         self.url = origin(url)
         self._errors = http.client.HTTPException
         self._credentials = credentials
-        proxy = _proxy(parts.scheme, host)
+        proxy = None if is_here else _proxy(parts.scheme, host)
         self._tunnel = (host, port) if proxy is not None and parts.scheme == "https" else None
         self._absolute = f"http://{parts.netloc.rpartition('@')[2]}" if proxy is not None and not self._tunnel else ""
         where = (host, port) if proxy is None else proxy

@@ -1,21 +1,23 @@
 """Contexts, unknown variables, settings in use, proxies and completion."""
 
+import fcntl
+import json
 import os
-import subprocess
-import sys
 import pty
 import socket
+import subprocess
+import sys
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-import time
 from threading import Thread
 
 import pytest
 
-from heatlite.__main__ import main
+from heatlite.__main__ import Program, main
 from heatlite.cli.errors import CommandError
 from heatlite.cli.transport import HTTPTransport
-from heatlite.core.config import unknown_variables
+from heatlite.core.config import Settings, unknown_variables
 
 CONTEXTS = """
 default = "lab"
@@ -122,7 +124,10 @@ class Proxy(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def test_a_proxy_is_used_except_for_this_machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_is_used_except_for_this_machine(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server here may listen on all addresses. A proxy would get its credentials."""
     with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
         Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
@@ -130,6 +135,15 @@ def test_a_proxy_is_used_except_for_this_machine(home: Path, monkeypatch: pytest
         assert answer.data == "http://heat.invalid:8004/v1/"
         with pytest.raises(CommandError, match="No server answers at"):
             HTTPTransport("http://127.0.0.1:1").request("GET", "/v1/")
+        taken = socket.create_server(("0.0.0.0", 0))
+        lock = tmp_path / "heatlite.db.engine"
+        url = f"http://0.0.0.0:{taken.getsockname()[1]}"
+        taken.close()
+        lock.write_text(json.dumps({"pid": 1, "url": url}))
+        with lock.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            with pytest.raises(CommandError, match=f"No server answers at {url}"):
+                Program().connect(Settings(f"sqlite:///{tmp_path}/heatlite.db"), True).request("GET", "/v1/")
         proxy.shutdown()
 
 
@@ -152,11 +166,6 @@ def test_names_are_completed(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "found").read_text().split() == ["unlock"], done.stderr
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_code_for_a_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("argcomplete")
-    assert main(["completion", shell]) == 0
-    assert "heatlite" in capsys.readouterr().out
 def test_a_shell_waits_neither_for_a_password_nor_for_a_silent_server(home: Path, tmp_path: Path) -> None:
     pytest.importorskip("argcomplete")
     terminal, inside = pty.openpty()
@@ -183,3 +192,8 @@ def test_a_shell_waits_neither_for_a_password_nor_for_a_silent_server(home: Path
     os.close(inside)
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_code_for_a_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("argcomplete")
+    assert main(["completion", shell]) == 0
+    assert "heatlite" in capsys.readouterr().out
