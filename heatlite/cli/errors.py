@@ -1,5 +1,7 @@
 """Errors that a command prints instead of a traceback."""
 
+from http import HTTPStatus
+
 from heatlite.core.errors import ErrorAnswer, Problem
 
 
@@ -20,6 +22,11 @@ class Refused(ErrorAnswer, CommandError):
 
 
 def describe(problem: Problem) -> str:
+    @property
+    def is_outage(self) -> bool:
+        """True if the server cannot answer now, such as in an outage of its database."""
+        return self.status == HTTPStatus.SERVICE_UNAVAILABLE
+
     """Return ``hello.yaml:7:5: error: text (hint)``, which editors and CI parse."""
     place = f"{problem.source}:{problem.line}:{problem.column}" if problem.line else problem.source
     hint = f" ({problem.hint})" if problem.hint else ""

@@ -19,8 +19,9 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
+from heatlite.cli.errors import Refused
 from heatlite.cli.output import render
-from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE, lost
+from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE, goes_on, lost, tell_outage
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.cli.transport import Unreachable
@@ -182,13 +183,21 @@ def follow(
 
     Prints each new state, and returns the last one. `describe` returns a state and its line; `timeout` is in seconds.
     After Ctrl-C, prints `hint` (the effect on the work, and the command that waits again), and raises
-    KeyboardInterrupt. Raises Unreachable if the server is lost.
+    KeyboardInterrupt. Raises Unreachable if the server is lost, Refused.
     """
     ends = None if timeout is None else time.monotonic() + timeout
-    pause, before = FIRST_PAUSE, None
+    pause, before, is_told = FIRST_PAUSE, None, False
     try:
         while True:
-            state, line = describe(poll())
+            try:
+                state, line = describe(poll())
+            except Refused as error:
+                if before is None:
+                    raise
+                if not error.is_outage:
+                    print(goes_on(hint[1]), file=sys.stderr)
+                    raise
+                state, line, is_told = before, "", tell_outage(error, is_told)
             if state != before:
                 before, pause = state, FIRST_PAUSE
                 print(line, flush=True)
@@ -200,8 +209,8 @@ def follow(
             time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
             pause = min(pause * 1.5, MAX_PAUSE)
     except KeyboardInterrupt:
-        goes_on = "The work pauses here; nothing is lost" if session.embedded else hint[0]
-        print(f"Interrupted. {goes_on}; wait again with: {hint[1]}", file=sys.stderr)
+        effect = "The work pauses here; nothing is lost" if session.embedded else hint[0]
+        print(f"Interrupted. {effect}; wait again with: {hint[1]}", file=sys.stderr)
         raise
     except Unreachable as error:
         raise lost(error, hint[1]) from None

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
+from heatlite.cli.errors import Refused
 from heatlite.cli.output import render
 from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span, stack_id_of
 from heatlite.cli.session import Session
@@ -290,24 +291,39 @@ def _suspended(client: Client, stack: Stack) -> Object | None:
 def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
     """Show the events after `after` until no operation is in progress.
 
-    Returns the final state of the stack, or None if it is gone.
+    Returns the final state of the stack, or None if it is gone. An outage of the server's database only delays it.
     """
-    pause, notice = FIRST_PAUSE, SuspensionNotice(stack.name)
+    pause, notice, is_told = FIRST_PAUSE, SuspensionNotice(stack.name), False
     while True:
-        # Read the state before the events, so that these include its cause.
-        now = client.again(stack)
-        news: Sequence[Object] = () if now is None else client.events(now, after, NESTED)
-        if news and now is not None and shown.expects:
-            shown.expect(client.resources(now))
-        for event in news:
-            after = text(event.get("id"))
-            shown.add(stack, event)
-        if now is None or not now.in_progress:
-            return now
-        if pause >= LONG_PAUSE:
-            notice.update(_suspended(client, stack))
+        try:
+            # Read the state before the events, so that these include its cause.
+            now = client.again(stack)
+            news: Sequence[Object] = () if now is None else client.events(now, after, NESTED)
+            if news and now is not None and shown.expects:
+                shown.expect(client.resources(now))
+            for event in news:
+                after = text(event.get("id"))
+                shown.add(stack, event)
+            if now is None or not now.in_progress:
+                return now
+            if pause >= LONG_PAUSE:
+                notice.update(_suspended(client, stack))
+        except Refused as error:
+            is_told = tell_outage(error, is_told)
         time.sleep(pause)
         pause = min(pause * 1.5, MAX_PAUSE)
+
+
+def tell_outage(error: Refused, is_told: bool) -> bool:
+    """Print once that the server cannot answer now. Returns True.
+
+    Raises the refusal if it is another one.
+    """
+    if not error.is_outage:
+        raise error
+    if not is_told:
+        print(render.folded(f"heatlite: {error} Waiting for its end.", sys.stderr), file=sys.stderr)
+    return True
 
 
 @record(frozen=True, slots=True)
@@ -350,8 +366,8 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
     """Show the events of the operation until its end, and its result.
 
     `began` is the time of the request (monotonic): an engine in this process works while it is answered. Prints
-    failures to stderr. Raises Unreachable if the server is lost. After Ctrl-C, prints the effect on the work, with
-    `again` as the command that continues it, and raises KeyboardInterrupt.
+    failures to stderr. Raises Unreachable if the server is lost, Refused. After Ctrl-C, prints the effect on the work,
+    with `again` as the command that continues it, and raises KeyboardInterrupt.
     """
     client = session.client
     try:
@@ -363,6 +379,9 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
         else:
             word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
+        raise
+    except Refused:
+        print(goes_on(f"heatlite events -f {stack.name}"), file=sys.stderr)
         raise
     except Unreachable as error:
         raise lost(error, f"heatlite events -f {stack.name}") from None
@@ -376,6 +395,14 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
     if done is not None and is_failure(done):
         _report(done, failed, again)
     return Followed(done, stack, counts, failed, seconds)
+
+
+def goes_on(again: str) -> str:
+    """Return the note for a refusal while work is followed.
+
+    A token may expire meanwhile. `again` is the command that follows the work again.
+    """
+    return f"What was begun continues; watch it with: {again}"
 
 
 def lost(error: Unreachable, again: str) -> Unreachable:
