@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse, Refused
 from heatlite.core.json import Json
+from heatlite.core.masking import origin
 from heatlite.core.records import record
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ def split_endpoint(url: str, project: str | None) -> tuple[str, str]:
     """Split an endpoint into the server's address and the path of the project.
 
     Appends ``/v1/<project>`` (`default` if not given) to ``http://h:8004``. An endpoint with a version, as OS_ENDPOINT,
-    stays as it is unless `project` is given.
+    stays as it is unless `project` is given. Raises Misuse.
     """
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+    except ValueError:
+        raise Misuse(NO_ADDRESS.format(shown=origin(url))) from None
     base, version, given = parts.path.rstrip("/").partition("/v1")
     chosen = project or unquote(given.strip("/")) or "default"
     return f"{parts.scheme}://{parts.netloc}", f"{base}{version or '/v1'}/{quote(chosen, safe='')}"

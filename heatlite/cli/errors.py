@@ -4,6 +4,8 @@ from http import HTTPStatus
 
 from heatlite.core.errors import ErrorAnswer, Problem
 
+NO_ADDRESS = "{shown!r} is not the address of a server; an example is http://127.0.0.1:8004."
+
 
 class CommandError(Exception):
     """The command failed. The text is a sentence for the user."""
@@ -20,13 +22,13 @@ class Misuse(CommandError):
 class Refused(ErrorAnswer, CommandError):
     """The server answered with an error, whose text this is."""
 
-
-def describe(problem: Problem) -> str:
     @property
     def is_outage(self) -> bool:
         """True if the server cannot answer now, such as in an outage of its database."""
         return self.status == HTTPStatus.SERVICE_UNAVAILABLE
 
+
+def describe(problem: Problem) -> str:
     """Return ``hello.yaml:7:5: error: text (hint)``, which editors and CI parse."""
     place = f"{problem.source}:{problem.line}:{problem.column}" if problem.line else problem.source
     hint = f" ({problem.hint})" if problem.hint else ""

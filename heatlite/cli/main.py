@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 from heatlite import __version__
@@ -179,10 +180,35 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
 
     docs/reference/command-line.md lists the codes.
     """
+    if arguments is None and isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8, as for stderr
     try:
-        return _run(arguments, host)
+        code = _run(arguments, host)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = 1
+    except UnicodeEncodeError:
+        _complain("An argument is not valid UTF-8.")
+        code = MISUSE
+    except OSError as error:
+        code = 1
+        if _is_written():  # else that was the error
+            _complain(str(error))
+    return code if _is_written() else code or 1
+
+
+def _is_written() -> bool:
+    """Write the rest of the output. Returns False if that fails."""
+    try:
+        print(end="", flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would try again at the end
+        # The reader of a pipe may have enough (``heatlite events … | head``).
+        if not isinstance(error, BrokenPipeError):
+            _complain(f"standard output: {error.strerror}")
+        return False
+    return True
 
 
 def _run(arguments: Sequence[str] | None, host: Host) -> int:
@@ -208,9 +234,6 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
         _record(parsed, error.message)
         _complain(f"{error.message}")
         return MISUSE if isinstance(error, BadSetting) else 1
-    except BrokenPipeError:
-        # The reader has closed the pipe (``heatlite events … | head``), so nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 
 

@@ -6,6 +6,7 @@ Both follow redirects with the same method and body, as Heat's clients do (a loo
 import io
 import json
 import os
+import re
 import sys
 from abc import ABC, abstractmethod
 from base64 import b64encode
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
@@ -32,6 +33,9 @@ MAX_REDIRECTS = 5
 TIMEOUT_SECONDS = 120.0
 UNKNOWN_AUTHORITY = frozenset({18, 19, 20, 21})
 """OpenSSL's codes for certificates of authorities that are not trusted."""
+
+
+_TOKEN = re.compile(r"[ -~]+")
 
 
 class Unreachable(CommandError):
@@ -117,7 +121,7 @@ class HTTPTransport(Transport):
         except ValueError:
             parts, host, port = urlsplit(""), None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise Misuse(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
+            raise Misuse(NO_ADDRESS.format(shown=origin(url)))
         import http.client  # a slow import that work in this process does not need
 
         self.url = origin(url)
@@ -196,9 +200,11 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
 def credentials(settings: Settings) -> dict[str, str]:
     """Return the headers for authentication.
 
-    Asks for a password that is not in the settings.
+    Asks for a password that is not in the settings. Raises Misuse.
     """
     if settings.token is not None:
+        if not _TOKEN.fullmatch(settings.token):
+            raise Misuse("The token has characters that no token has, such as the end of a line.")
         return {"X-Auth-Token": settings.token}
     if settings.username is None:
         return {}

@@ -1,6 +1,7 @@
 """`heatlite` as a user starts it: commands and servers as processes of their own."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -230,3 +231,29 @@ def test_sigterm_in_the_middle_of_a_create(serve: Callable[[], Server]) -> None:
     slow = [one["resource_status"] for one in second.listed(path, "events") if one["resource_name"] == "slow"]
     assert sorted(slow) == ["CREATE_COMPLETE", "CREATE_IN_PROGRESS"]
     second.stop()
+
+
+ARROW = r"""heat_template_version: 2021-04-16
+outputs: {arrow: {value: "\u2192"}}
+"""
+
+
+def test_output_that_cannot_be_written(heatlite: CommandLine, tmp_path: Path) -> None:
+    """A terminal without UTF-8, a full disk, and a reader that has enough."""
+    (tmp_path / "arrow.yaml").write_text(ARROW)
+    done = heatlite("up", "arrow.yaml", "--yes", PYTHONIOENCODING="ascii")
+    assert (done.code, "arrow = \\u2192" in done.out) == (0, True)
+    gone, pipe = os.pipe()
+    os.close(gone)
+    full = os.open("/dev/full", os.O_WRONLY)
+    for out, told in ((full, "heatlite: standard output: No space left on device\n"), (pipe, "")):
+        found = subprocess.run(
+            [sys.executable, "-m", "heatlite", "config", "show"],
+            env=environment(tmp_path),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        assert (found.returncode, found.stderr) == (1, told)
+        os.close(out)

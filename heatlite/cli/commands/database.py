@@ -107,7 +107,7 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
     count, unreadable, wiped = host.rotate_keys(settings(arguments))
     print(f"Rows encrypted with the first key: {count}")
     if not wiped:
-        print("Another process uses the database: old secrets may remain in the file. Run it again alone.")
+        print("Old secrets may remain in the file: another process uses it, or the disk is full. Run it again alone.")
     if unreadable:
         more = "" if len(unreadable) <= MAX_NAMED else f" and {len(unreadable) - MAX_NAMED} more"
         raise CommandError(

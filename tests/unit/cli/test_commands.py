@@ -252,6 +252,8 @@ def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("up 1.yaml -n one -P a", 2, "heatlite: -P a: a parameter is given as NAME=VALUE."),
         ("ls", 1, "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
         ("ls --endpoint http://127.0.0.1:1/v1/p", 1, "heatlite: No server answers at http://127.0.0.1:1."),
+        ("ls --endpoint http://[::1:8004", 2, "heatlite: 'an address that cannot be read' is not the address"),
+        ("show \udcff", 2, "heatlite: An argument is not valid UTF-8."),
         ("ls --endpoint nonsense://x", 2, "heatlite: 'nonsense://x' is not the address of a server"),
         ("db restore absent.db", 2, "heatlite: absent.db: No such file or directory"),
         ("db restore .", 2, "heatlite: .: Is a directory"),
@@ -274,6 +276,17 @@ def test_a_users_mistake_is_one_line(
     assert out == ""
     assert err.startswith(message)
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("token", ["sesame\r", "sesame\n", "sesame\udcff"])
+def test_a_token_that_no_header_can_have_is_not_shown(
+    token: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of variables may have been written on Windows."""
+    monkeypatch.setenv("HEATLITE_TOKEN", token)
+    assert run(["ls", "--endpoint", "http://127.0.0.1:1"], Recorder()) == 2
+    told = capsys.readouterr().err
+    assert told == "heatlite: The token has characters that no token has, such as the end of a line.\n"
 
 
 def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +352,7 @@ def test_keys(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     shown = capsys.readouterr()
     assert shown.out == (
         "Rows encrypted with the first key: 1\n"
-        "Another process uses the database: old secrets may remain in the file. Run it again alone.\n"
+        "Old secrets may remain in the file: another process uses it, or the disk is full. Run it again alone.\n"
     )
     assert "No key decrypts action one, stack two. Add the key" in shown.err
     monkeypatch.setenv("HEATLITE_ENCRYPTION_KEYS", "a,b")
