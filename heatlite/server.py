@@ -20,6 +20,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.config import Config
+from gunicorn.errors import HaltServer
 from gunicorn.glogging import Logger
 from gunicorn.http.errors import ParseException
 
@@ -73,8 +74,22 @@ class _Arbiter(Arbiter):  # type: ignore[misc]
 
     LISTENERS: list[Any]
 
+    _is_stopping = False
+
+    def reap_workers(self) -> None:
+        """Take note of ended processes.
+
+        One that could not start ends the server, once.
+        """
+        try:
+            super().reap_workers()
+        except HaltServer:
+            if not self._is_stopping:
+                raise
+
     def stop(self, graceful: bool = True) -> None:
         """Stop all processes."""
+        self._is_stopping = True
         if graceful:
             for listener in self.LISTENERS:
                 listener.close()
@@ -87,6 +102,10 @@ class _Arbiter(Arbiter):  # type: ignore[misc]
                 self.reap_workers()
                 time.sleep(0.05)
         super().stop(graceful)
+
+    def halt(self, reason: str | None = None, exit_status: int = 0) -> None:
+        """End the server. Its exit code is 1 after a failure, not gunicorn's."""
+        super().halt(reason, min(exit_status, 1))
 
     def reload(self) -> None:
         """Replace processes by new ones, which run beside the old ones for a moment."""

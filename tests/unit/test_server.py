@@ -24,6 +24,28 @@ def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "lost" in str(record.exc_info[1])
 
 
+FAILING = """
+import signal, time
+from heatlite.core.config import Settings
+from heatlite.server import Server
+
+def fail(_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1)
+    raise RuntimeError("no engine")
+
+Server(Settings(database="postgresql://", port=0), fail, processes=2).run()
+"""
+
+
+@pytest.mark.full
+def test_processes_that_fail_at_their_start_end_the_server() -> None:
+    """The second one fails while the server ends for the first one."""
+    done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True, check=False, timeout=240)
+    assert (done.returncode, "HaltServer" in done.stderr) == (1, False)
+    assert done.stderr.count("RuntimeError: no engine") == 2
+
+
 @pytest.mark.full
 def test_it_starts_without_what_only_some_installations_use() -> None:
     """Such a library is imported when it is used."""
