@@ -11,7 +11,7 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
-from heatlite.wiring import check_simulation, dashboard, distributed, installed_types, metering
+from heatlite.wiring import check_simulation, dashboard, distributed, installed_types, metering, stack_domain
 
 
 class NotLoopback(BadSetting):
@@ -49,6 +49,7 @@ def check_servable(settings: Settings) -> None:
     create_access_control(settings, Clock())
     Agents(settings).check()
     installed_types(settings)
+    stack_domain(settings)
     store = open_store(settings)
     check_keys(store, warns=False)
     metering(settings, store, Clock())

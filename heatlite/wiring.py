@@ -494,10 +494,13 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
         yield types.offering(OfferedTypes(types, clouds).availability(project))
 
 
-def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
-    """Create the accounts of agents; None without a stack domain. Raises BadSetting."""
-    by_id, by_name = settings.stack_user_domain_id, settings.stack_user_domain_name
-    domain, admin, password = by_id or by_name, settings.stack_domain_admin, settings.stack_domain_admin_password
+def stack_domain(settings: Settings) -> tuple[str, str, str] | None:
+    """Return the domain of agents' accounts, its administrator and the password.
+
+    None: there is none. Raises BadSetting.
+    """
+    domain = settings.stack_user_domain_id or settings.stack_user_domain_name
+    admin, password = settings.stack_domain_admin, settings.stack_domain_admin_password
     if domain is None and admin is None and password is None:
         return None
     if domain is None or admin is None or password is None:
@@ -507,6 +510,15 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
         )
     if settings.auth is not Auth.KEYSTONE or settings.cloud is None:
         raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
+    return domain, admin, password
+
+
+def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
+    """Create the accounts of agents; None without a stack domain. Raises BadSetting."""
+    found = stack_domain(settings)
+    if found is None or settings.cloud is None:
+        return None
+    domain, admin, password = found
     if store.encryption.cipher is None:
         raise BadSetting(f"A stack domain stores secrets. {NO_CIPHER}")
     from heatlite.clients.connection import Connections
@@ -524,7 +536,8 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
             ),
         )
     connections = Connections(settings.cloud, settings.cloud_timeout)
-    connect = partial(administered, connections, admin, password, {"id" if by_id else "name": domain})
+    key = "id" if settings.stack_user_domain_id else "name"
+    connect = partial(administered, connections, admin, password, {key: domain})
     return Accounts(store, StackDomain(connect, partial(as_agent, connections), domain, auth_url, connections.region))
 
 

@@ -344,6 +344,10 @@ class TestBasic:
         with pytest.raises(BadEnvironmentFile, match=r"a\.yaml: Environment not in valid format"):
             preflight.check_servable(chosen(tmp_path, environment_dir=str(tmp_path / "environment.d")))
 
+    def test_half_a_stack_domain_starts_no_server(self, tmp_path: Path) -> None:
+        with pytest.raises(BadSetting, match="A stack domain needs stack_user_domain_name"):
+            preflight.check_servable(chosen(tmp_path, stack_domain_admin="heat"))
+
     def test_a_faulty_simulated_cloud_starts_no_server(self, tmp_path: Path) -> None:
         (tmp_path / "cloud.yaml").write_text("- x")
         with pytest.raises(BadSetting, match=r"cloud\.yaml: \$: \['x'\] is not of type 'object'"):
