@@ -198,6 +198,8 @@ def test_what_is_needed_later_is_kept(serve: Serve, keystone: Keystone) -> None:
     [
         ({}, "auth_url"),
         ({"auth_url": "http://k", "user_nam": "heat"}, r"\[keystone\]: unknown key 'user_nam'"),
+        ({"auth_url": "k:5000/v3"}, r"\[keystone\]: auth_url: it is no address"),
+        ({"auth_url": "https://k", "cafile": "/none"}, r"\[keystone\]: cafile: there is no /none"),
         ({"auth_url": "http://k", "auth_type": "magic"}, r"\[keystone\]: .*magic"),
         ({"auth_url": "http://k", "token_cache_time": "soon"}, r"\[keystone\]: token_cache_time"),
     ],

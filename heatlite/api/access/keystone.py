@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keystoneauth1 import loading
@@ -73,6 +74,8 @@ class Keystone:
                 "auth = keystone needs the table [keystone]: auth_url, username, password, project_name, and domains"
                 " that are not Default."
             )
+        if not table["auth_url"].startswith(("http://", "https://")):
+            raise BadSetting("[keystone]: auth_url: it is no address; an example is https://keystone:5000/v3.")
         by_id = {name.removesuffix("_id") + "_name" for name in table}
         domains = {name: value for name, value in DOMAINS.items() if name not in by_id}
         if table.get("auth_type", "password") != "password":
@@ -86,6 +89,9 @@ class Keystone:
         self._known: dict[str, float] = {}
         """Digest of a token → time until which the middleware has it in its cache."""
         own = conf[GROUP]
+        for name in ("cafile", "certfile", "keyfile"):
+            if own[name] and not Path(own[name]).exists():
+                raise BadSetting(f"[keystone]: {name}: there is no {own[name]}.")
         self._session = Session(
             auth=loading.load_auth_from_conf_options(conf, GROUP),
             verify=False if own.insecure else own.cafile or True,
@@ -172,8 +178,8 @@ class Keystone:
         return answer
 
 
-UNREADABLE: Final = (ClientException, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""Errors of the middleware for an invalid answer of Keystone."""
+UNREADABLE: Final = (ClientException, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""Errors of the middleware for an invalid answer of Keystone, or an unreadable certificate."""
 
 TOKENS: Final = ("HTTP_X_AUTH_TOKEN", "HTTP_X_SERVICE_TOKEN")
 
