@@ -164,9 +164,12 @@ class Migration:
     The Heat abandons it, or an update has it retain all objects.
     """
         move = self._ledger.find(name)
+        if move is not None and move.state in DONE - {State.TAKEN}:
+            return move
         if move is None or move.state is not State.TAKEN:
             state = "not planned" if move is None else move.state.value
-            return move or Move(name, "", State.PLANNED, reason=f"it is {state}: run comes first")
+            known = move or Move(name, "", State.PLANNED)
+            return moved(known, known.state, f"it is {state}: run comes first")
         path = path_of(move.name, move.source_id)
         if (shown := _get(self._source, path)) is None or _is_gone(shown):
             return self._ledger.put(moved(move, State.RELEASED, "Heat has it no more"))

@@ -291,6 +291,8 @@ def test_finish(abandon: Any, state: State, tmp_path: Path) -> None:
     source, target = Recorded("nested"), heatlite(outputs=BOTH)
     migration = Migration(source, target, load(tmp_path / "record.json"), {})
     assert migration.finish("nested").reason == "it is not planned: run comes first"
+    assert migration.plan("nested").state is State.PLANNED
+    assert migration.finish("nested").reason == "it is planned: run comes first"
     assert migration.run("nested").state is State.TAKEN
     can_update(source, abandon)
     assert migration.finish("nested").state is state
