@@ -1,5 +1,9 @@
 """Migrations on databases with a server, and collations of MariaDB."""
 
+import os
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
 import pytest
 from migration_behaviour import *  # noqa: F403
 from migration_behaviour import ACTIONS, SECRETS, before, change, names
@@ -7,7 +11,9 @@ from playhouse.schema_diff import diff_models
 from store_behaviour import a_resource, a_stack
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
+from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 from tests.databases import dump
@@ -16,6 +22,7 @@ EXACT_TEXT = "0034_exact_text"
 EXACT = {"utf8mb4_nopad_bin"}
 PADDED = "utf8mb4_bin"
 
+only_on_postgresql = pytest.mark.parametrize("server", [Dialect.POSTGRESQL], indirect=True)
 only_on_mariadb = pytest.mark.parametrize("server", [Dialect.MARIADB], indirect=True)
 
 
@@ -39,6 +46,40 @@ def pad(store: Store) -> None:
         if found == EXACT:
             sql = f"ALTER TABLE {store.database.quote(table)} CONVERT TO CHARACTER SET utf8mb4 COLLATE {PADDED}"
             store.database.peewee.execute_sql(sql)
+
+
+@pytest.fixture
+def weak_url(empty_url: str) -> Iterator[str]:
+    """The same database, for a user without rights: PostgreSQL 15 gives none."""
+    database, role = Database(empty_url), f"weak_{os.getpid()}"
+    for sql in (f"CREATE ROLE {role} LOGIN PASSWORD 'x'", "REVOKE ALL ON SCHEMA public FROM PUBLIC",
+                f"GRANT USAGE ON SCHEMA public TO {role}"):  # fmt: skip
+        database.peewee.execute_sql(sql)
+    parts = urlsplit(empty_url)
+    yield parts._replace(netloc=f"{role}:x@{parts.netloc.rpartition('@')[2]}").geturl()
+    database.peewee.execute_sql(f"DROP OWNED BY {role}")
+    database.peewee.execute_sql(f"DROP ROLE {role}")
+    database.close()
+
+
+@only_on_postgresql
+def test_missing_rights_are_told(database: Store, weak_url: str) -> None:
+    weak = Store.open(weak_url)
+    with pytest.raises(DatabaseUnavailable, match="permission denied for schema public"):
+        weak.upgrade()
+    weak.close()
+    database.upgrade()
+    with pytest.raises(DatabaseUnavailable, match="permission denied for table schema_migration"):
+        Store.open(weak_url)
+
+
+@only_on_postgresql
+def test_tables_of_a_newer_version_are_told(database: Store) -> None:
+    """As after a restore of a backup over them."""
+    database.upgrade()
+    change(database, "DELETE FROM schema_migration WHERE name = ?", "0032_audit_refusals")
+    with pytest.raises(SchemaMismatch, match=r"exist.* A backup is restored into an empty database"):
+        database.upgrade()
 
 
 @only_on_mariadb

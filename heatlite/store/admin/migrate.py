@@ -123,7 +123,13 @@ def _errors(database: Database) -> Iterator[None]:
     try:
         yield
     except peewee.PeeweeException as error:
-        raise database.translate_error(error) from error
+        found = database.translate_error(error)
+        if isinstance(found, peewee.ProgrammingError):
+            reason = str(error).partition("\n")[0]
+            found = SchemaMismatch(
+                f"The tables are not those of an older heatlite: {reason}. A backup is restored into an empty database."
+            )
+        raise found from error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Errors of the drivers become errors of the store:
 
-- server unreachable, file locked, disk full → `DatabaseUnavailable`
+- server unreachable, file locked, disk full, missing rights → `DatabaseUnavailable`
 - violation of a unique index → `Duplicate`
 - a value that the database cannot store (too long, NUL in text) → `Invalid`
 """
@@ -25,6 +25,9 @@ from heatlite.store.errors import Duplicate, MissingDriver
 
 BUSY_SECONDS = 5
 """Seconds that a SQLite connection waits for another writer."""
+
+NO_RIGHTS = "42501"
+"""PostgreSQL's code for missing rights, which its driver takes for a fault in the statement."""
 
 FOUND_ROWS = 2
 """Capability flag CLIENT_FOUND_ROWS of the MySQL protocol."""
@@ -112,6 +115,8 @@ class Driver:
             return Duplicate(str(error))
         if isinstance(error, self._data_errors):
             return Invalid(f"The database cannot hold a value: {error}")
+        if any(getattr(one, "sqlstate", None) == NO_RIGHTS for one in (error, error.__context__)):
+            return DatabaseUnavailable(reason=str(error).partition("\n")[0])
         if isinstance(error, self._own_errors):
             return error  # a fault in our SQL, or no tables
         return DatabaseUnavailable(reason=str(error))
