@@ -50,7 +50,8 @@ def create_environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.filters.update(look=_look, age=age, moment=moment, shown=shown, yaml=as_yaml, json=dump, sh=shlex.quote)
+    found.filters.update(look=_look, age=age, moment=moment, zoned=zoned)
+    found.filters.update(shown=shown, yaml=as_yaml, json=dump, sh=shlex.quote)
     found.globals["static"] = lambda name: static_files()[0][name]
     return found
 
@@ -87,6 +88,15 @@ def moment(time: Json) -> str:
     """Return a time of the API for people: ``2026-11-21 18:00:00 UTC``."""
     found = parsed(time)
     return "–" if found is None else found.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def zoned(time: Json) -> str:
+    """Return a time of the API with its zone.
+
+    Some have none, and a browser takes those for its own.
+    """
+    found = parsed(time)
+    return "" if found is None else found.isoformat()
 
 
 def shown(value: Json) -> str:

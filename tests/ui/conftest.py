@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from webtest import TestApp, TestResponse
@@ -46,6 +47,8 @@ class Browser:
             assert buttons
             for one in buttons:
                 check_command(one["data-copy"])
+            for one in answer.html.find_all("time"):
+                assert datetime.fromisoformat(one["datetime"]).tzinfo, "a browser takes this for its own zone"
         return answer
 
     def post(self, page: TestResponse, action: str, code: int = 303, **fields: str) -> TestResponse:
