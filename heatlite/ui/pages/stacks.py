@@ -1,6 +1,6 @@
 """The list of stacks of a project."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -45,7 +45,7 @@ class StacksPage:
             project,
             tab="stacks",
             stacks=[_row(req, project, one) for one in stacks],
-            running=running(api) if stacks else {},
+            running=running(api, [text(one.get("id")) for one in stacks]),
             counts=(counts := as_map(api.get("/counts").get("counts"))),
             waiting=counts.get("waiting"),
             count=number(found.get("count")),
@@ -73,10 +73,16 @@ def find_objects(api: Api, physical_id: str) -> list[JsonMap]:
     return as_maps(api.get("/resources", physical_resource_id=physical_id).get("resources"))
 
 
-def running(api: Api) -> Mapping[str, JsonMap]:
-    """Return the unfinished actions of a project by their stack."""
+def running(api: Api, stack_ids: Sequence[str]) -> Mapping[str, JsonMap]:
+    """Return the unfinished actions of stacks by their stack.
+
+    A large tree has more of them than a list of the API.
+    """
     found: dict[str, JsonMap] = {}
-    for action in as_maps(api.get("/actions", status=RUNNING).get("actions")):
+    if not stack_ids:
+        return found
+    listed = as_map(api.send("GET", "/actions", query={"status": RUNNING, "target": stack_ids}))
+    for action in as_maps(listed.get("actions")):
         found.setdefault(text(action.get("target")), action)
     return found
 
