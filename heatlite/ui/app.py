@@ -200,10 +200,13 @@ class Gate:
         resp.complete = True
 
     def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
-        """Set the cookie of a new session."""
+        """Set the cookie of a new session.
+
+        A link of another site, such as a chat, opens its page (Lax). Forms have the token of their session.
+        """
         name, key = self._cookie(req), req.visitor.key
         if key and [key] != req.get_cookie_values(name) and not isinstance(resource, Static):
-            resp.set_cookie(name, key, path="/", secure=self._is_https(req), http_only=True, same_site="Strict")
+            resp.set_cookie(name, key, path="/", secure=self._is_https(req), http_only=True, same_site="Lax")
 
     def _is_https(self, req: Request) -> bool:
         return self._is_secure or req.is_secure
