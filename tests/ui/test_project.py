@@ -29,7 +29,7 @@ def store(server: wiring.Embedded) -> Store:
 
 @pytest.mark.parametrize("path", ["actions", "approvals", "healing", "nodes", "playbooks", "services", "audit"])
 def test_each_page_of_an_empty_project_opens(browser: Browser, path: str) -> None:
-    page = browser.app.get(f"/ui/p/empty/{path}")
+    page = browser.get(f"/ui/p/empty/{path}")
     assert page.html.find("a", {"aria-current": "page"}).text.lower() == path
     assert page.html.find("aside", {"class": "cli"}).code.text.startswith("heatlite ")
 
@@ -125,6 +125,30 @@ def test_nodes_of_the_same_name_have_rows_of_their_own(browser: Browser, store: 
     assert len(matrix.find_all("a")) == 2
     assert "2 actions" in browser.get("/approvals").text
     browser.heat.call("POST", f"/node_playbook_runs/{run}/reject")
+
+
+def test_a_node_is_chosen_among_those_of_the_same_name(browser: Browser, store: Store) -> None:
+    below = {"type": "below.yaml"}
+    files = {"below.yaml": json.dumps(template(web=value()))}
+    path = browser.heat.create(template(a=below, b=below), name="pair", files=files)
+    stack = store.stacks.by_name("demo", "pair")
+    assert stack is not None
+    ids = {registered(store, one, "web").id for one in store.stacks.descendants(stack)}
+    page = browser.get(f"{path}/nodes")
+    form = next(one for one in page.forms.values() if one.action.endswith("/do/node_action"))
+    assert {text for _, _, text in form["node"].options} == {f"web ({one})" for one in ids}
+    form["kind"], form["args"] = "script", "{"
+    form = next(one for one in form.submit(status=400).forms.values() if one.action.endswith("/do/node_action"))
+    assert (form["kind"].value, form["args"].value) == ("script", "{")
+    form["args"] = "{}"
+    chosen = form["node"].value
+    assert "waits for approval" in form.submit(status=303).follow().text
+    (one,) = browser.heat.get(f"{path}/node_actions")["node_actions"]
+    assert one["node_id"] == chosen
+    # The approver sees which of them.
+    (name,) = (nested.name for nested in store.stacks.descendants(stack) if nested.id == one["stack"])
+    assert name in browser.get("/approvals").html.find("section", class_="approval").h2.text
+    browser.heat.call("POST", f"/node_actions/{one['id']}/reject")
 
 
 @pytest.mark.full

@@ -12,7 +12,7 @@ from heatlite.core.healing import IGNORABLE
 from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.records import record
 from heatlite.ui.client import Api, ApiError, text
-from heatlite.ui.pages.project import PAGE
+from heatlite.ui.pages.project import PAGE, labels
 from heatlite.ui.pages.stack import events
 from heatlite.ui.pages.tree import Node, tree_of
 from heatlite.ui.rendering import parsed
@@ -277,6 +277,7 @@ class NodesPage(Part):
         return {
             "nodes": nodes,
             "orchestration": as_map(found.get("orchestration")),
+            "labels": labels({text(one.get("id")): text(one.get("name")) for one in nodes}),
             "node_actions": as_maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
             "playbooks": as_maps(api.get("/node_playbooks").get("node_playbooks")) if nodes else [],
             "commands": [

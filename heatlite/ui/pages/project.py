@@ -99,22 +99,21 @@ class ActionPage(ProjectPage):
             "action": action,
             "history": as_maps(api.get(f"/actions/{quoted(reference)}/history").get("history")),
             "stages": as_maps(as_map(action.get("inputs")).get("stages")),
-            "nodes": _labels(found),
+            "nodes": labels({text(one.get("node_id")): text(one.get("node")) for one in found}),
             "cells": {(one.get("stage"), one.get("node_id")): one for one in found},
             "more": href(answer.get("links"), "next"),
             "commands": lines,
         }
 
 
-def _labels(node_actions: Sequence[JsonMap]) -> dict[str, str]:
-    """Return ids of nodes → names, sorted by name.
+def labels(names: Mapping[str, str]) -> dict[str, str]:
+    """Return ids of nodes → unique names, sorted by name.
 
     Nested stacks may use the same names.
     """
-    names = {text(one.get("node_id")): text(one.get("node")) for one in node_actions}
     count = Counter(names.values())
-    labels = {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
-    return dict(sorted(labels.items(), key=lambda item: item[1]))
+    unique = {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
+    return dict(sorted(unique.items(), key=lambda item: item[1]))
 
 
 class ApprovalsPage(ProjectPage):
@@ -127,12 +126,14 @@ class ApprovalsPage(ProjectPage):
         single = [text(one.get("id")) for one in as_maps(api.get("/node_actions", **asked).get("node_actions"))]
         runs = as_maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
         proposed = as_maps(api.get("/incidents", state="PROPOSED").get("incidents"))
+        pending = [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]]
+        stacks = [text(one.get("stack")) for one in pending] + [text(one.get("root_stack_id")) for one in proposed]
         return {
-            "pending": [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]],
+            "pending": pending,
             "more": max(0, len(single) - NEWEST),
             "runs": runs,
             "proposed": proposed,
-            "names": names_of(api, [text(one.get("root_stack_id")) for one in proposed]),
+            "names": names_of(api, stacks),
             "commands": [
                 command(api.project, "node", "actions", "--state", "PENDING_APPROVE"),
                 command(api.project, "action", "list", "--action", "STACK_PLAYBOOK", "--status", "INIT"),
