@@ -71,6 +71,55 @@ def test_a_file_and_an_address_are_templates_too(browser: Browser) -> None:
     assert "Not done." in form.submit("step", value="plan", status="*").text
 
 
+def test_typed_parameters_outlive_a_faulty_template(browser: Browser) -> None:
+    form = browser.get("/new").forms[0]
+    form["stack_name"], form["template"] = "typed", TEXT
+    form = form.submit("step", value="plan").forms[0]
+    form["p:password"], form["p:size"] = "s3cret-value", "4"
+    form["template"] = TEXT + "  c: {type: OS::No::Type}\n"
+    page = form.submit("step", value="plan", status=400)
+    assert "s3cret-value" not in page.text
+    page.forms[0]["template"] = TEXT
+    page = page.forms[0].submit("step", value="plan")
+    assert "Create exactly this" in page.text
+    assert "s3cret-value" not in page.text
+    assert page.forms[0]["p:size"].value == "4"
+    # A parameter that the template has no longer.
+    page.forms[0]["template"] = TEXT.replace("  size:", "  length:").replace("get_param: size", "get_param: length")
+    page = page.forms[0].submit("step", value="plan", status=400)
+    assert "The Parameter (size) was not defined in template." in page.text
+    page = page.forms[0].submit("step", value="plan")
+    assert "Create exactly this" in page.text
+    assert "as typed before" in page.text
+
+
+def test_typed_parameters_outlive_a_refused_plan(browser: Browser) -> None:
+    path = browser.heat.create(TEXT, name="locked-out", parameters={"password": "s3cret-value"})
+    form = draft(draft(browser.get(path + "/change")).submit("step", value="plan"))
+    form["p:size"] = "4"
+    page = draft(form.submit("step", value="plan"))
+    browser.heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, code=200)
+    browser.heat.settle(path)
+    page = draft(page.submit("step", value="do", status=409))
+    browser.heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
+    browser.heat.settle(path)
+    page = page.submit("step", value="plan")
+    assert draft(page)["p:size"].value == "4"
+    assert "<ins>" in page.text
+
+
+def test_a_typed_text_outlives_its_stack(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value("old")), name="leaves")
+    form = draft(browser.get(path + "/change"))
+    form["template"] = TEXT
+    browser.heat.call("DELETE", path, code=204)
+    browser.heat.settle(path)
+    page = form.submit("step", value="plan", status=404)
+    assert "could not be found" in page.text
+    again = next(one for one in page.forms.values() if one.action.endswith("/new"))
+    assert (again["stack_name"].value, again["template"].value) == ("leaves", TEXT)
+
+
 def test_a_form_has_many_parameters_but_not_any_number(browser: Browser) -> None:
     parameters = {f"p{number}": {"type": "string", "default": ""} for number in range(80)}
     text = json.dumps({"heat_template_version": "2021-04-16", "parameters": parameters})

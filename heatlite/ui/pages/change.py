@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -81,11 +80,16 @@ def read_draft(req: Request) -> Draft:
 
 
 def review(api: Api, draft: Draft) -> None:
-    """Add the problems and the parameters of a template."""
+    """Add the problems and the parameters of a template.
+
+    Drops the values of parameters that it does not have.
+    """
     found = api.send("POST", "/validate", draft.body(), {"all_errors": "true"})
     # A form asks for missing parameters below.
     problems = as_maps(as_map(found).get("problems"))
     draft.problems = [one for one in problems if one.get("type") != "UserParameterMissing"]
+    unknown = {one.get("path") for one in problems if one.get("type") == "UnknownUserParameter"}
+    draft.given = {name: value for name, value in draft.given.items() if f"parameters.{name}" not in unknown}
     if not draft.has_errors:
         shown = as_map(api.send("POST", "/validate", draft.body()))
         draft.parameters = {name: as_map(one) for name, one in as_map(shown.get("Parameters")).items()}
@@ -97,9 +101,12 @@ def missing(draft: Draft) -> list[str]:
 
 
 def seal(visitor: Visitor, draft: Draft) -> str:
-    """Return hidden parameters encrypted for the next page, which must not show them."""
-    known = draft.given
-    hidden = {name: known[name] for name, one in draft.parameters.items() if is_hidden(one) and name in known}
+    """Return the values that the next page has no field for, encrypted.
+
+    It must not show hidden ones, and has no fields beside a faulty template.
+    """
+    asked = draft.parameters
+    hidden = {name: value for name, value in draft.given.items() if name not in asked or is_hidden(asked[name])}
     return visitor.cipher.encrypt(json.dumps(hidden).encode()).decode() if hidden else ""
 
 
@@ -115,15 +122,11 @@ def is_hidden(parameter: JsonMap) -> bool:
     return parameter.get("NoEcho") == "true"
 
 
-class Editor(ABC):
+class Editor:
     """Steps that both pages have."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-
-    @abstractmethod
-    def show_again(self, req: Request, resp: Response, error: str, project: str, **stack: str) -> None:
-        """Show what a form has, with an error. Nothing is checked or done."""
 
     def _check(self, req: Request, project: str, rule: str) -> None:
         """Raise Forbidden without the right to do what the form does."""
@@ -151,11 +154,12 @@ class NewPage(Editor):
         """Show an empty form."""
         self._check(req, project, "stacks:create")
         draft = Draft(template=START)
-        self._show(req, resp, project, draft, self._frame(project, draft))
+        self._show(req, resp, project, draft, new_frame(project, draft))
 
-    def show_again(self, req: Request, resp: Response, error: str, project: str, **stack: str) -> None:
+    def show_again(self, req: Request, resp: Response, error: str, project: str, **parts: str) -> None:
+        """Show what the form has, with an error."""
         draft = read_draft(req)
-        self._show(req, resp, project, draft, self._frame(project, draft), error)
+        self._show(req, resp, project, draft, new_frame(project, draft), error)
 
     def on_post(self, req: Request, resp: Response, project: str) -> None:
         """Check the template, show the plan, or create the stack."""
@@ -178,11 +182,13 @@ class NewPage(Editor):
                     resp.status, error = HTTPStatus.CONFLICT, CHANGED.format("form")
         except ApiError as refusal:
             error = refused(resp, refusal)
-        self._show(req, resp, project, draft, self._frame(project, draft), error)
+        self._show(req, resp, project, draft, new_frame(project, draft), error)
 
-    def _frame(self, project: str, draft: Draft) -> dict[str, object]:
-        line = command(project, "up", "FILE", "--name", draft.name or "NAME")
-        return {"is_new": True, "stack": {}, "here": "", "commands": [line]}
+
+def new_frame(project: str, draft: Draft) -> dict[str, object]:
+    """Return what the form of a new stack shows around a draft."""
+    line = command(project, "up", "FILE", "--name", draft.name or "NAME")
+    return {"is_new": True, "stack": {}, "here": "", "commands": [line]}
 
 
 class ChangePage(Editor):
@@ -193,12 +199,13 @@ class ChangePage(Editor):
         self._check(req, project, "stacks:update_patch")
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         draft = Draft(name=name, template=as_yaml(readable(api.get(f"{path}/template"))) + "\n")
-        self._show(req, resp, project, draft, self._frame(req, api, project, path))
+        self._show(req, resp, project, draft, self._frame(req, api, path, draft))
 
-    def show_again(self, req: Request, resp: Response, error: str, project: str, **stack: str) -> None:
-        api, path = self._site.api(req, project), f"/stacks/{stack['name']}/{stack['stack_id']}"
-        draft = replace(read_draft(req), name=stack["name"])
-        self._show(req, resp, project, draft, self._frame(req, api, project, path), error)
+    def show_again(self, req: Request, resp: Response, error: str, project: str, **parts: str) -> None:
+        """Show what the form has, with an error."""
+        api, path = self._site.api(req, project), f"/stacks/{parts['name']}/{parts['stack_id']}"
+        draft = replace(read_draft(req), name=parts["name"])
+        self._show(req, resp, project, draft, self._frame(req, api, path, draft), error)
 
     def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str) -> None:
         """Check the template, show the plan, or do the plan."""
@@ -224,10 +231,12 @@ class ChangePage(Editor):
                 draft.plan, draft.digest = as_maps(shown.get("resources")), text(shown.get("digest"))
         except ApiError as refusal:
             error = refused(resp, refusal)
-        self._show(req, resp, project, draft, self._frame(req, api, project, path), error)
+        self._show(req, resp, project, draft, self._frame(req, api, path, draft), error)
 
-    def _frame(self, req: Request, api: Api, project: str, path: str) -> dict[str, object]:
-        stack = as_map(api.get(path, resolve_outputs="False").get("stack"))
+    def _frame(self, req: Request, api: Api, path: str, draft: Draft) -> dict[str, object]:
+        project, stack = api.project, as_map(api.get(path, resolve_outputs="False").get("stack"))
+        if stack.get("stack_status") == "DELETE_COMPLETE":
+            return new_frame(project, draft)  # the stack is gone, the text is not
         name, stack_id = text(stack.get("stack_name")), text(stack.get("id"))
         return {
             "is_new": False,
