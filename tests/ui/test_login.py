@@ -4,19 +4,21 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import bcrypt
 import pytest
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
+from heatlite.api.access.policy import TABLE
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.engine.execution.retention import Retention
 from heatlite.ui import sessions
 from heatlite.ui.pages.project import DEEDS as PROJECT_DEEDS
 from heatlite.ui.pages.stack import DEEDS as STACK_DEEDS
-from tests.api.conftest import Heat
+from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 
 from .conftest import Browser
@@ -63,9 +65,9 @@ def serve(tmp_path: Path, clock: LateClock) -> Iterator[Serve]:
 
 def log_in(browser: Browser, code: int = 303, **fields: str) -> Any:
     """Send the login form."""
-    form = browser.app.get("/ui/login").forms[0]
-    for name, value in fields.items():
-        form[name] = value
+    form = next(one for one in browser.app.get("/ui/login").forms.values() if one.action.endswith("/login"))
+    for name, typed in fields.items():
+        form[name] = typed
     return form.submit(status=code)
 
 
@@ -179,3 +181,20 @@ def test_a_token_begins_a_session_until_it_is_revoked(serve: Serve, tmp_path: Pa
     assert "ci" in browser.get("").text
     (tmp_path / "tokens.toml").write_text("")
     browser.app.get("/ui/p/demo", status=303)
+def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader asks for no plan; a user who may heal but not mark has no button for a mark."""
+    app = serve(auth=Auth.BASIC).app
+    heat = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
+    path = heat.create(template(a=value()), name="s")
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+    rob, mia = Browser(app), Browser(app)
+    log_in(rob, user="rob", password="right")
+    assert "not authorized" not in rob.get(f"{path}/health").text
+    monkeypatch.setitem(TABLE, "resource:mark_unhealthy", frozenset())
+    log_in(mia, user="mia", password="right")
+    for page in (f"{path}/resources/a", f"{path}/health"):
+        shown = mia.get(page)
+        assert "Heal" in shown.text
+        assert not [one for one in shown.forms.values() if one.action.endswith("/do/mark")]
+
+

@@ -222,7 +222,8 @@ def repair(api: Api, path: str, unwell: Sequence[Node]) -> tuple[JsonMap, str]:
     except ApiError as error:
         if error.status not in (400, 403, 404, 409):
             raise
-        return {}, error.message
+        # A reader has not asked for one.
+        return {}, "" if error.status == HTTPStatus.FORBIDDEN else error.message
 
 
 def healing(api: Api, path: str, stack: JsonMap) -> JsonMap:
@@ -276,8 +277,8 @@ class NodesPage(Part):
         nodes = as_maps(found.get("nodes"))
         return {
             "nodes": nodes,
-            "orchestration": as_map(found.get("orchestration")),
             "labels": labels({text(one.get("id")): text(one.get("name")) for one in nodes}),
+            "orchestration": as_map(found.get("orchestration")),
             "node_actions": as_maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
             "playbooks": as_maps(api.get("/node_playbooks").get("node_playbooks")) if nodes else [],
             "commands": [
