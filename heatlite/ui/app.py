@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from wsgiref.types import WSGIApplication
 
 import falcon
@@ -20,7 +20,7 @@ from heatlite.store.store import Store
 from heatlite.ui.client import ApiError
 from heatlite.ui.pages.audit import AuditExport, AuditPage
 from heatlite.ui.pages.care import HealthPage, LockPage, NodesPage, OutputsPage, ProgressPage, SnapshotsPage
-from heatlite.ui.pages.change import ChangePage, Editor, NewPage
+from heatlite.ui.pages.change import ChangePage, NewPage
 from heatlite.ui.pages.login import Index, Login, Logout, Projects
 from heatlite.ui.pages.project import (
     ActionPage,
@@ -37,7 +37,7 @@ from heatlite.ui.pages.stack import Deed, ResourcePage, StackPage, StackView
 from heatlite.ui.pages.stacks import Events, StacksPage
 from heatlite.ui.rendering import create_environment, static_files
 from heatlite.ui.sessions import Sessions, Visitor, new_key
-from heatlite.ui.site import DEFAULT_PROJECT, Request, Site, command
+from heatlite.ui.site import DEFAULT_PROJECT, Form, Request, Site, command
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ SECURE_COOKIE = "__Host-heatlite"
 PLAIN_COOKIE = "heatlite-ui"
 """Name without https: browsers reject the prefix there."""
 
-EDITORS = ("/new", "/change")
+EDITORS = ("/new", "/change", "/do/node_action", "/do/playbook", "/do/policy")
 """Ends of paths of forms with long texts, which a login must not lose."""
 ENDED = "Log in in a new tab, then reload this page: it sends the form again."
 STALE = "The form was of a session that has ended. Look at it, and press again."
@@ -189,11 +189,11 @@ class Gate:
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
         """Check the token of a form.
 
-        A page with a long text shows it again with the token of the new session. Raises Forbidden.
+        A page shows what was typed again, with the token of the new session. Raises Forbidden.
         """
         if req.method in ("GET", "HEAD") or req.visitor.is_own(req.fields.get("csrf", "")):
             return
-        if not isinstance(resource, Editor):
+        if not isinstance(resource, Form):
             raise Forbidden("This form is out of date: its session has ended. Open the page again.")
         resp.status = HTTPStatus.FORBIDDEN
         resource.show_again(req, resp, STALE, **params)
@@ -286,9 +286,11 @@ class Errors:
 
         A part of a page that was asked for by a script loads the login as a whole page.
         """
-        place = req.path.removeprefix(ROOT).partition("/do/")[0]
+        place = quote(req.path.removeprefix(ROOT).partition("/do/")[0])
+        if req.query_string and req.method == "GET":
+            place += f"?{req.query_string}"
         target = f"{req.root}/login?next={falcon.uri.encode_value(place)}"
-        if req.method == "POST" and place.endswith(EDITORS):
+        if req.method == "POST" and req.path.endswith(EDITORS):
             self.page(req, resp, HTTPStatus.UNAUTHORIZED, ENDED, login=target)
             return
         resp.status, resp.location = HTTPStatus.SEE_OTHER, target

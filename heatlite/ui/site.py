@@ -4,7 +4,7 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
 import falcon
@@ -115,6 +115,14 @@ class Request(falcon.Request):
         return self.forwarded_scheme == "https"
 
 
+@runtime_checkable
+class Form(Protocol):
+    """The target of a form."""
+
+    def show_again(self, req: Request, resp: Response, error: str, **parts: str) -> None:
+        """Show the page that has the form, with what was typed and an error. Nothing is done."""
+
+
 class Site:
     """The dashboard of one process."""
 
@@ -173,11 +181,12 @@ class Site:
     ) -> None:
         """Answer with a page. `error` is shown above its content.
 
-        A refresh is answered with 304 if neither the answers of the API nor the visitor's rights have changed.
+        A refresh is answered with 304 if neither the answers of the API nor the visitor's session and rights have
+        changed.
         """
         rights = self.rights(req, project) if project else None
         may = rights.may if rights else _nothing
-        tag = f"{req.answers.hexdigest()}-{rights.digest}" if rights and not error else ""
+        tag = f"{req.answers.hexdigest()}-{rights.digest}-{req.visitor.csrf[:16]}" if rights and not error else ""
         if tag and tag == req.get_header("If-None-Match"):
             resp.status = HTTPStatus.NOT_MODIFIED
             return

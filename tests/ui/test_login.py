@@ -130,6 +130,70 @@ def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> Non
 
 
 @pytest.mark.full
+def test_a_playbook_and_a_policy_outlive_the_session(serve: Serve, clock: LateClock) -> None:
+    app = serve(auth=Auth.BASIC).app
+    path = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"}).create(
+        {"heat_template_version": "2021-04-16"}, name="s"
+    )
+    for page, deed, field in (("/playbooks", "playbook", "document"), (f"{path}/health", "policy", "policy")):
+        browser = Browser(app)
+        log_in(browser, user="mia", password="right")
+        form = next(one for one in browser.get(page).forms.values() if one.action.endswith(f"/do/{deed}"))
+        form[field] = "# typed"
+        if deed == "playbook":
+            form["name"] = "maintain"
+        clock.ahead += 8 * 3600 + 1
+        assert "Log in in a new tab" in form.submit(status=401).text
+        log_in(browser, user="mia", password="right")
+        answer = form.submit(status=403)  # as a reload of the page does
+        assert answer.html.body["data-page"] == browser.home + page
+        form = next(one for one in answer.forms.values() if one.action.endswith(f"/do/{deed}"))
+        assert form[field].value == "# typed"
+        assert "Not done." in form.submit(status=400).text  # the token is right, the text is not
+
+
+def test_a_link_outlives_the_session(serve: Serve) -> None:
+    """With its query, and with any name."""
+    app = serve(auth=Auth.BASIC).app
+    heat = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
+    names = {name: value() for name in ("a?b", "a%20b", "ü")}
+    path = heat.create(template(**names), name="s")
+    links = [f"{path}/resources/{quote(name)}" for name in names]
+    for link in ("/audit?user=mia&outcome=refused", f"{path}?toggle=a%26b", *links):
+        browser = Browser(app)
+        form = browser.app.get(f"/ui/p/demo{link}", status=303).follow().forms[0]
+        form["user"], form["password"] = "mia", "right"
+        assert form.submit(status=303).location.endswith(f"/ui/p/demo{link}")
+
+
+def test_login_pages_of_several_tabs(serve: Serve) -> None:
+    """Each browser has one cookie: that of the page that was loaded last."""
+    browser = Browser(serve(auth=Auth.BASIC).app)
+    first = browser.app.get("/ui/login?next=%2Fp%2Fdemo%2Flock").forms[0]
+    browser.app.reset()
+    browser.app.get("/ui/login")
+    first["user"], first["password"] = "mia", "right"
+    page = first.submit(status=403)
+    assert page.forms[0]["user"].value == "mia"
+    page.forms[0]["password"] = "right"
+    assert page.forms[0].submit(status=303).location.endswith("/ui/p/demo/lock")
+    # That tab has logged in meanwhile; another user has not.
+    assert first.submit(status=303).location.endswith("/ui/p/demo/lock")
+    first["user"] = "rob"
+    assert first.submit(status=403).forms[1]["user"].value == "rob"
+
+
+def test_a_new_session_brings_new_tokens_to_an_open_page(serve: Serve) -> None:
+    """A refresh is answered although nothing else has changed."""
+    browser = Browser(serve(auth=Auth.BASIC).app)
+    log_in(browser, user="mia", password="right")
+    tag = {"If-None-Match": browser.get("/approvals").html.body["data-tag"]}
+    browser.app.get("/ui/p/demo/approvals", headers=tag, status=304)
+    log_in(browser, user="mia", password="right")
+    browser.app.get("/ui/p/demo/approvals", headers=tag, status=200)
+
+
+@pytest.mark.full
 def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
     app = serve(auth=Auth.BASIC).app
     proof = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
@@ -148,6 +212,23 @@ def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
     for page in ("/new", f"{path}/change"):
         rob.get(page, code=403)
     rob.get("/ui/p/other", code=403)
+
+
+def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader asks for no plan; a user who may heal but not mark has no button for a mark."""
+    app = serve(auth=Auth.BASIC).app
+    heat = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
+    path = heat.create(template(a=value()), name="s")
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+    rob, mia = Browser(app), Browser(app)
+    log_in(rob, user="rob", password="right")
+    assert "not authorized" not in rob.get(f"{path}/health").text
+    monkeypatch.setitem(TABLE, "resource:mark_unhealthy", frozenset())
+    log_in(mia, user="mia", password="right")
+    for page in (f"{path}/resources/a", f"{path}/health"):
+        shown = mia.get(page)
+        assert "Heal" in shown.text
+        assert not [one for one in shown.forms.values() if one.action.endswith("/do/mark")]
 
 
 def test_a_user_has_a_limited_number_of_sessions(
@@ -181,20 +262,3 @@ def test_a_token_begins_a_session_until_it_is_revoked(serve: Serve, tmp_path: Pa
     assert "ci" in browser.get("").text
     (tmp_path / "tokens.toml").write_text("")
     browser.app.get("/ui/p/demo", status=303)
-def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader asks for no plan; a user who may heal but not mark has no button for a mark."""
-    app = serve(auth=Auth.BASIC).app
-    heat = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
-    path = heat.create(template(a=value()), name="s")
-    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
-    rob, mia = Browser(app), Browser(app)
-    log_in(rob, user="rob", password="right")
-    assert "not authorized" not in rob.get(f"{path}/health").text
-    monkeypatch.setitem(TABLE, "resource:mark_unhealthy", frozenset())
-    log_in(mia, user="mia", password="right")
-    for page in (f"{path}/resources/a", f"{path}/health"):
-        shown = mia.get(page)
-        assert "Heal" in shown.text
-        assert not [one for one in shown.forms.values() if one.action.endswith("/do/mark")]
-
-

@@ -96,6 +96,17 @@ class Login:
             return
         self._site.sessions.end(before)
         req.visitor = begun
+        self._go_on(req, resp)
+
+    def show_again(self, req: Request, resp: Response, error: str, **_parts: str) -> None:
+        """Show the form with an error, or go on if another tab has logged the same user in."""
+        if req.visitor.credentials and req.visitor.user == req.fields.get("user"):
+            self._go_on(req, resp)
+        else:
+            self.on_get(req, resp, error)
+
+    @staticmethod
+    def _go_on(req: Request, resp: Response) -> None:
         place = req.fields.get("next", "")
         go(resp, req.root + (place if place.startswith("/p/") else ""))
 

@@ -317,6 +317,7 @@ PAGES: Mapping[str, tuple[type[ProjectPage], str]] = {
     "delete_playbook": (PlaybooksPage, "/playbooks"),
 }
 """Pages that a form returns to, if it is not on the page of approvals."""
+APPROVALS: tuple[type[ProjectPage], str] = (ApprovalsPage, "/approvals")
 
 
 class ProjectDeed:
@@ -325,20 +326,24 @@ class ProjectDeed:
     def __init__(self, site: Site) -> None:
         self._site = site
 
+    def show_again(self, req: Request, resp: Response, error: str, project: str, deed: str, **_parts: str) -> None:
+        """Show the page that has the form, with an error."""
+        page, path = PAGES.get(deed, APPROVALS)
+        req.page = home(req, project) + path
+        page(self._site).on_get(req, resp, project, error)
+
     def on_post(self, req: Request, resp: Response, project: str, deed: str) -> None:
         """Act, and return to the page that has the form."""
         if deed not in DEEDS:
             raise falcon.HTTPNotFound
-        page, path = PAGES.get(deed, (ApprovalsPage, "/approvals"))
-        req.page = home(req, project) + path
         try:
             DEEDS[deed](self._site.api(req, project), req.fields)
         except KeyError as error:
             resp.status = HTTPStatus.BAD_REQUEST
-            page(self._site).on_get(req, resp, project, f"The form lacks {error.args[0]}.")
+            self.show_again(req, resp, f"The form lacks {error.args[0]}.", project, deed)
         except ApiError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:
                 raise
-            page(self._site).on_get(req, resp, project, refused(resp, error))
+            self.show_again(req, resp, refused(resp, error), project, deed)
         else:
-            go(resp, req.page, did=deed)
+            go(resp, home(req, project) + PAGES.get(deed, APPROVALS)[1], did=deed)

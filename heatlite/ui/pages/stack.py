@@ -108,15 +108,12 @@ class ResourcePage:
 
 
 def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
-    """Return a resource by its path (``web/2``), and the path of its stack.
-
-    Raises falcon.HTTPNotFound.
-    """
+    """Return a resource by its path (``web/2``), and the path of its stack. Raises ApiError."""
     for root in tree_of(api, stack):
         for node in root.walk():
             if node.key == key:
                 return node, node.stack_path
-    raise falcon.HTTPNotFound
+    raise ApiError(404, {"title": f"The Resource ({key}) could not be found in Stack {stack.split('/')[2]}."})
 
 
 # -- forms -----------------------------------------------------------------------------------------------
@@ -237,25 +234,34 @@ class Deed:
         self._site = site
         self._pages = pages
 
+    def show_again(
+        self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, **_parts: str
+    ) -> None:
+        """Show the page that has the form, with an error."""
+        back = self._back(req)
+        req.page = stack_home(req, project, name, stack_id) + back
+        self._pages[back].on_get(req, resp, project, name, stack_id, error)
+
+    def _back(self, req: Request) -> str:
+        back = req.fields.get("back", "")
+        return back if back in self._pages else ""
+
     def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str, deed: str) -> None:
         """Act, and return to the page that has the form."""
         if deed not in DEEDS:
             raise falcon.HTTPNotFound
-        here, back = stack_home(req, project, name, stack_id), req.fields.get("back", "")
-        req.page = here + (back if back in self._pages else "")
         if deed == "delete" and req.fields.get("confirm") != name:
-            self._pages[""].on_get(req, resp, project, name, stack_id, "Type the name of the stack to delete it.")
             resp.status = falcon.HTTP_400
+            self.show_again(req, resp, "Type the name of the stack to delete it.", project, name, stack_id)
             return
         try:
             DEEDS[deed](self._site.api(req, project), f"/stacks/{name}/{stack_id}", req.fields)
         except ApiError as error:
             if error.status not in (400, 403, 404, 409):
                 raise
-            page = self._pages.get(back, self._pages[""])
-            page.on_get(req, resp, project, name, stack_id, refused(resp, error))
+            self.show_again(req, resp, refused(resp, error), project, name, stack_id)
             return
         if deed == "delete":
             go(resp, home(req, project), did=deed)
             return
-        go(resp, here + AFTER[deed] if deed in AFTER else req.page, did=deed)
+        go(resp, stack_home(req, project, name, stack_id) + AFTER.get(deed, self._back(req)), did=deed)
