@@ -10,6 +10,7 @@ from heatlite.ui.pages.stack import DEEDS as STACK_DEEDS
 from heatlite.ui.pages.tree import MOST_ROWS
 from tests.api.conftest import template, value
 from tests.tables import table
+from tests.waiting import eventually
 
 from .conftest import Browser
 
@@ -151,6 +152,17 @@ def test_a_deletion_needs_the_name(browser: Browser) -> None:
     assert "The deletion has begun." in browser.post(page, "/do/delete", confirm="goes").text
 
 
+def test_a_deleted_stack_offers_nothing_that_is_refused(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value()), name="past")
+    browser.heat.call("DELETE", path, code=204)
+    browser.heat.settle(path)
+    page = browser.get(path)
+    assert "delete complete" in page.html.find(id="stackhead").text
+    assert [one.action for one in page.forms.values()] == []
+    for link in page.html.find("nav", class_="tabs").find_all("a"):
+        browser.get(link["href"])
+
+
 def test_a_form_needs_its_token_and_origin(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="forged")
     browser.get(path)
@@ -177,6 +189,51 @@ def test_a_refresh_without_news_is_empty(browser: Browser) -> None:
     browser.heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
     for page in (pages[0], pages[1], browser.home):
         assert "unhealthy" in browser.app.get(page, headers=tags[page], status=200).text
+
+
+@table(
+    ("page", "deed", "code", "typed"),
+    [
+        ("", "lock", 400, {"level": "stacks", "reason": "new fans", "expires_at": "never"}),
+        ("/lock", "lock", 400, {"level": "stacks", "reason": "new fans", "expires_at": "never"}),
+        ("/health", "mark", 404, {"resource": "nothing", "reason": "smoke"}),
+        ("/snapshots", "snapshot", 400, {"name": "n" * 300}),
+    ],
+)
+def test_a_refused_form_keeps_what_was_typed(
+    browser: Browser, page: str, deed: str, code: int, typed: dict[str, str]
+) -> None:
+    path = browser.heat.create(template(a=value()), name=f"keeps-{deed}{page.strip('/')}")
+    shown = browser.post(browser.get(path + page), f"/do/{deed}", code, **typed)
+    assert "Not done." in shown.text
+    form = next(one for one in shown.forms.values() if one.action.endswith(f"/do/{deed}"))
+    assert {name: form[name].value for name in typed} == typed
+
+
+def test_a_refused_playbook_keeps_its_name(browser: Browser) -> None:
+    page = browser.post(browser.get("/playbooks"), "/do/playbook", 400, name="restart", document="stages: [")
+    form = next(one for one in page.forms.values() if one.action.endswith("/do/playbook"))
+    assert (form["name"].value, form["document"].value) == ("restart", "stages: [")
+
+
+def test_the_list_shows_the_action_of_a_stack_beside_a_large_tree(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": endless}}
+    path = browser.heat.create(template(g=group), name="large-tree", wait=False)
+    root = path.rpartition("/")[2]
+    monkeypatch.setattr("heatlite.api.handlers.actions.MAX_PAGE", 1)
+
+    def has_nested_action() -> bool:
+        (newest,) = browser.heat.get("/actions")["actions"]
+        return bool(newest["target"] != root)
+
+    eventually(has_nested_action, "the action of the group")
+    (row,) = browser.get("?search=large-tree").html.select("#list tbody tr")
+    assert "create" in row.find_all("td")[4].text
+    browser.heat.call("DELETE", path, code=204)
+    browser.heat.settle(path, "DELETE_COMPLETE")
 
 
 def test_a_refused_form_names_the_page_to_go_on_with(browser: Browser) -> None:
