@@ -19,6 +19,24 @@
   // A page that a refused form has answered with is fresh from its own address.
   if (document.body.dataset.page) history.replaceState(null, "", document.body.dataset.page);
 
+  // What a refused form has brought back counts as typed.
+  if ("typed" in document.body.dataset) {
+    for (const one of document.querySelectorAll("form[method=post] input:not([type]), form[method=post] textarea")) {
+      const typed = one.value;
+      one.defaultValue = "";
+      one.value = typed;
+    }
+  }
+
+  // A second click while the answer is on its way would ask for the same again.
+  const sent = new Set();
+  document.addEventListener("submit", (event) => {
+    if (event.target.method !== "post") return;
+    if (sent.has(event.target)) event.preventDefault();
+    sent.add(event.target);
+  });
+  addEventListener("pageshow", () => sent.clear());
+
   // The message after a form is shown once.
   const address = new URL(location.href);
   if (address.searchParams.has("did")) {
@@ -77,6 +95,7 @@
     const login = answer.headers.get("HX-Redirect");
     if (login) leave(login);
     if (answer.status === 404 && address === location.href) sign.textContent = "gone";
+    if (answer.status >= 500) setTimeout(soon, RETRY);
     return answer.ok && !login ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
   };
   // Only what differs is replaced: a large table stays smooth, and a selection or an open menu stays.
@@ -89,7 +108,11 @@
     else old.replaceWith(fresh);
   };
   const FOCUSED = "a[href], button, summary";
-  const named = (one) => one.getAttribute("href") || one.textContent;
+  // Rows have the same buttons: the fields of their forms tell them apart.
+  const named = (one) => {
+    const form = one.form || one.parentElement?.querySelector(":scope > form");
+    return one.getAttribute("href") || one.textContent + (form ? new URLSearchParams(new FormData(form)) : "");
+  };
 
   const refresh = async () => {
     pending = 0;
@@ -113,15 +136,19 @@
         if (edited(old)) { waiting.add(from); continue; }
         const active = document.activeElement;
         const focus = old.contains(active) && active.matches(FOCUSED) ? named(active) : null;
-        const opened = [...old.querySelectorAll("details[open] > summary")].map((one) => one.textContent);
+        const opened = [...old.querySelectorAll("details[open] > summary")].map(named);
         const scroll = [...old.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
         merge(old, fresh);
         const now = document.getElementById(old.id);
-        for (const one of now.querySelectorAll("details > summary")) if (opened.includes(one.textContent)) one.parentElement.open = true;
+        for (const one of now.querySelectorAll("details > summary")) if (opened.includes(named(one))) one.parentElement.open = true;
         htmx.process(now);
         document.dispatchEvent(new CustomEvent("ui:fresh"));
         now.querySelectorAll(".scroll").forEach((one, at) => { if (scroll[at]) [one.scrollLeft, one.scrollTop] = scroll[at]; });
-        if (focus && document.activeElement !== active) for (const one of now.querySelectorAll(FOCUSED)) if (named(one) === focus) { one.focus(); break; }
+        // Enter must not press the button of another row that has taken its place.
+        if (focus && (document.activeElement !== active || named(active) !== focus)) {
+          active.blur();
+          for (const one of now.querySelectorAll(FOCUSED)) if (named(one) === focus) { one.focus(); break; }
+        }
       }
       for (const [from, page] of pages) if (page) tags.set(from, waiting.has(from) ? "" : page.body.dataset.tag);
     } catch { /* The stream's sign tells that the connection is lost. */ } finally {
