@@ -18,7 +18,7 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.ui import sessions
 from heatlite.ui.pages.project import DEEDS as PROJECT_DEEDS
 from heatlite.ui.pages.stack import DEEDS as STACK_DEEDS
-from tests.api.conftest import Heat, template, value
+from tests.api.conftest import Heat, registered, template, value
 from tests.databases import sqlite
 
 from .conftest import Browser
@@ -229,6 +229,26 @@ def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch
         shown = mia.get(page)
         assert "Heal" in shown.text
         assert not [one for one in shown.forms.values() if one.action.endswith("/do/mark")]
+
+
+def test_a_policy_for_approvals_only_hides_the_rejection(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(auth=Auth.BASIC)
+    heat = Heat(server.app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
+    path = heat.create(template(a=value()), name="s")
+    stack = server.store.stacks.by_name("demo", "s")
+    assert stack is not None
+    registered(server.store, stack, "a")
+    heat.call("POST", f"{path}/node_actions", {"node": "a", "kind": "script", "args": {"config": "true"}}, code=201)
+    mia = Browser(server.app)
+    log_in(mia, user="mia", password="right")
+
+    def actions() -> set[str]:
+        return {one.action.rpartition("/")[2] for one in mia.get("/approvals").forms.values()}
+
+    assert {"approve", "reject"} <= actions()
+    monkeypatch.setitem(TABLE, "node_actions:reject", frozenset())
+    assert "approve" in actions()
+    assert "reject" not in actions()
 
 
 def test_a_user_has_a_limited_number_of_sessions(
