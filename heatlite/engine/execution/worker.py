@@ -198,9 +198,8 @@ class Worker:
                     return ()
             now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
             limit = max_takeovers(now - self._began) if now >= self._takeovers_from else 0
-            claim = partial(
-                self._store.claims.claim_many, free, self.owner, now, lease, action_id, limits.kinds, limits.zones, limit
-            )
+            claim_many, kinds, zones = self._store.claims.claim_many, limits.kinds, limits.zones
+            claim = partial(claim_many, free, self.owner, now, lease, action_id, kinds, zones, limit)
             if action_id is None:
                 actions, reads = claim(), {}
             else:
