@@ -18,6 +18,9 @@
 
   const narrow = matchMedia("(max-width: 640px)");
 
+  // A key of an object, which may have no name such as __proto__.
+  const keyed = (id) => `/${id}`;
+
   // The layout takes long, and most changes are those of a status.
   const known = { key: "", graph: null };
   const layout = (given) => {
@@ -27,8 +30,8 @@
     const graph = new dagre.graphlib.Graph();
     graph.setGraph({ rankdir: direction, nodesep: 14, ranksep: 34, marginx: 8, marginy: 8 });
     graph.setDefaultEdgeLabel(() => ({}));
-    for (const node of given.nodes) graph.setNode(node.id, { width: WIDTH, height: HEIGHT });
-    for (const [from, to] of given.edges) graph.setEdge(from, to);
+    for (const node of given.nodes) graph.setNode(keyed(node.id), { width: WIDTH, height: HEIGHT });
+    for (const [from, to] of given.edges) graph.setEdge(keyed(from), keyed(to));
     dagre.layout(graph);
     known.key = key;
     known.graph = graph;
@@ -55,7 +58,7 @@
       make("path", { class: "g-arrow", d: "M0 0-7-3.5-7 3.5Z", transform: `translate(${last.x} ${last.y}) rotate(${angle})` }, svg);
     }
     for (const node of given.nodes) {
-      const at = graph.node(node.id);
+      const at = graph.node(keyed(node.id));
       const link = make("a", { class: `g-node g-${node.state}`, href: `${place.dataset.here}/resources/${node.id.split("/").map(encodeURIComponent).join("/")}`, transform: `translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})` }, svg);
       make("title", {}, link).textContent = `${node.id}: ${node.type}, ${node.status.replaceAll("_", " ").toLowerCase()}`;
       make("rect", { width: WIDTH, height: HEIGHT, rx: 6 }, link);
