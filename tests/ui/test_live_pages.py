@@ -126,6 +126,24 @@ def test_a_plan_outlives_the_session(visit: Callable[..., User], api: Api) -> No
     expect(page.locator("textarea[name=template]")).to_have_value(re.compile("typed by mia"))
 
 
+def test_a_page_names_the_user_for_whom_it_acts(visit: Callable[..., User], api: Api, server: Server) -> None:
+    """Another tab logs in as another user."""
+    path = api.create(template(a=value()), name="shared")
+    mia = visit()
+    page = mia.open(path)
+    expect(page.locator("#live")).to_have_text("live")
+    other = mia.context.new_page()
+    other.goto(f"{server.url}/ui/p/demo")
+    other.get_by_role("button", name="Log out").click()
+    other.get_by_label("Name").fill("rob")
+    other.get_by_label("Password").fill(PASSWORD)
+    other.get_by_role("button", name="Log in").click()
+    expect(other.locator(".user")).to_have_text("rob")
+    mark(api, path)
+    expect(page.locator("tr.bad")).to_be_visible()
+    expect(page.locator(".user")).to_have_text("rob")
+
+
 def test_a_failed_refresh_is_repeated(visit: Callable[..., User], api: Api) -> None:
     path = api.create(template(a=value()), name="busy")
     page = visit().open(path)

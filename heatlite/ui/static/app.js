@@ -88,6 +88,8 @@
     [link.href, link.target, link.textContent] = [login, "_blank", "session ended: log in"];
     sign.replaceChildren(link);
   };
+  // Another tab may have logged another user in, for whom the fresh forms would act.
+  const user = (page) => page.querySelector(".user")?.textContent;
   const load = async (address) => {
     const headers = { "HX-Request": "true" };
     if (tags.get(address)) headers["If-None-Match"] = tags.get(address);
@@ -96,7 +98,11 @@
     if (login) leave(login);
     if (answer.status === 404 && address === location.href) sign.textContent = "gone";
     if (answer.status >= 500) setTimeout(soon, RETRY);
-    return answer.ok && !login ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+    if (!answer.ok || login) return null;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (user(page) === user(document)) return page;
+    leave(location.href);
+    return null;
   };
   // Only what differs is replaced: a large table stays smooth, and a selection or an open menu stays.
   const merge = (old, fresh) => {
