@@ -1,6 +1,7 @@
 """The function `yaql`. Its library is imported when it is first used."""
 
 import functools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -236,9 +237,13 @@ def _bounded(root: Any) -> Any:  # the library has no types
 
 
 def _plain(value: object) -> object:
-    """A result as JSON has it: sets and tuples as lists."""
+    """A result as JSON has it: sets and tuples as lists, keys as text."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {_plain_key(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
     return value
+
+
+def _plain_key(key: object) -> object:
+    return json.dumps(key) if key is None or isinstance(key, (bool, int, float)) else key

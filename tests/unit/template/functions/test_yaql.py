@@ -48,6 +48,7 @@ def evaluate(expression: Json, *data: Json, version: str = "2021-04-16") -> obje
         ("$.data.where($ > 1).sum()", [1, 2, 3], 5),
         ("$.data.select($ + 1)", [1, 2], [2, 3]),
         ("dict($.data.select([$.k, $.v]))", [{"k": "a", "v": 1}], {"a": 1}),
+        ("$.data.toDict($.id, $.k)", [{"id": 1, "k": "a"}, {"id": None, "k": 2}], {"1": "a", "null": 2}),
         ("$.data.toUpper()", "abc", "ABC"),
         ("set(1, 1)", None, [1]),
         ("$.data.flatten().distinct()", [[1, 2], [2]], [1, 2]),
