@@ -178,7 +178,7 @@ class MapReplace(Function):
             raise wrong(f'Incorrect arguments to "{self.name}": "keys" and "values" must be maps')
         replaced: dict[object, object] = {}
         for key, value in given.items():
-            new_key = keys.get(key, key)
+            new_key = key if keys.get(key) is None else keys[key]
             if not isinstance(new_key, str):
                 raise wrong(f'"{self.name}" cannot make {brief(new_key)} a key')
             if new_key in replaced or (new_key != key and new_key in given):
