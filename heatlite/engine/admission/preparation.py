@@ -427,7 +427,10 @@ def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
 def _all_parameters(
     files: Iterable[Environment], schemas: Mapping[str, ParameterSchema], request: Request
 ) -> Mapping[str, ParameterSchema]:
-    """Return a template's parameters, with those of its nested templates to merge their defaults by type."""
+    """Return the template's parameters, and those of nested templates if files merge.
+
+    The type of a nested parameter says how its parameter_defaults are merged.
+    """
     if not any(file.merge_strategies for file in files):
         return schemas
     found: dict[str, ParameterSchema] = {}
