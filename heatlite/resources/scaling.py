@@ -143,7 +143,10 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     """False for a type that signals do not resize."""
 
     def leaving_order(self) -> list[str]:
-        """Return failed members first, then the oldest; those of a snapshot that is restored at the end."""
+        """Return failed members first, then the oldest.
+
+        Those of a snapshot that is being restored come last.
+        """
         nested = self.nested
         order = oldest_first(self.definitions, () if nested is None else nested.members)
         return sorted(order, key=lambda name: name in self.facts.recorded)

@@ -120,7 +120,7 @@ class Form(Protocol):
     """The target of a form."""
 
     def show_again(self, req: Request, resp: Response, error: str, **parts: str) -> None:
-        """Show the page that has the form, with what was typed and an error. Nothing is done."""
+        """Show the page of the form, with what was typed and an error."""
 
 
 class Site:

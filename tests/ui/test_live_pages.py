@@ -44,7 +44,7 @@ def ask(api: Api, path: str, text: str) -> str:
 
 
 def test_the_focus_stays_on_the_button_of_its_row(visit: Callable[..., User], api: Api, server: Server) -> None:
-    """A keyboard approves the request that it has chosen, whatever comes and goes meanwhile."""
+    """The keyboard approves the chosen request, though others come and go."""
     path = machine(api, server, "focused")
     ids = [ask(api, path, f"job {number}") for number in range(3)]
     page = visit().open("/approvals")

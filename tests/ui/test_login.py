@@ -215,7 +215,7 @@ def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
 
 
 def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader asks for no plan; a user who may heal but not mark has no button for a mark."""
+    """A reader asks for no plan. A user who may not mark has no button for it."""
     app = serve(auth=Auth.BASIC).app
     heat = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
     path = heat.create(template(a=value()), name="s")

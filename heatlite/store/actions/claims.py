@@ -122,7 +122,10 @@ class Claims:
         return self._actions.rows(rest, (now, owner, now, max_takeovers, *values))
 
     def _claim_rows(self, rows: Sequence[Row], owner: str, now: float, lease: float) -> list[ActionRecord]:
-        """Claim what is readable and need not be delayed, up to an action that was taken over without progress."""
+        """Claim what is readable and need not be delayed.
+
+        An action that was taken over without progress is the last one.
+        """
         claimed: list[ActionRecord] = []
         for row in rows:
             try:

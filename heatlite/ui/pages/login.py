@@ -99,7 +99,7 @@ class Login:
         self._go_on(req, resp)
 
     def show_again(self, req: Request, resp: Response, error: str, **_parts: str) -> None:
-        """Show the form with an error, or go on if another tab has logged the same user in."""
+        """Show the form with an error, or go on as the user of another tab."""
         if req.visitor.credentials and req.visitor.user == req.fields.get("user"):
             self._go_on(req, resp)
         else:

@@ -108,7 +108,7 @@ class ResourcePage:
 
 
 def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
-    """Return a resource by its path (``web/2``), and the path of its stack. Raises ApiError."""
+    """Return a resource by its path (``web/2``), and its stack's. Raises ApiError."""
     for root in tree_of(api, stack):
         for node in root.walk():
             if node.key == key:

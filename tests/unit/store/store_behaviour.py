@@ -1373,7 +1373,7 @@ def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
 
 @everywhere
 def test_several_actions_are_claimed_in_one_commit(store: Store) -> None:
-    """On SQLite, where each commit waits for the disk; on a server one, since several locked rows could deadlock."""
+    """On SQLite, where commits wait for the disk; on servers rows could deadlock."""
     actions = [an_action() for _ in range(5)]
     put(store, *actions)
     with store.transaction():
