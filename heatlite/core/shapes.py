@@ -3,9 +3,10 @@
 Those of jsonschema repeat the whole value, which may be megabytes.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from heatlite.core.json import JsonMap
 
@@ -67,8 +68,22 @@ class Shape:
     @cached_property
     def _validator(self) -> "Draft202012Validator":
         from jsonschema import Draft202012Validator
+        from jsonschema.validators import extend
 
-        return Draft202012Validator(self.schema)
+        validators: Any = extend(Draft202012Validator, {"pattern": _check_pattern})  # type: ignore[no-untyped-call]
+        return cast("Draft202012Validator", validators(self.schema))
+
+
+def _check_pattern(_validator: object, pattern: str, value: object, _schema: object) -> "Iterator[ValidationError]":
+    """Yield an error if a text does not match.
+
+    ``$`` means the end, as in ECMA 262, whose patterns JSON Schema has. Python accepts a line feed after it.
+    """
+    from jsonschema import ValidationError
+
+    to_end = re.sub(r"(?<!\\)\$$", r"\\Z", pattern)
+    if isinstance(value, str) and not re.search(to_end, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _fits(schema: Any, value: object) -> bool:

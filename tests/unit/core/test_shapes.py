@@ -57,3 +57,13 @@ VALUES = [None, True, 1, 1.0, "xy", [], [1], [True], {}, {"a": 1}, {"a": True, "
 def test_the_simple_check_agrees_with_jsonschema(schema: Any) -> None:
     expected = [Draft202012Validator(schema).is_valid(value) for value in VALUES]
     assert [Shape(schema).is_valid(value) for value in VALUES] == expected
+
+
+@table(
+    ("pattern", "accepted", "refused"),
+    [("^a$", "a", "a\n"), ("^a", "a\n", "b"), (r"^a\$", "a$", "a"), ("^(a|b$)", "b", "c")],
+)
+def test_a_pattern_ends_at_the_end(pattern: str, accepted: str, refused: str) -> None:
+    shape = Shape({"type": "string", "pattern": pattern})
+    assert [shape.is_valid(value) for value in (accepted, refused)] == [True, False]
+    assert Shape({"pattern": pattern}).is_valid(5), "it concerns texts only"

@@ -64,7 +64,8 @@ def test_sources_and_steps() -> None:
 
 FAULTS: list[JsonMap] = [
     {"healing_policy": "2020-01-01"}, {**BASE, "mode": "on"}, {**BASE, "grace": 86401}, {**BASE, "grace": -1},
-    {**BASE, "max_unhealthy": "101%"}, {**BASE, "parallel": 0}, {**BASE, "parallel": "0%"}, {**BASE, "ladder": []},
+    {**BASE, "max_unhealthy": "101%"}, {**BASE, "max_unhealthy": "30%\n"},
+    {**BASE, "parallel": 0}, {**BASE, "parallel": "0%"}, {**BASE, "ladder": []},
     {**BASE, "ladder": [{"step": "fence"}]}, {**BASE, "colour": "red"}, {**BASE, "rules": [{"mode": "off"}]},
     {**BASE, "confirm": {"reports": 0}}, {**BASE, "windows": [{"cron": "* * * * *", "duration": 59}]},
     {**BASE, "windows": [{"cron": "x", "duration": 60}]},
