@@ -188,7 +188,10 @@ class Environment:
         return found
 
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
-        contents = [block[key] for block in self._blocks(resource_name) if block.get(key) is not None]
+        blocks = self._blocks(resource_name)
+        if not blocks:
+            return frozenset()
+        contents = [block[key] for block in blocks if block.get(key) is not None]
         return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
     def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:

@@ -53,11 +53,22 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def empty_url(server: str) -> str:
     """A database without tables."""
-    database = Database(server)
+    drop_tables(server)
+    return server
+
+
+def drop_tables(url: str) -> None:
+    database = Database(url)
     for table in [model._meta.table_name for model in MODELS] + ["schema_migration"]:
         database.peewee.execute_sql(f"DROP TABLE IF EXISTS {database.quote(table)}")
     database.close()
-    return server
+
+
+@pytest.fixture
+def spoilt(empty_url: str) -> Iterator[None]:
+    """Drops the tables of a test that leaves them damaged."""
+    yield
+    drop_tables(empty_url)
 
 
 @pytest.fixture(scope="session")

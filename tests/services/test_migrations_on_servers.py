@@ -74,6 +74,7 @@ def test_missing_rights_are_told(database: Store, weak_url: str) -> None:
 
 
 @only_on_postgresql
+@pytest.mark.usefixtures("spoilt")
 def test_tables_of_a_newer_version_are_told(database: Store) -> None:
     """As after a restore of a backup over them."""
     database.upgrade()

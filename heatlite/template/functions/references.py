@@ -92,7 +92,7 @@ class GetAttrSelecting(Function):
 
     def __init__(self, call: Call, arguments: object) -> None:
         super().__init__(call, arguments)
-        given = [arguments] if self.all_attributes and isinstance(arguments, str) else entries(arguments)
+        given = entries(arguments)
         if given is None:
             raise call.fault(f'Argument to "{call.name}" must be a list')
         if not given or (len(given) < 2 and not self.all_attributes):
