@@ -11,7 +11,7 @@ from typing import Any
 from heatlite.clients.cloud import Cloud
 from heatlite.clients.finders import identity
 from heatlite.core.clock import Clock
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Verb, state
 from heatlite.plugin import CloudResource
 from heatlite.simulated.services import VERBS
@@ -95,14 +95,18 @@ class OnCloud(Engine):
 
     def holdings(self) -> dict[str, set[str]]:
         """The ids of the project's and public objects, by kind."""
-        found: dict[str, set[str]] = {}
+        return {kind: {*things} for kind, things in self._things().items()}
+
+    def _things(self) -> dict[str, dict[str, JsonMap]]:
+        """The project's and public objects by id, by kind."""
+        found: dict[str, dict[str, JsonMap]] = {}
         for kind in ADMINISTERED if self._admin else KINDS:
             if not self._real and kind not in VERBS:
                 continue
             things = self.cloud.call(kind)
             assert isinstance(things, list)
             found[kind] = {
-                identity(thing)
+                identity(thing): thing
                 for thing in things
                 if isinstance(thing, dict) and (not self._admin or _label(thing).startswith(THEIRS))
             }
@@ -129,8 +133,12 @@ class OnCloud(Engine):
     def gone(self, stack: StackRecord) -> None:
         """Delete the stack: the cloud holds nothing of it."""
         self.well(self.delete(stack))
-        left = self.holdings()
-        changed = {kind: (left[kind] - ids, ids - left[kind]) for kind, ids in self.before.items() if left[kind] != ids}
+        left = self._things()
+        changed = {
+            kind: ([things[key] for key in things.keys() - self.before[kind]], self.before[kind] - things.keys())
+            for kind, things in left.items()
+            if things.keys() != self.before[kind]
+        }
         assert not changed, f"left, and missing: {changed}"
 
     def clear(self) -> None:
