@@ -34,7 +34,7 @@ from heatlite.clients.finders import Finders, identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin.handlers import Absent, ResourceInError, Unhealthy
+from heatlite.plugin.handlers import Absent, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
@@ -59,6 +59,8 @@ UNFINISHED = "unfinished"
 One that fails then is replaced, though it is well."""
 
 HOW_TO_SET_A_CLOUD = "Give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated."
+DEPARTING: Final = frozenset({"DELETED", "DELETING", "PENDING_DELETE"})
+"""Values of `status` of an object that goes by itself."""
 CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of a cloud may be behind ours."""
 
@@ -400,9 +402,20 @@ class CloudResource(Resource[P_co]):
         self.free()
         if self.physical_id is not None:
             address = self.address  # a name that leads nowhere does not mean that the object is gone
-            with suppress(CloudNotFound):  # gone is deleted
+            try:
                 self.service(f"delete_{self.noun}", *address)
+            except CloudNotFound as error:
+                self.expect_absent(error)
         return None
+
+    def expect_absent(self, refusal: CloudNotFound) -> None:
+        """Accept a 404 to a deletion if the object is gone.
+
+        A service may mean a part of the object that another request has removed meanwhile. Raises ServiceConflict.
+        """
+        with suppress(CloudNotFound):
+            if self.status_of(self.fetch()) not in DEPARTING:
+                raise ServiceConflict(f"{refusal}, but the object is still there") from refusal
 
     def check_delete_complete(self, token: Json) -> bool | float:
         if not self.ready or self.physical_id is None:

@@ -98,3 +98,23 @@ def test_a_part_is_gone_with_its_whole(cloudy: Cloudy, pair: Pair) -> None:
     cloudy.close()
     cloudy.open()
     assert final(cloudy.delete(pair.part)) == "DELETE_COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("kind", "it"),
+    [
+        ("network.network", resource("OS::Neutron::Net")),
+        ("network.router", resource("OS::Neutron::Router")),
+        ("block_storage.volume", resource("OS::Cinder::Volume", size=1)),
+        ("compute.server", resource("OS::Nova::Server", flavor="m1.nano", image="cirros")),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_deletion_that_misses_a_part_is_repeated(troubled: Callable[..., Cloudy], kind: str, it: Any) -> None:
+    """Neutron may answer 404 for a port that is gone already."""
+    verb = kind.replace(".", ".delete_")
+    cloudy = troubled(faults=[{"verb": verb, "number": 1, "raises": "not found"}])
+    before = cloudy.count(kind)
+    stack = cloudy.delete(cloudy.made({"it": it}))
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.count(kind) == before

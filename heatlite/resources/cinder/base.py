@@ -32,8 +32,8 @@ class CinderVolume(CloudResource[P_co]):
             if thing["status"] == "deleting":
                 return None
             self.service("delete_volume", self.physical_id)
-        except CloudNotFound:
-            return None
+        except CloudNotFound as error:
+            self.expect_absent(error)
         except CloudError as error:
             if error.status != 400:
                 raise

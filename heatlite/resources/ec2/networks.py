@@ -74,11 +74,10 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
             router = router_of(self, self.physical_id)
         except CloudNotFound:  # the network is gone, and the router is left
             router = router_called(self, self.physical_name)
-        for verb, part in (("delete_router", router), ("delete_network", self.physical_id)):
-            if part is not None:
-                with suppress(CloudNotFound):
-                    self.service(verb, part)
-        return None
+        if router is not None:
+            with suppress(CloudNotFound):
+                self.service("delete_router", router)
+        return super().handle_delete()
 
     def handle_check(self) -> Json:
         with self.absent_if_missing():
