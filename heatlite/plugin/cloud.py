@@ -48,6 +48,8 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
+_OF_STATUS: Final = ("check_create_complete", "check_update_complete", "check_delete_complete")
+"""Checks that look at the object's status."""
 WHOLE = "whole"
 """Data key with the id of the whole that the object is part of.
 Used where the properties give a name."""
@@ -118,6 +120,8 @@ class CloudResource(Resource[P_co]):
         cls.attribute_names = frozenset(cls.attributes_schema)
         if not cls.schema.updatable and not cls.joins:
             cls._defined -= {"handle_update", "check_update_complete"}
+        if not cls.ready:
+            cls._defined -= {name for name in _OF_STATUS if getattr(cls, name) is getattr(CloudResource, name)}
 
     # -- the cloud ---------------------------------------------------------------------------------
 
@@ -318,10 +322,7 @@ class CloudResource(Resource[P_co]):
         return [one for one in cast(list[JsonMap], found) if is_as_requested(one, mark)]
 
     def asked(self, mark: JsonMap) -> JsonMap:
-        """Return the arguments of the list verb.
-
-        The rest of the mark is compared here.
-        """
+        """Return arguments of the list verb; `alike` compares the rest of the mark."""
         return {"name": mark["name"]} if "name" in mark else mark
 
     def _may_be_ours(self, thing: JsonMap) -> bool:
@@ -380,8 +381,17 @@ class CloudResource(Resource[P_co]):
         self.keep_whole()
         return self.status_of(made) or None  # an object that is ready at once needs no check
 
+    def needs_check(self, verb: str, token: Json) -> bool:
+        """False if the answer to the create request says that the object is ready."""
+        is_inherited = type(self).check_create_complete is CloudResource.check_create_complete
+        return verb != "create" or not is_inherited or not self.says_ready(token)
+
+    def says_ready(self, token: Json) -> bool:
+        """Test whether the answer of `handle_create` says that the object is ready."""
+        return not self.ready or token in self.ready
+
     def check_create_complete(self, token: Json) -> bool | float:
-        return not self.ready or token in self.ready or self.is_ready()
+        return self.says_ready(token) or self.is_ready()
 
     def handle_update(self, change: Change) -> Json:
         args = self.update_args(change)
@@ -405,17 +415,8 @@ class CloudResource(Resource[P_co]):
             try:
                 self.service(f"delete_{self.noun}", *address)
             except CloudNotFound as error:
-                self.expect_absent(error)
+                expect_absent(self, error)
         return None
-
-    def expect_absent(self, refusal: CloudNotFound) -> None:
-        """Accept a 404 to a deletion if the object is gone.
-
-        A service may mean a part of the object that another request has removed meanwhile. Raises ServiceConflict.
-        """
-        with suppress(CloudNotFound):
-            if self.status_of(self.fetch()) not in DEPARTING:
-                raise ServiceConflict(f"{refusal}, but the object is still there") from refusal
 
     def check_delete_complete(self, token: Json) -> bool | float:
         if not self.ready or self.physical_id is None:
@@ -469,6 +470,16 @@ class CloudResource(Resource[P_co]):
         """Return the service's explanation for an unhealthy object."""
         reason = thing.get("fault") or thing.get("status_reason") or "the service gives no reason"
         return f"{self.status_of(thing)}: {reason}"
+
+
+def expect_absent(resource: CloudResource[Schema], refusal: CloudNotFound) -> None:
+    """Accept a 404 to a deletion if the object is gone. Raises ServiceConflict.
+
+    A service may mean a part of the object that another request has removed meanwhile.
+    """
+    with suppress(CloudNotFound):
+        if resource.status_of(resource.fetch()) not in DEPARTING:
+            raise ServiceConflict(f"{refusal}, but the object is still there") from refusal
 
 
 def is_as_requested(seen: Json, given: Json) -> bool:

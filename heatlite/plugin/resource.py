@@ -14,8 +14,9 @@
 
 **Handlers.** For each verb `handle_<verb>` starts the work and returns a token, and `check_<verb>_complete(token)` is
 asked until it says True. The token is JSON: it is stored, so that another process can go on after a crash. False means
-"ask again", a number means "ask again in so many seconds"; a handler never sleeps. Anything raised fails the
-resource. A verb without handlers costs nothing: the engine sees that neither is defined (`Resource.has`) and moves on.
+"ask again", a number means "ask again in so many seconds"; a handler never sleeps. Where the token says that all is
+done, `needs_check` may return False: no check is asked. Anything raised fails the resource. A verb without handlers
+costs nothing: the engine sees that neither is defined (`Resource.has`) and moves on.
 
 **Crash safety.** The engine stores that it is about to call a handler, then calls it, then stores what the
 handler left (physical id, data, token), and only then asks the check. A process that dies in between leaves a
@@ -251,6 +252,13 @@ class Resource(Handlers, Generic[P_co]):
         """Test whether `check_<verb>_complete` is defined.
         Without it, the handler's return ends the work."""
         return f"check_{verb}_complete" in cls._defined
+
+    def needs_check(self, verb: str, token: Json) -> bool:
+        """Test whether a check follows a handler of `verb` that has returned `token`.
+
+        Only asked where the type has that check. Without it the token is not stored, which saves a commit.
+        """
+        return True
 
     def awaited_address(self) -> str | None:
         """Return the mailbox address whose next message ends the wait of a check.

@@ -6,7 +6,7 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, prop
 from heatlite.plugin.cloud import WentToError
 from heatlite.resources.cinder.volumes import texts
 
@@ -127,8 +127,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
 
     # -- deleting ------------------------------------------------------------------------------------
 
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return True  # the service deletes images at once
+    check_delete_complete = Resource.check_delete_complete  # the service deletes images at once
 
     # -- how it is -----------------------------------------------------------------------------------
 

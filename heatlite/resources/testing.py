@@ -59,6 +59,11 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
             raise ValueError(f"Test Resource failed {self.name}")
         return answer
 
+    def needs_check(self, verb: str, token: Json) -> bool:
+        """False if a create, update or delete succeeds without a wait."""
+        fails = self.props.fail and verb != "delete"
+        return fails or verb not in ("create", "update", "delete") or self._ended(token, fail=False) is not True
+
     def needs_replace(self, change: Change) -> bool:
         return "update_replace" in change.changed and change.after.get("update_replace") is True
 

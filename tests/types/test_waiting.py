@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.json import JsonMap
 from heatlite.plugin import Change, Unhealthy
 from heatlite.resources.testing import TestResource
 from heatlite.resources.waiting import Delay
@@ -164,6 +165,23 @@ def test_what_it_can_do() -> None:
     verbs = can | {"suspend", "resume", "snapshot"}
     assert {verb for verb in verbs if TestResource.has(verb)} == can
     assert {verb for verb in verbs if TestResource.polls(verb)} == can
+
+
+@pytest.mark.parametrize(
+    ("properties", "checked"),
+    [
+        ({}, {"check", "lock", "unlock"}),
+        ({"fail": True}, {"create", "update", "check", "lock", "unlock"}),
+        ({"wait_secs": 1}, {"create", "update", "delete", "check", "lock", "unlock"}),
+        ({"action_wait_secs": {"delete": -1}}, {"delete", "check", "lock", "unlock"}),
+    ],
+)
+def test_only_what_succeeds_at_once_needs_no_check(build: Build, properties: JsonMap, checked: set[str]) -> None:
+    resource = build(TestResource, properties)
+    change = Change(frozenset({"value"}), {}, properties)
+    verbs = ("create", "update", "delete", "check", "lock", "unlock")
+    tokens = {verb: getattr(resource, f"handle_{verb}")(*[change] * (verb == "update")) for verb in verbs}
+    assert {verb for verb in verbs if resource.needs_check(verb, tokens[verb])} == checked
 
 
 def test_reading_the_attribute_takes_its_time(build: Build) -> None:

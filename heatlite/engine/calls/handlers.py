@@ -155,8 +155,9 @@ def _handle(call: HandlerCall) -> None:
         is_found = verb is Verb.CREATE and resource.physical_id is not None
     if not is_found:
         call.token = _call_handler(call)
-    polls = resource.polls(call.in_place.value if verb is Verb.UPDATE else verb.lower())
-    call.phase = Phase.CHECKING if polls else Phase.DONE
+    name = call.in_place.value if verb is Verb.UPDATE else verb.lower()
+    is_open = resource.polls(name) and (is_found or resource.needs_check(name, call.token))
+    call.phase = Phase.CHECKING if is_open else Phase.DONE
 
 
 def _call_handler(call: HandlerCall) -> Json:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.plugin import Resource, Schema, SupportStatus, prop
 from heatlite.resources.barbican.base import BarbicanResource, id_in
 
 
@@ -131,9 +131,7 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
         orders = cast(list[JsonMap], self.service("orders"))
         return [one for one in orders if cast(JsonMap, one["meta"]).get("name") == name]
 
-    def check_delete_complete(self, token: Json) -> bool | float:
-        """Return True: the service deletes an order at once."""
-        return True
+    check_delete_complete = Resource.check_delete_complete  # the service deletes an order at once
 
     def why(self, thing: JsonMap, what: str) -> str:
         return super().why({"fault": thing.get("error_reason") or thing.get("sub_status_message"), **thing}, what)

@@ -5,6 +5,7 @@ from typing import ClassVar, TypeVar, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound, CloudUnavailable
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict
+from heatlite.plugin.cloud import expect_absent
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -33,7 +34,7 @@ class CinderVolume(CloudResource[P_co]):
                 return None
             self.service("delete_volume", self.physical_id)
         except CloudNotFound as error:
-            self.expect_absent(error)
+            expect_absent(self, error)
         except CloudError as error:
             if error.status != 400:
                 raise

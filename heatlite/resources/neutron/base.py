@@ -88,6 +88,11 @@ class NeutronResource(CloudResource[P_co]):
             self.data[UNFINISHED] = True
         return super().handle_create()
 
+    def needs_check(self, verb: str, token: Json) -> bool:
+        if verb == "create" and type(self).check_create_complete is NeutronResource.check_create_complete:
+            return self.is_to_finish() or not self.says_ready(token)
+        return super().needs_check(verb, token)
+
     def check_create_complete(self, token: Json) -> bool | float:
         done = super().check_create_complete(token)
         if done is True:
@@ -110,8 +115,7 @@ class NeutronResource(CloudResource[P_co]):
         if self.facts.properties.get("tags"):
             self._set_tags()
 
-    def check_delete_complete(self, token: Json) -> bool | float:
-        return True
+    check_delete_complete = Resource.check_delete_complete  # the service deletes at once
 
     def handle_update(self, change: Change) -> Json:
         token = super().handle_update(change)

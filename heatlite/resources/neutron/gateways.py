@@ -86,6 +86,9 @@ class NetworkGateway(
         given = self.resolved({"connections": properties.get("connections") or []})
         return cast(list[JsonMap], self.schema.fields["connections"].wire(given["connections"]))
 
+    def is_to_finish(self) -> bool:
+        return super().is_to_finish() or bool(self.facts.properties.get("connections"))
+
     def finish(self) -> None:
         """Make the connections that the gateway lacks."""
         super().finish()

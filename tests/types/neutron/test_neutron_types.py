@@ -543,3 +543,34 @@ def test_a_new_object_that_could_not_be_finished_is_made_again(
     assert stack.status == "COMPLETE", cloudy.why(stack)
     assert thing(cloudy, stack)[attribute] != plain
     cloudy.delete(stack)
+
+
+DEVICES = [{"id": "d", "interface_name": "i"}]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "properties", "token", "needed"),
+    [
+        ("OS::Neutron::Net", {}, "ACTIVE", False),
+        ("OS::Neutron::Net", {}, "BUILD", True),
+        ("OS::Neutron::Net", {"tags": ["a"]}, "ACTIVE", True),
+        ("OS::Neutron::Net", {"dhcp_agent_ids": ["a"]}, "ACTIVE", True),
+        ("OS::Neutron::Subnet", {"network": "n", "cidr": "10.0.0.0/24"}, None, False),
+        ("OS::Neutron::Subnet", {"network": "n", "cidr": "10.0.0.0/24", "tags": ["a"]}, None, True),
+        ("OS::Neutron::SecurityGroup", {}, None, True),
+        ("OS::Neutron::NetworkGateway", {"devices": DEVICES}, None, False),
+        (
+            "OS::Neutron::NetworkGateway",
+            {"devices": DEVICES, "connections": [{"network": "n", "segmentation_type": "flat"}]}, None, True,
+        ),
+        ("OS::Neutron::FloatingIP", {"floating_network": "n"}, "DOWN", False),
+        ("OS::Nova::Server", {"flavor": "f", "image": "i"}, "BUILD", True),
+        ("OS::Designate::Zone", {"name": "a.b.", "email": "a@b.c"}, "ACTIVE", False),
+        ("OS::Designate::Zone", {"name": "a.b.", "email": "a@b.c"}, "PENDING", True),
+    ],
+)  # fmt: skip
+def test_no_check_follows_a_create_whose_answer_says_that_all_is_done(
+    build: Callable[..., Any], type_name: str, properties: JsonMap, token: str | None, needed: bool
+) -> None:
+    resource = build(Registry(BUILTIN).get(type_name), properties)
+    assert (resource.polls("create") and resource.needs_check("create", token)) is needed
