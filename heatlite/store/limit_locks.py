@@ -3,7 +3,7 @@
 Without one, clients at once each count the rows before any of them inserts, and together exceed the limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.store.database.database import Database
@@ -33,6 +33,19 @@ class LimitLocks:
         for name in sorted(names):
             while not self._database.read(sql, (name,)):
                 self._add(name)
+
+    def has_room(self, name: str, limit: int, count: Callable[[], int]) -> bool:
+        """Lock a name, and return True if there are fewer than `limit` things.
+
+        Call it before each insertion. A transaction counts the things once, and again at the limit.
+        """
+        memo, key = self._database.transaction_memo, f"number of {name}"
+        if key not in memo:
+            self.take(name)
+        if memo.get(key, limit) >= limit:
+            memo[key] = count()
+        memo[key] += 1
+        return memo[key] <= limit
 
     def _add(self, name: str) -> None:
         """Add the row of a name. Another transaction may be adding it: wait for its end."""

@@ -27,7 +27,7 @@ class StackLocks:
 
     def note(self, stack_ids: Iterable[str]) -> None:
         """Note stacks that a statement of this transaction has locked."""
-        self._database.transaction_memo.update(map(_key, stack_ids))
+        self._database.transaction_memo.update(dict.fromkeys(map(_key, stack_ids), 1))
 
 
 def _key(stack_id: str) -> str:

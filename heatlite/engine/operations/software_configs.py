@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
@@ -72,7 +73,7 @@ class Software:
         return SoftwareConfig(found.name, found.group, found.config, found.inputs, found.outputs, found.options)
 
     def create_config(self, project: str, config: SoftwareConfig, config_id: str | None = None) -> SoftwareConfigRecord:
-        """Add a configuration.
+        """Add a configuration, unless the id is there already.
 
         Raises RequestLimitExceeded, and HTTPBadRequest for a long name.
         """
@@ -96,13 +97,16 @@ class Software:
                 message=f"a software config of more than {self.largest} characters of JSON (max_resource_data)."
                 " Reduce its content or its inputs."
             )
+        configs = self._store.software_configs
         with self._store.transaction():
-            self._store.limit_locks.take(f"software configs of {project}")
-            if self._store.software_configs.count(project) >= self._most_configs:
+            room = self._store.limit_locks.has_room(
+                f"software configs of {project}", self._most_configs, partial(configs.count, project)
+            )
+            if not room and configs.get(project, record.id) is None:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_configs} software configs, and may not have more."
                 )
-            self._store.software_configs.insert(record)
+            configs.insert(record)
         return record
 
     def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
@@ -110,9 +114,7 @@ class Software:
 
         Raises RequestLimitExceeded.
         """
-        with self._store.transaction():
-            if self._store.software_configs.get(project, config_id) is None:
-                self.create_config(project, config, config_id)
+        self.create_config(project, config, config_id)
 
     def delete_config(self, project: str, config_id: str) -> None:
         """Delete a configuration.
@@ -183,8 +185,12 @@ class Software:
         )
         with self._store.transaction():
             self._check_config(project, config_id)
-            self._store.limit_locks.take(f"software deployments of {project}")
-            if self._store.software_deployments.count(project) >= self._most_deployments:
+            room = self._store.limit_locks.has_room(
+                f"software deployments of {project}",
+                self._most_deployments,
+                partial(self._store.software_deployments.count, project),
+            )
+            if not room:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_deployments} software deployments, and may not have more."
                 )

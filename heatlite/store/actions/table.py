@@ -115,7 +115,7 @@ class ActionTable:
         memo, key = self.database.transaction_memo, f"lock of {action.id}"
         if not self.has_row_locks or key in memo:
             return None
-        memo.add(key)
+        memo[key] = 1
         self._stack_locks.note((action.stack_id,))
         return self.database.send(f"SELECT id, sealed FROM stack WHERE id = ?{self.for_update}", (action.stack_id,))
 

@@ -76,7 +76,7 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.waiting = Waiting()
-        self.memo: set[str] = set()
+        self.memo: dict[str, int] = {}
         self.after_commit: list[Callable[[], None]] = []
         """Calls to make once the transaction is committed."""
 
@@ -341,7 +341,7 @@ class Database:
             return
         with self._turn() as turn:
             state.open = True
-            state.memo, state.after_commit = set(), []
+            state.memo, state.after_commit = {}, []
             last = state.before_commit
             try:
                 self._begin(turn)
@@ -446,9 +446,9 @@ class Database:
                 shared.end()
 
     @property
-    def transaction_memo(self) -> set[str]:
-        """A set of texts that lasts as long as this thread's transaction."""
-        return self._state.memo if self._state.open else set()
+    def transaction_memo(self) -> dict[str, int]:
+        """Numbers by text that last as long as this thread's transaction."""
+        return self._state.memo if self._state.open else {}
 
     @property
     def in_transaction(self) -> bool:

@@ -162,7 +162,7 @@ class FieldEncryption:
     def remember(self, stack_id: str, sealed: bool) -> None:
         """Remember, for this transaction or for good, whether a stack is sealed."""
         if not sealed:
-            self.database.transaction_memo.add(stack_id)
+            self.database.transaction_memo[stack_id] = 1
             return
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
@@ -175,7 +175,7 @@ class FieldEncryption:
         """
         wanted = set(stack_ids)
         sealed = wanted & self._known
-        unknown = [*(wanted - sealed - self.database.transaction_memo)]
+        unknown = [*(wanted - sealed - self.database.transaction_memo.keys())]
         for some in chunks(unknown):
             found = self.database.read(f"SELECT id, sealed FROM stack WHERE id IN ({marks(some)})", some)
             sealed |= {stack_id for stack_id, is_sealed in found if is_sealed}

@@ -32,9 +32,10 @@ class SoftwareConfigs:
         self._large_values = values
         self._database = encryption.database
         self._for_update = "" if encryption.database.dialect is Dialect.SQLITE else " FOR UPDATE"
+        self._is_mariadb = encryption.database.dialect is Dialect.MARIADB
 
     def insert(self, record: SoftwareConfigRecord) -> None:
-        """Add a configuration."""
+        """Add a configuration, unless the id is there already: it never changes."""
         kept = shallow(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         found: Parts = {}
@@ -43,7 +44,8 @@ class SoftwareConfigs:
         kept["content"] = self._encryption.encrypt(text)
         columns = self._database.quote(*_COLUMNS)
         values = [kept[name] for name in _COLUMNS]
-        self._database.write(f"INSERT INTO software_config ({columns}) VALUES ({marks(values)})", values)
+        keep = "DUPLICATE KEY UPDATE id = id" if self._is_mariadb else "CONFLICT (id) DO NOTHING"
+        self._database.write(f"INSERT INTO software_config ({columns}) VALUES ({marks(values)}) ON {keep}", values)
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""

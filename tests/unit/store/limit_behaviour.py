@@ -156,6 +156,21 @@ def test_software_configs_of_a_project(store: Store) -> None:
 
 
 @everywhere
+def test_one_transaction_keeps_to_the_limit(store: Store) -> None:
+    parts = software(store)
+    with store.transaction():
+        ids = [parts.create_config("p", CONFIG).id for _ in range(MOST)]
+        with pytest.raises(RequestLimitExceeded):
+            parts.create_config("p", CONFIG)
+        parts.put_config("p", ids[0], CONFIG)  # it is there
+        parts.delete_config("p", ids[0])
+        parts.put_config("p", ids[0], CONFIG)
+        with pytest.raises(RequestLimitExceeded):
+            parts.put_config("p", "one-more", CONFIG)
+    assert store.software_configs.count("p") == MOST
+
+
+@everywhere
 def test_software_deployments_of_a_project(store: Store) -> None:
     parts = software(store)
     config_of = {project: parts.create_config(project, CONFIG).id for project in (f"p{n}" for n in range(ROUNDS))}
