@@ -5,6 +5,7 @@ It keeps operations from running against another cloud by mistake.
 
 import re
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -13,6 +14,13 @@ from heatlite.core.records import record
 
 _VERSION = re.compile(r"/v\d+(\.\d+)?$")
 _DEFAULT_PORTS = frozenset({80, 443})
+
+
+@lru_cache(64)  # each handler compares the same few
+def _address(auth_url: str) -> str:
+    url = urlsplit(auth_url)
+    port = f":{url.port}" if url.port is not None and url.port not in _DEFAULT_PORTS else ""
+    return f"{url.hostname or ''}{port}{_VERSION.sub('', url.path.rstrip('/'))}"
 
 
 @record(frozen=True, slots=True)
@@ -37,9 +45,7 @@ class CloudIdentity:
 
     @property
     def _place(self) -> tuple[str, str | None]:
-        url = urlsplit(self.auth_url)
-        port = f":{url.port}" if url.port is not None and url.port not in _DEFAULT_PORTS else ""
-        return f"{url.hostname or ''}{port}{_VERSION.sub('', url.path.rstrip('/'))}", self.region
+        return _address(self.auth_url), self.region
 
     def __str__(self) -> str:
         """``mycloud (https://keystone.example/v3, region RegionOne, project 12ab)``."""

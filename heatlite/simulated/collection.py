@@ -76,7 +76,7 @@ class Collection:
         if self.unique:
             self._refuse_twin(view, verb, attributes.get("name"))
         self._refuse_too_many(view, verb)
-        thing: JsonMap = {**copy.deepcopy(dict(self.defaults)), **attributes}
+        thing: JsonMap = {**self._defaults(), **attributes}
         if self.owned:
             thing.setdefault("project_id", view.project)
         if self.key == "id":
@@ -89,6 +89,10 @@ class Collection:
         if self.made is not None:
             self.made(view, thing)
         return view.put(self.kind, thing)
+
+    def _defaults(self) -> JsonMap:
+        defaults = self.defaults.items()
+        return {name: copy.deepcopy(one) if isinstance(one, (dict, list)) else one for name, one in defaults}
 
     def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
         """Return an object by key. Raises CloudNotFound."""

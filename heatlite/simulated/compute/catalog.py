@@ -1,5 +1,6 @@
 """Key pairs, flavors, server groups, hosts, aggregates and quotas."""
 
+from operator import itemgetter
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, OverQuota
@@ -273,20 +274,20 @@ def refuse_too_many(view: View, verb: str, flavor: JsonMap, less: JsonMap | None
     allowed = limits(view, view.project)
     own = [one for one in view.simulation.all("compute.server").values() if one["project_id"] == view.project]
     flavors = [cast(JsonMap, one["flavor"]) for one in own]
-    wanted = {
-        "instances": (0 if less else 1, len(own)),
-        "cores": (_sum([flavor], "vcpus") - _sum([less] if less else [], "vcpus"), _sum(flavors, "vcpus")),
-        "ram": (_sum([flavor], "ram") - _sum([less] if less else [], "ram"), _sum(flavors, "ram")),
-    }
-    for name, (more, used) in wanted.items():
+    for name, key in (("instances", ""), ("cores", "vcpus"), ("ram", "ram")):
         limit = cast(int, allowed[name])
-        if more > 0 and 0 <= limit < used + more:
+        if limit < 0:
+            continue
+        more = _amount(flavor, key) - (_amount(less, key) if less else 0)
+        used = sum(map(itemgetter(key), flavors)) if key else len(flavors)
+        if more > 0 and limit < used + more:
             text = f"Quota exceeded for {name}: Requested {more}, but already used {used} of {limit} {name}"
             raise OverQuota(verb, text)
 
 
-def _sum(flavors: list[JsonMap], name: str) -> int:
-    return sum(cast(int, one[name]) for one in flavors)
+def _amount(flavor: JsonMap, key: str) -> int:
+    """Return what a server of the flavor uses; no key: itself."""
+    return cast(int, flavor[key]) if key else 1
 
 
 # -- collections and verbs ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import ipaddress
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import cast
 
 from heatlite.clients.cloud import CloudError
@@ -425,12 +426,17 @@ def taken(view: View, network: Json) -> set[str]:
     }
 
 
+@lru_cache(65536)
+def _text(version: int, number: int) -> str:
+    return str(ipaddress.IPv4Address(number) if version == 4 else ipaddress.IPv6Address(number))
+
+
 def first_free(subnet: JsonMap, used: set[str]) -> str | None:
     """Return the first free address of a subnet's pools, or None."""
     for pool in items(subnet, "allocation_pools"):
         first, last = address(pool["start"]), address(pool["end"])
         for number in range(int(first), int(last) + 1):
-            found = str(type(first)(number))
+            found = _text(first.version, number)
             if found not in used:
                 return found
     return None
