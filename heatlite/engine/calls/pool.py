@@ -17,6 +17,8 @@ from heatlite.engine.calls.step_execution import HandlerCall, Phase
 
 log = logging.getLogger(__name__)
 
+GATHERING = 0.004
+"""Seconds for which results wait for those of other running calls."""
 SHARED = 50
 """Maximum of calls in one transaction, so that other writers wait briefly."""
 
@@ -135,6 +137,15 @@ class Calls:
         verb, began = call.handler_verb, time.perf_counter()
         advance(call)
         self._meter.handler_called(call.resource.type_name, verb, time.perf_counter() - began)
+
+    def gather(self) -> None:
+        """Wait some milliseconds for more results while other calls run.
+
+        One commit then writes them all.
+        """
+        until = time.monotonic() + GATHERING
+        while 0 < self._results.qsize() < len(self.running) and time.monotonic() < until:
+            time.sleep(GATHERING / 4)
 
     def results(self) -> Iterator[HandlerCall]:
         """Take the calls that have returned, and start late ones again. Raises Fenced."""

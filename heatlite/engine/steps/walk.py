@@ -149,6 +149,7 @@ class Walker:
 
     def _take_events(self) -> None:
         """Take all that has happened since the last tick."""
+        self._calls.gather()
         self._wakeup.clear()
         self._stopping.poll_control()
         self._take_results()
