@@ -1,24 +1,31 @@
 """Command line ``heatlite-agent``."""
 
-import argparse
-import json
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from urllib.parse import quote
 
-from heatlite import __version__
-from heatlite.agent import daemon
-from heatlite.agent.form import Json
-from heatlite.agent.operator import Refused, ask
-from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load, register_address
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
+
+try:
+    import argparse
+    import json
+    from collections.abc import Sequence
+    from dataclasses import replace
+    from pathlib import Path
+    from urllib.parse import quote
+
+    from heatlite import __version__
+    from heatlite.agent import daemon
+    from heatlite.agent.form import Json
+    from heatlite.agent.operator import Refused, ask
+    from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load, register_address
+except KeyboardInterrupt:
+    sys.exit(INTERRUPTED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit code: 0 done, 1 refused, 2 misused."""
-    given = _parser().parse_args(arguments)
+    """Run a command. Returns the exit code: 0 done, 1 refused, 2 misused, or 130."""
     try:
+        given = _parser().parse_args(arguments)
         settings = _settings(given)
         if given.command == "run":
             return 0 if daemon.run(settings) else 1
@@ -29,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as error:
         print(f"heatlite-agent: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 

@@ -1,8 +1,13 @@
 """One agent: what it answers, in which order it works, whom it believes."""
 
 import json
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +17,8 @@ from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, NodeState, Requester
 from heatlite.nodes.agents import Agents, Declined
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
-from tests.agent.agents import Agent, Registry, raw
-from tests.waiting import eventually
+from tests.agent.agents import ROOT, Agent, Registry, raw
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +260,24 @@ def test_what_the_operator_says_on_the_machine(agent: Agent) -> None:
     assert second.returncode == 2
     assert "runs in" in second.stderr
     assert Path(agent.folder, "secret").read_text() == agent.secret
+
+
+def test_ctrl_c_ends_a_command_that_waits_quietly(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s" * 64)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE)
+        (tmp_path / "address").write_text(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with subprocess.Popen(
+            [sys.executable, "-m", "heatlite.agent", "queue", "--folder", str(tmp_path)],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            # As in a shell's foreground; in its background SIGINT is ignored.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+        ) as process:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                assert process.stderr is not None
+                errors = process.stderr.read()
+    assert (process.returncode, errors) == (130, "")

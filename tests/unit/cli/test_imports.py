@@ -46,8 +46,18 @@ def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
     assert set(action.choices or ()) == names
 
 
-@table("module", ["dataclasses", *(f"heatlite.{name}" for name in ("cli.main", "cli.commands.stacks", "wiring"))])
-def test_ctrl_c_during_the_imports_ends_quietly(module: str, tmp_path: Path) -> None:
+@table(
+    "program, module",
+    [
+        ("__main__", "dataclasses"),
+        ("__main__", "heatlite.cli.main"),
+        ("__main__", "heatlite.cli.commands.stacks"),
+        ("__main__", "heatlite.wiring"),
+        ("agent.program", "argparse"),
+        ("agent.program", "heatlite.agent.daemon"),
+    ],
+)
+def test_ctrl_c_during_the_imports_ends_quietly(program: str, module: str, tmp_path: Path) -> None:
     code = (
         "import importlib.abc, os, signal, sys\n"
         "class CtrlC(importlib.abc.MetaPathFinder):\n"
@@ -57,7 +67,7 @@ def test_ctrl_c_during_the_imports_ends_quietly(module: str, tmp_path: Path) -> 
         f"sys.modules.pop({module!r}, None)\n"
         "sys.meta_path.insert(0, CtrlC())\n"
         "sys.argv[1:] = ['ls']\n"
-        "from heatlite.__main__ import main\n"
+        f"from heatlite.{program} import main\n"
         "sys.exit(main())"
     )
     command = [sys.executable, "-c", code]
