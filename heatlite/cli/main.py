@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -75,6 +76,10 @@ MISUSE = 2
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: its temporary files are removed."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -180,10 +185,15 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
 
     docs/reference/command-line.md lists the codes.
     """
-    if arguments is None and isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8, as for stderr
+    if arguments is None:
+        signal.signal(signal.SIGTERM, _terminate)
+        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8, as for stderr
     try:
         code = _run(arguments, host)
+    except Terminated:
+        os.kill(os.getpid(), signal.SIGTERM)  # the parent process sees the signal
+        raise
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -196,6 +206,12 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         if _is_written():  # else that was the error
             _complain(str(error))
     return code if _is_written() else code or 1
+
+
+def _terminate(number: int, _frame: object) -> NoReturn:
+    """Raise Terminated. A second signal ends the process at once."""
+    signal.signal(number, signal.SIG_DFL)
+    raise Terminated
 
 
 def _is_written() -> bool:

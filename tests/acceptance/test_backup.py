@@ -1,12 +1,19 @@
 """`heatlite db backup` beside a busy server, `heatlite db restore`, and the start."""
 
+import signal
+import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import CommandLine, Server
+from tests.acceptance.processes import CommandLine, Server, environment
+from tests.databases import sqlite
+from tests.waiting import PATIENCE, eventually
 
 SECRET = {
     "heat_template_version": "2021-04-16",
@@ -104,3 +111,30 @@ def test_a_server_without_its_key_file_does_not_start_and_makes_no_other(
     assert not key.exists()
     key.write_bytes(content)
     assert outputs(serve(), path)[0] == "sesame"
+
+
+def open_files(process: int) -> str:
+    """The paths of the open files of a process."""
+    paths = []
+    for one in Path("/proc", str(process), "fd").iterdir():
+        with suppress(FileNotFoundError):
+            paths.append(str(one.readlink()))
+    return " ".join(paths)
+
+
+def test_a_backup_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
+    url = sqlite(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")  # so that the copy waits
+        process = subprocess.Popen(
+            [sys.executable, "-m", "heatlite", "db", "backup", str(out / "copy"), "--database", url],
+            env=environment(tmp_path),
+        )
+        eventually(lambda: [*out.glob(".copy.key.*")] and ".copy." in open_files(process.pid))
+        process.send_signal(signal.SIGTERM)
+        other.rollback()
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    assert [*out.iterdir()] == []
