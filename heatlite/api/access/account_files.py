@@ -3,13 +3,15 @@
 They hold hashes of passwords and tokens. A change takes effect with the next request.
 """
 
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -160,28 +162,29 @@ def write_account(path: Path, user: str, hashed: str, projects: Projects) -> Non
     """
     if not user or ":" in user or not user.isprintable() or user != user.strip() or user.startswith("#"):
         raise BadSetting(f"{user!r} is not a valid user name: it must not contain a colon or begin with #.")
-    passwords = {**_known(path, parse_passwords), user: hashed}
-    roles = _known(roles_file(path), parse_roles)
-    roles[user] = {**roles.get(user, {}), **projects}
-    tables = "\n".join(f"[{_quoted(name)}]\n{_lines(own)}" for name, own in roles.items())
-    # roles before the password, so that a user who can log in has roles
-    _replace(roles_file(path), f"# Users, and their roles in each project.\n{tables}")
-    _replace(path, "".join(f"{name}:{one}\n" for name, one in passwords.items()))
+    with _locked(path):
+        passwords = {**_known(path, parse_passwords), user: hashed}
+        roles = _known(roles_file(path), parse_roles)
+        roles[user] = {**roles.get(user, {}), **projects}
+        tables = "\n".join(f"[{_quoted(name)}]\n{_lines(own)}" for name, own in roles.items())
+        # roles before the password, so that a user who can log in has roles
+        _replace(roles_file(path), f"# Users, and their roles in each project.\n{tables}")
+        _replace(path, "".join(f"{name}:{one}\n" for name, one in passwords.items()))
 
 
 def add_token(path: Path, user: str, projects: Projects, expires: float | None) -> str:
     """Create a token, store its digest, and return it. Raises BadSetting."""
-    known = _known(path, parse_tokens)
     token = secrets.token_urlsafe(32)
     moment = None if expires is None else datetime.fromisoformat(str(to_text(expires)))
     new = TokenRecord(digest(token), user, projects, moment)
-    entries = (
-        f'[[tokens]]\nsha256 = "{one.sha256}"\nuser = {_quoted(one.user)}\n'
-        + ("" if one.expires is None else f"expires = {one.expires.isoformat()}\n")
-        + f"[tokens.projects]\n{_lines(one.projects)}"
-        for one in (*known.values(), new)
-    )
-    _replace(path, "\n".join(entries))
+    with _locked(path):
+        entries = (
+            f'[[tokens]]\nsha256 = "{one.sha256}"\nuser = {_quoted(one.user)}\n'
+            + ("" if one.expires is None else f"expires = {one.expires.isoformat()}\n")
+            + f"[tokens.projects]\n{_lines(one.projects)}"
+            for one in (*_known(path, parse_tokens).values(), new)
+        )
+        _replace(path, "\n".join(entries))
     return token
 
 
@@ -208,6 +211,25 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other commands from a file between its reading and its replacement.
+
+    Locks the folder, since the file itself is replaced. Raises BadSetting.
+    """
+    folder = path.resolve().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be written: {error.strerror}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _replace(path: Path, text: str) -> None:
     """Replace a file atomically; owner and permissions stay.
 
@@ -215,7 +237,6 @@ def _replace(path: Path, text: str) -> None:
     """
     try:
         path = path.resolve()
-        path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600
             if path.exists():  # the server may read it through its group
                 found = path.stat()

@@ -1,11 +1,12 @@
 """Account files: a refused account leaves them as they were."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from heatlite.api.access.account_files import add_token, roles_file, write_account
+from heatlite.api.access.account_files import add_token, parse_tokens, roles_file, write_account
 from heatlite.core.config import BadSetting
 
 ROLES = {"demo": frozenset({"member"})}
@@ -58,3 +59,19 @@ def test_a_written_file_keeps_owner_permissions_and_place(tmp_path: Path) -> Non
     assert link.readlink() == tokens
     found = [path.stat() for path in (tokens, users, roles_file(users))]
     assert [(one.st_mode & 0o777, one.st_gid) for one in found] == [(0o640, other)] * 3
+
+
+def test_commands_at_the_same_time_lose_no_change(tmp_path: Path) -> None:
+    tokens, users = tmp_path / "tokens.toml", tmp_path / "users"
+    names = {f"u{number}" for number in range(16)}
+
+    def write(name: str) -> None:
+        add_token(tokens, name, ROLES, None)
+        write_account(users, name, HASH, ROLES)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert [*pool.map(write, names)] == [None] * len(names)
+    assert {token.user for token in parse_tokens(tokens.read_text(), tokens).values()} == names
+    assert {line.partition(":")[0] for line in users.read_text().splitlines()} == names
+    assert all(f'["{name}"]' in roles_file(users).read_text() for name in names)
+    assert {path.name for path in tmp_path.iterdir()} == {"tokens.toml", "users", "users.toml"}
