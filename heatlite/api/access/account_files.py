@@ -238,13 +238,17 @@ def _replace(path: Path, text: str) -> None:
     try:
         path = path.resolve()
         with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600
-            if path.exists():  # the server may read it through its group
-                found = path.stat()
-                os.fchown(file.fileno(), found.st_uid, found.st_gid)
-                os.fchmod(file.fileno(), found.st_mode & 0o777)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)
+            new = Path(file.name)
+            try:
+                if path.exists():  # the server may read it through its group
+                    found = path.stat()
+                    os.fchown(file.fileno(), found.st_uid, found.st_gid)
+                    os.fchmod(file.fileno(), found.st_mode & 0o777)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                new.replace(path)
+            finally:
+                new.unlink(missing_ok=True)
     except OSError as error:
         raise BadSetting(f"{path}: cannot be written: {error.strerror}.") from error

@@ -1,6 +1,7 @@
 """Account files: a refused account leaves them as they were."""
 
 import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -59,6 +60,20 @@ def test_a_written_file_keeps_owner_permissions_and_place(tmp_path: Path) -> Non
     assert link.readlink() == tokens
     found = [path.stat() for path in (tokens, users, roles_file(users))]
     assert [(one.st_mode & 0o777, one.st_gid) for one in found] == [(0o640, other)] * 3
+
+
+def test_a_disk_without_room_leaves_the_files_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.toml"
+    add_token(path, "mia", ROLES, None)
+    before = path.read_text()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        with pytest.raises(BadSetting, match="cannot be written: File too large"):
+            add_token(path, "tom", ROLES, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [file.read_text() for file in tmp_path.iterdir()] == [before]
 
 
 def test_commands_at_the_same_time_lose_no_change(tmp_path: Path) -> None:
