@@ -113,6 +113,11 @@ def test_a_server_without_its_key_file_does_not_start_and_makes_no_other(
     assert outputs(serve(), path)[0] == "sesame"
 
 
+def test_a_missing_folder_is_a_wrong_command_line(heatlite: CommandLine, tmp_path: Path) -> None:
+    told = heatlite("db", "backup", "nowhere/copy", "--database", sqlite(tmp_path))
+    assert (told.code, told.err) == (2, "heatlite: There is no folder nowhere. Create it, or choose another one.\n")
+
+
 def open_files(process: int) -> str:
     """The paths of the open files of a process."""
     paths = []

@@ -58,8 +58,8 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
 
     Both files are readable by their owner only. The copy is consistent even while an engine writes. `keys` is the
     setting `encryption_keys`; if it is set, the key file is not in use and not copied. Raises BadSetting for a database
-    server, BadBackup if there is nothing to copy, no folder for it, or `target` exists and `overwrite` is False.
-    Raises DatabaseUnavailable.
+    server and a missing folder, BadBackup if there is nothing to copy, `target` exists and `overwrite` is False, or it
+    cannot be written. Raises DatabaseUnavailable.
     """
     source = _file(url)
     if not source.is_file():
@@ -67,20 +67,27 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
     key = key_file(source)
     copied_key = _key_of(target) if not keys and key.is_file() else None
     if not target.parent.is_dir():
-        raise BadBackup(f"There is no folder {target.parent}. Create it, or choose another one.")
+        raise BadSetting(f"There is no folder {target.parent}. Create it, or choose another one.")
     for path in (target, _key_of(target)):
         if any(path.exists() and used.exists() and path.samefile(used) for used in (source, key)):
             raise BadBackup(f"{path} is a file of the database itself. Choose another name.")
+        if path.exists() and not path.is_file():
+            raise BadBackup(f"{path} is no file. Choose another name.")
         if path.exists() and not overwrite:
             raise BadBackup(f"{path} exists. Choose another name, or add --force to overwrite it.")
-    with _errors(target), _new_file(target) as (new, install), _new_file(_key_of(target)) as (new_key, install_key):
-        _copy(source, new)
-        if copied_key is not None:
-            new_key.write_bytes(key.read_bytes())
-            install_key()
-        else:
-            _key_of(target).unlink(missing_ok=True)
-        install()
+    try:
+        with _new_file(target) as (new, install), _new_file(_key_of(target)) as (new_key, install_key):
+            _copy(source, new)
+            if copied_key is not None:
+                new_key.write_bytes(key.read_bytes())
+                install_key()
+            else:
+                _key_of(target).unlink(missing_ok=True)
+            install()
+    except OSError as error:
+        raise BadBackup(f"The backup cannot be written: {error}") from error
+    except sqlite3.OperationalError as error:
+        raise DatabaseUnavailable(reason=f"{source} cannot be copied to {target}: {error}") from error
     return Backup(target, copied_key)
 
 
@@ -97,7 +104,7 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
     if not source.is_file():
         raise BadBackup(f"There is no backup {source}.")
     key = _key_of(source) if not keys and _key_of(source).is_file() else None
-    with _errors(target):
+    try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = engine_lock.acquire(target, {"pid": os.getpid()})
         with closing(lock), _new_file(target) as (new, install), _new_file(own_key) as (new_key, install_key):
@@ -115,6 +122,8 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
             if key is not None:
                 install_key()
             install()
+    except (OSError, sqlite3.OperationalError) as error:
+        raise DatabaseUnavailable(reason=f"{target}: {error}") from error
     return RestoreResult(found, True, aside)
 
 
@@ -133,14 +142,6 @@ def _file(url: str) -> Path:
 
 def _key_of(copy: Path) -> Path:
     return Path(f"{copy}.key")
-
-
-@contextmanager
-def _errors(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, sqlite3.OperationalError) as error:
-        raise DatabaseUnavailable(reason=f"{place}: {error}") from error
 
 
 @contextmanager

@@ -234,9 +234,20 @@ def test_a_server_has_tools_of_its_own(tmp_path: Path, url: str, tool: str, driv
 def test_where_there_is_nothing_to_back_up_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(BadBackup, match="no database"):
         backup(f"sqlite:///{tmp_path}/none.db", (), tmp_path / "copy", overwrite=False)
-    with pytest.raises(BadBackup, match=r"^There is no folder .*nowhere\. Create it, or choose another one\.$"):
+    with pytest.raises(BadSetting, match=r"^There is no folder .*nowhere\. Create it, or choose another one\.$"):
         backup(filled(tmp_path / "one", "a"), (), tmp_path / "nowhere" / "copy", overwrite=False)
     assert files(tmp_path) == {"one"}
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The database is not at fault."""
+    url = filled(tmp_path / "one", "a")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(BadBackup, match=r"taken is no file\. Choose another name\.$"):
+        backup(url, (), tmp_path / "taken", overwrite=True)
+    with pytest.raises(BadBackup, match=r"^The backup cannot be written: .*'/proc/"):
+        backup(url, (), Path("/proc/copy"), overwrite=False)
+    assert files(tmp_path) == {"one", "taken"}
 
 
 def test_no_key_is_made_where_one_is_missing(tmp_path: Path) -> None:
