@@ -71,10 +71,11 @@ class Kind(Collection):
         return super().update(view, key, *whole, **attributes)
 
     def _refuse_too_many(self, view: View, verb: str) -> None:
-        limit = limits(view, view.project).get(QUOTA_NAMES.get(self.noun, self.noun), -1)
+        name = QUOTA_NAMES.get(self.noun, self.noun)
+        limit = limits(view, view.project).get(name, view.simulation.scenario.quotas.get(self.kind, -1))
         own = sum(one.get("project_id") == view.project for one in view.simulation.all(self.kind).values())
         if 0 <= limit <= own:
-            raise OverQuota(verb, f"Quota exceeded for resources: ['{QUOTA_NAMES.get(self.noun, self.noun)}'].", 409)
+            raise OverQuota(verb, f"Quota exceeded for resources: ['{name}'].", 409)
 
 
 def limits(view: View, project: str) -> dict[str, int]:

@@ -270,6 +270,14 @@ def test_more_than_the_quota_allows(troubled: Callable[..., Cloudy]) -> None:
     assert any("Quota exceeded for resources: ['port']" in why for why in cloudy.why(stack))
 
 
+def test_a_quota_counts_for_kinds_without_one_by_default(troubled: Callable[..., Cloudy]) -> None:
+    cloudy = troubled(quotas={"network.address_scope": 1})
+    scopes = {name: resource("OS::Neutron::AddressScope") for name in "ab"}
+    stack = cloudy.create(template(**scopes))
+    assert stack.status == "FAILED"
+    assert any("Quota exceeded for resources: ['address_scope']" in why for why in cloudy.why(stack))
+
+
 def test_a_floating_ip_without_a_way_out(cloudy: Cloudy) -> None:
     stack = cloudy.create(template(
         **PORT, ip=resource("OS::Neutron::FloatingIP", floating_network="public", port_id=ref("port"))
