@@ -547,11 +547,15 @@ def _simulated(database: Path) -> Path:
 
 
 def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
-    """Count the objects of a project in the simulated cloud by kind."""
+    """Count the objects of a project in the simulated cloud by kind.
+
+    Kinds without objects have 0.
+    """
     path = _file(settings)
+    from heatlite.simulated.services import OBJECTS
     from heatlite.simulated.simulation import count
 
-    return {} if path is None else count(_simulated(path), project)
+    return {} if path is None else {**dict.fromkeys(OBJECTS, 0), **count(_simulated(path), project)}
 
 
 def _file(settings: Settings) -> Path | None:

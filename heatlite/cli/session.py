@@ -81,7 +81,10 @@ class Host(Protocol):
         """List broken invariants of the database: rule, kind of entity, its id, a detail."""
 
     def simulated_objects(self, settings: config.Settings, project: str) -> Mapping[str, int]:
-        """Count the objects of a project in the simulated cloud by kind."""
+        """Count the objects of a project in the simulated cloud by kind.
+
+        Kinds without objects have 0.
+        """
 
     def types(self) -> "TypeCatalog":
         """Return the installed resource types."""

@@ -32,10 +32,12 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 """Verbs by name; a service's special verb replaces the regular one."""
 
-KINDS: Final = frozenset({
-    *(collection.kind for module in MODULES for collection in module.COLLECTIONS),
-    *(f"block_storage.{limit}" for limit in LIMITS),
-})  # fmt: skip
+_COLLECTED: Final = frozenset(collection.kind for module in MODULES for collection in module.COLLECTIONS)
+
+OBJECTS: Final = _COLLECTED | {object_store.CONTAINER}
+"""Kinds of objects."""
+
+KINDS: Final = _COLLECTED | {f"block_storage.{limit}" for limit in LIMITS}
 """Kinds of objects, and the limits of block storage, that may have a quota."""
 
 

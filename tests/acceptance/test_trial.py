@@ -68,6 +68,8 @@ def expecting(what: str) -> str:
         ("{resources: {net: {replaced: false}}}", "resource net was replaced"),
         ("{resources: {net: {attributes: {mtu: 9}}}}", "resource net: attribute mtu is '1450', not '9'"),
         ("{cloud: {network.port: 7}}", "the cloud has 1 of network.port, not 7"),
+        ("{cloud: {network.prot: 0}}", "there is no kind network.prot of objects; did you mean network.port?"),
+        ("{cloud: {block_storage.gigabytes: 0}}", "there is no kind block_storage.gigabytes of objects"),
     ],
 )
 def test_what_is_not_as_expected(run: Run, what: str, told: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`heatlite test FILE`: runs templates on a simulated cloud and checks each step."""
 
 import argparse
+import difflib
 import re
 import tempfile
 import time
@@ -327,8 +328,11 @@ class _Stage:
             return
         counts = self._host.simulated_objects(self._settings, "test")
         for kind, wanted in _map(expected["cloud"]).items():
-            if counts.get(kind, 0) != wanted:
-                yield f"the cloud has {counts.get(kind, 0)} of {kind}, not {wanted}"
+            if kind not in counts:
+                close = difflib.get_close_matches(kind, counts, 1)
+                yield f"there is no kind {kind} of objects{f'; did you mean {close[0]}?' if close else ''}"
+            elif counts[kind] != wanted:
+                yield f"the cloud has {counts[kind]} of {kind}, not {wanted}"
 
 
 def _map(value: Json) -> JsonMap:
