@@ -36,7 +36,7 @@ from heatlite.ui.pages.project import (
 from heatlite.ui.pages.stack import Deed, ResourcePage, StackPage, StackView
 from heatlite.ui.pages.stacks import Events, StacksPage
 from heatlite.ui.rendering import create_environment, static_files
-from heatlite.ui.sessions import Sessions, Visitor, new_key
+from heatlite.ui.sessions import Sessions, Visitor, digest, new_key
 from heatlite.ui.site import DEFAULT_PROJECT, Form, Request, Site, command
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ OPEN = (f"{ROOT}/login", f"{ROOT}/static/")
 """Paths that need no session."""
 SECURE_COOKIE = "__Host-heatlite"
 PLAIN_COOKIE = "heatlite-ui"
-"""Name without https: browsers reject the prefix there."""
+"""Beginning of the name without https: browsers reject the prefix there."""
 
 EDITORS = ("/new", "/change", "/do/node_action", "/do/playbook", "/do/policy")
 """Ends of paths of forms with long texts, which a login must not lose."""
@@ -212,7 +212,12 @@ class Gate:
         return self._is_secure or req.is_secure
 
     def _cookie(self, req: Request) -> str:
-        return SECURE_COOKIE if self._is_https(req) else PLAIN_COOKIE
+        """Return the name, which differs by server.
+
+        A browser sends a cookie to all ports and paths of its host.
+        """
+        place = self._site.settings.public_url or req.forwarded_prefix
+        return f"{SECURE_COOKIE if self._is_https(req) else PLAIN_COOKIE}-{digest(place)[:8]}"
 
     def _check_origin(self, req: Request) -> None:
         """Read a form. Raises Forbidden for that of another site."""

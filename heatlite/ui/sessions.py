@@ -118,9 +118,9 @@ def new_key() -> str:
     return secrets.token_urlsafe(ID_BYTES)
 
 
-def digest(key: str) -> str:
-    """Return the digest of an id, as stored."""
-    return hashlib.sha256(key.encode(errors="replace")).hexdigest()
+def digest(text: str) -> str:
+    """Return the digest of a text. The database has those of ids."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def derived(key: str, purpose: str) -> bytes:

@@ -1,10 +1,12 @@
 """Login, sessions and their end."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from wsgiref.types import WSGIApplication
 
 import bcrypt
 import pytest
@@ -53,9 +55,8 @@ def serve(tmp_path: Path, clock: LateClock) -> Iterator[Serve]:
 
     def start(**settings: Any) -> wiring.Embedded:
         files = {"users_file": str(tmp_path / "users"), "tokens_file": str(tmp_path / "tokens.toml")}
-        started.append(
-            wiring.embedded(Settings(database=sqlite(tmp_path), ui=True, **files, **settings), clock=clock)
-        )
+        settings = {"database": sqlite(tmp_path), **files, **settings}
+        started.append(wiring.embedded(Settings(ui=True, **settings), clock=clock))
         return started[-1]
 
     yield start
@@ -75,16 +76,17 @@ def test_a_password_begins_a_session_that_the_api_ignores(serve: Serve) -> None:
     server = serve(auth=Auth.BASIC)
     browser = Browser(server.app)
     assert browser.app.get("/ui/p/demo", status=303).location.endswith("/ui/login?next=%2Fp%2Fdemo")
-    before = browser.app.cookies.get("heatlite-ui")
+    (before,) = browser.app.cookies.values()
     assert "wrong" in log_in(browser, 401, user="mia", password="left").text
     log_in(browser, user="mia", password="right")
-    assert browser.app.cookies["heatlite-ui"] != before
+    (key,) = browser.app.cookies.values()
+    assert key != before
     page = browser.get("")
     assert "mia" in page.text
     assert re.search(r"right|bWlh", page.text) is None
     browser.app.get("/v1/demo/stacks", status=401)
     (row,) = server.store.database.read("SELECT digest, content FROM ui_session")
-    assert browser.app.cookies["heatlite-ui"] not in str(row)
+    assert key not in str(row)
     next(one for one in page.forms.values() if one.action.endswith("/logout")).submit(status=303)
     assert server.store.database.read("SELECT digest FROM ui_session") == []
     browser.app.get("/ui/p/demo", status=303)
@@ -93,9 +95,40 @@ def test_a_password_begins_a_session_that_the_api_ignores(serve: Serve) -> None:
 def test_the_cookie_is_bound_to_the_host_with_https(serve: Serve) -> None:
     answer = Browser(serve(auth=Auth.BASIC, public_url="https://heat.example/api").app).app.get("/ui/login")
     cookie = answer.headers["Set-Cookie"]
-    assert cookie.startswith("__Host-heatlite=")
+    assert cookie.startswith("__Host-heatlite-")
     assert {"Secure", "HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
     assert "/api/ui/static/" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("addresses", "is_set"),
+    [(("http://a.test:8004", "http://a.test:8005"), False), (("http://a.test/one", "http://a.test/two"), True)],
+)
+def test_servers_of_one_host_keep_their_sessions(
+    serve: Serve, tmp_path: Path, addresses: tuple[str, str], is_set: bool
+) -> None:
+    """Browsers send a cookie to all ports of its host."""
+    cookies, browsers = CookieJar(), []
+    for number, address in enumerate(addresses):
+        folder, place = tmp_path / str(number), urlsplit(address)
+        folder.mkdir()
+        server = serve(auth=Auth.BASIC, database=sqlite(folder), public_url=address if is_set else None)
+        browser = Browser(behind_proxy(server.app, place.path))
+        browser.app.cookiejar = cookies
+        browser.app.extra_environ["HTTP_HOST"] = place.netloc
+        log_in(browser, user="mia", password="right")
+        browsers.append(browser)
+    for browser in browsers:
+        browser.get("")
+
+
+def behind_proxy(app: WSGIApplication, prefix: str) -> WSGIApplication:
+    """The application below a path."""
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return app({**environ, "PATH_INFO": environ["PATH_INFO"].removeprefix(prefix)}, start_response)
+
+    return serve
 
 
 @pytest.mark.full
