@@ -7,13 +7,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Final, NamedTuple
 
 _HEX: Final = "[0-9a-fA-F]"
 _MAC: Final = re.compile(
     f"{_HEX}{{1,2}}([:-]){_HEX}{{1,2}}(\\1{_HEX}{{1,2}}){{4}}|{_HEX}{{1,4}}([:.-]){_HEX}{{1,4}}\\3{_HEX}{{1,4}}"
     f"|{_HEX}{{5,6}}[:-]{_HEX}{{5,6}}|{_HEX}{{12}}"
+)
+_ISO_8601: Final = re.compile(
+    r"""
+    (?P<year>\d{4}) (?:
+        (?P<month>-\d\d?|\d\d(?!$)) (?:
+            (?P<day>-\d\d?|\d\d) (?:
+                [ T] (?P<hour>\d\d) (?::?(?P<minute>\d\d))? (?::?(?P<second>\d\d?)(?:[.,]\d+)?)?
+                (?:Z|(?P<sign>[-+])(?P<offset_hours>\d\d):?(?P<offset_minutes>\d\d)?)?
+            )?
+        )?
+    )?
+    """,
+    re.ASCII | re.VERBOSE,
 )
 MAX_NAME: Final = 255
 """Characters of a DNS name."""
@@ -58,22 +71,36 @@ def _dns_name(value: str) -> bool:
     return len(value) <= MAX_NAME and all(_LABEL.fullmatch(label) for label in labels)
 
 
+def _moment(text: str) -> datetime:
+    """Parse a time in one of the forms that Heat takes; without a zone it is UTC.
+
+    Raises ValueError.
+    """
+    found = _ISO_8601.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    year, month, day = (int((part or "1").lstrip("-")) for part in found.group("year", "month", "day"))
+    hour, minute, second, away, more = (
+        int(part or 0) for part in found.group("hour", "minute", "second", "offset_hours", "offset_minutes")
+    )
+    offset = timedelta(hours=away, minutes=more) * (-1 if found["sign"] == "-" else 1)
+    return datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
+
+
 def _iso_8601(value: str) -> bool:
     try:
-        datetime.fromisoformat(value)
+        _moment(value)
     except ValueError:
         return False
     return True
 
 
 def _expiration(value: str) -> bool:
-    """A time to come; without a zone it is UTC."""
+    """Return True for a time to come."""
     try:
-        end = datetime.fromisoformat(value.strip())
+        return _moment(value.strip()) > datetime.now(UTC)
     except ValueError:
         return False
-    now = datetime.now(UTC)
-    return (end if end.tzinfo is not None else end.replace(tzinfo=UTC)) > now
 
 
 @functools.cache
