@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from heatlite.cli.arguments import CommandGroup, argument
-from heatlite.cli.errors import CommandError
-from heatlite.cli.session import Host, address, settings
-from heatlite.core.config import Settings
+from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.session import Host, address, endpoint, settings
+from heatlite.core.config import Auth, Settings
 
 CLOUDS = Path("clouds.yaml")
 CLOUD = "heatlite"
@@ -25,11 +25,12 @@ commands = CommandGroup()
 @commands.command("env", "print shell commands that configure `openstack` for the server")
 def environment(arguments: argparse.Namespace, host: Host) -> int:
     """Print shell commands for `openstack`: ``eval "$(heatlite env)"``."""
+    chosen = settings(arguments)
+    auth_type = _auth_type(arguments, chosen)
     stale = sorted(name for name in os.environ if name.startswith("OS_"))
     if stale:
         print(f"unset {' '.join(stale)}")
-    chosen = settings(arguments)
-    print(f"export OS_AUTH_TYPE={_auth_type(chosen)}")
+    print(f"export OS_AUTH_TYPE={auth_type}")
     print(f"export OS_ENDPOINT={shlex.quote(''.join(address(arguments, host)))}")
     if chosen.token is not None:
         print(f"export OS_TOKEN={shlex.quote(chosen.token)}")
@@ -42,9 +43,19 @@ def environment(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-def _auth_type(chosen: Settings) -> str:
-    """Return the `auth_type` for the credentials in the settings."""
-    return "admin_token" if chosen.token is not None else "none" if chosen.username is None else "http_basic"
+def _auth_type(arguments: argparse.Namespace, chosen: Settings) -> str:
+    """Return the `auth_type` for the credentials in the settings.
+
+    Raises Misuse if there are none and the server of these settings needs some.
+    """
+    if chosen.token is not None:
+        return "admin_token"
+    if chosen.username is not None:
+        return "http_basic"
+    if chosen.auth is not Auth.NONE and endpoint(arguments) is None:
+        needed = "HEATLITE_USERNAME and HEATLITE_PASSWORD" if chosen.auth is Auth.BASIC else "HEATLITE_TOKEN"
+        raise Misuse(f"The server has auth = {chosen.auth.value}: set {needed}.")
+    return "none"
 
 
 @commands.command(
@@ -57,10 +68,10 @@ def clouds(arguments: argparse.Namespace, host: Host) -> int:
     try:
         if not arguments.force and CLOUDS.exists() and not CLOUDS.read_text("utf-8").startswith(HEADER):
             raise CommandError(f"{CLOUDS} exists and was not written by heatlite; --force overwrites it.")
-        endpoint = "".join(address(arguments, host))
+        url = "".join(address(arguments, host))
         chosen = settings(arguments)
         secret = {"token": chosen.token} if chosen.token else {"username": chosen.username, "password": chosen.password}
-        auth = {"endpoint": endpoint, **{key: value for key, value in secret.items() if value is not None}}
+        auth = {"endpoint": url, **{key: value for key, value in secret.items() if value is not None}}
         if len(auth) > 1:
             CLOUDS.touch(0o600)
             CLOUDS.chmod(0o600)
@@ -68,7 +79,7 @@ def clouds(arguments: argparse.Namespace, host: Host) -> int:
             f"{HEADER}\n"
             "clouds:\n"
             f"  {CLOUD}:\n"
-            f"    auth_type: {_auth_type(chosen)}\n"
+            f"    auth_type: {_auth_type(arguments, chosen)}\n"
             "    auth:\n" + "".join(f"      {key}: {json.dumps(value)}\n" for key, value in auth.items()),
             "utf-8",
         )

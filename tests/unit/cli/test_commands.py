@@ -434,6 +434,20 @@ def test_env_follows_settings_and_endpoint(
     ]
 
 
+@pytest.mark.parametrize("command", ["env", "clouds"])
+def test_without_the_credentials_that_the_server_needs_nothing_is_written(
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for auth, needed in (("basic", "HEATLITE_USERNAME and HEATLITE_PASSWORD"), ("tokens", "HEATLITE_TOKEN")):
+        monkeypatch.setenv("HEATLITE_AUTH", auth)
+        assert run([command], Recorder()) == 2
+        assert capsys.readouterr() == ("", f"heatlite: The server has auth = {auth}: set {needed}.\n")
+    assert not (place / "clouds.yaml").exists()
+    assert run([command, "--endpoint", "https://heat.example/v1/p"], Recorder()) == 0, "another server"
+    monkeypatch.setenv("HEATLITE_TOKEN", "sesame")
+    assert run([command], Recorder()) == 0
+
+
 def test_clouds_writes_a_cloud_and_spares_what_is_not_ours(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
