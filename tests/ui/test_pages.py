@@ -210,6 +210,19 @@ def test_a_refused_form_keeps_what_was_typed(
     assert {name: form[name].value for name in typed} == typed
 
 
+def test_a_refused_mark_keeps_its_reason_on_the_page_of_its_resource(browser: Browser) -> None:
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
+    path = browser.heat.create(template(**{"a b": group}), name="keeps-mark")
+    here = f"{path}/resources/a%20b/0"
+    page = browser.get(here)
+    browser.heat.call("POST", f"{path}/actions", {"lock": {"level": "all"}}, code=200)
+    page = browser.post(page, "/do/mark", 409, reason="smoke")
+    assert "Not done." in page.text
+    form = next(one for one in page.forms.values() if one.action.endswith("/do/mark"))
+    assert (form["resource"].value, form["reason"].value) == ("a b/0", "smoke")
+    assert page.html.body["data-page"] == f"{browser.home}{here}"
+
+
 def test_a_refused_playbook_keeps_its_name(browser: Browser) -> None:
     page = browser.post(browser.get("/playbooks"), "/do/playbook", 400, name="restart", document="stages: [")
     form = next(one for one in page.forms.values() if one.action.endswith("/do/playbook"))

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
+from urllib.parse import quote
 
 import falcon
 from falcon import Response
@@ -75,16 +76,18 @@ class ResourcePage:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, resource: str) -> None:
-        """Show the resource. `at` names the nested stack that it is in."""
+    def on_get(
+        self, req: Request, resp: Response, project: str, name: str, stack_id: str, resource: str, error: str = ""
+    ) -> None:
+        """Show the resource."""
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         node, at = find(api, path, resource)
         one = f"{at}/resources/{quoted(node.name)}"
         shown = as_map(api.get(one).get("resource"))
         try:
             events = as_maps(api.get(f"{one}/events", limit=NEWEST).get("events"))
-        except ApiError as error:
-            if error.status != 404:
+        except ApiError as missing:
+            if missing.status != 404:
                 raise
             events = []
         detail: JsonMap = {}
@@ -95,6 +98,7 @@ class ResourcePage:
             resp,
             "resource.html",
             project,
+            error=error,
             tab="stacks",
             part="resources",
             node=node,
@@ -235,10 +239,15 @@ class Deed:
         self._pages = pages
 
     def show_again(
-        self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, **_parts: str
+        self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, deed: str
     ) -> None:
         """Show the page that has the form, with an error."""
         back = self._back(req)
+        if deed == "mark" and not back:
+            resource = req.fields.get("resource", "")
+            req.page = f"{stack_home(req, project, name, stack_id)}/resources/{quote(resource)}"
+            ResourcePage(self._site).on_get(req, resp, project, name, stack_id, resource, error)
+            return
         req.page = stack_home(req, project, name, stack_id) + back
         self._pages[back].on_get(req, resp, project, name, stack_id, error)
 
@@ -252,14 +261,14 @@ class Deed:
             raise falcon.HTTPNotFound
         if deed == "delete" and req.fields.get("confirm") != name:
             resp.status = falcon.HTTP_400
-            self.show_again(req, resp, "Type the name of the stack to delete it.", project, name, stack_id)
+            self.show_again(req, resp, "Type the name of the stack to delete it.", project, name, stack_id, deed)
             return
         try:
             DEEDS[deed](self._site.api(req, project), f"/stacks/{name}/{stack_id}", req.fields)
         except ApiError as error:
             if error.status not in (400, 403, 404, 409):
                 raise
-            self.show_again(req, resp, refused(resp, error), project, name, stack_id)
+            self.show_again(req, resp, refused(resp, error), project, name, stack_id, deed)
             return
         if deed == "delete":
             go(resp, home(req, project), did=deed)
