@@ -151,6 +151,31 @@ def test_a_node_is_chosen_among_those_of_the_same_name(browser: Browser, store: 
     browser.heat.call("POST", f"/node_actions/{one['id']}/reject")
 
 
+def test_approvals_beyond_a_page_of_the_api_are_not_forgotten(
+    browser: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = browser.heat.create(template(web=value()), name="crowd")
+    stack = store.stacks.by_name("demo", "crowd")
+    assert stack is not None
+    node = registered(store, stack, "web").id
+    document = {**yaml.safe_load(PLAYBOOK), "node_playbook": "2026-11-21"}
+    body = {"node": node, "kind": "script"}
+    asked = [browser.heat.call("POST", f"{path}/node_actions", body, code=201).json["node_action"] for _ in range(4)]
+    body = {"document": document}
+    runs = [browser.heat.call("POST", f"{path}/node_playbook_runs", body, code=202).json["action"] for _ in range(2)]
+    monkeypatch.setattr("heatlite.ui.pages.project.NEWEST", 1)
+    assert "3 more wait." in browser.get("/approvals").text
+    monkeypatch.setattr("heatlite.api.nodes.node_actions.MAX_PAGE", 2)
+    assert "At least 1 more wait." in browser.get("/approvals").text
+    assert "More runs or repairs wait." not in browser.get("/approvals").text
+    monkeypatch.setattr("heatlite.api.handlers.actions.MAX_PAGE", 1)
+    assert "More runs or repairs wait." in browser.get("/approvals").text
+    for one in asked:
+        browser.heat.call("POST", f"/node_actions/{one['id']}/reject")
+    for one in runs:
+        browser.heat.call("POST", f"/node_playbook_runs/{one['id']}/reject")
+
+
 @pytest.mark.full
 def test_a_large_run_hides_no_other_request(browser: Browser, store: Store) -> None:
     browser.heat.create(template(web=value(), db=value(), log=value()), name="busy")

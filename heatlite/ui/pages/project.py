@@ -123,14 +123,18 @@ class ApprovalsPage(ProjectPage):
 
     def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
         asked = {"state": "PENDING_APPROVE", "requester": "user"}  # those of a run wait with it
-        single = [text(one.get("id")) for one in as_maps(api.get("/node_actions", **asked).get("node_actions"))]
-        runs = as_maps(api.get("/actions", action="STACK_PLAYBOOK", status="INIT").get("actions"))
-        proposed = as_maps(api.get("/incidents", state="PROPOSED").get("incidents"))
+        found = api.get("/node_actions", **asked)
+        single = [text(one.get("id")) for one in as_maps(found.get("node_actions"))]
+        waiting_runs = api.get("/actions", action="STACK_PLAYBOOK", status="INIT")
+        incidents = api.get("/incidents", state="PROPOSED")
+        runs, proposed = as_maps(waiting_runs.get("actions")), as_maps(incidents.get("incidents"))
         pending = [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in single[:NEWEST]]
         stacks = [text(one.get("stack")) for one in pending] + [text(one.get("root_stack_id")) for one in proposed]
         return {
             "pending": pending,
             "more": max(0, len(single) - NEWEST),
+            "is_least": href(found.get("links"), "next"),
+            "more_others": any(href(one.get("links"), "next") for one in (waiting_runs, incidents)),
             "runs": runs,
             "proposed": proposed,
             "names": names_of(api, stacks),
