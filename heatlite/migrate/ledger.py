@@ -1,6 +1,8 @@
 """The state of each stack of a migration, in a file with which it continues."""
 
+import fcntl
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -93,12 +95,20 @@ class Ledger:
         return self.moves.get(name) or next(by_id, None)
 
     def put(self, move: Move) -> Move:
-        """Keep the state of a stack, in the file too. Raises OSError."""
-        self.moves[move.name] = move
-        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False)
-        beside = self.file.with_name(f"{self.file.name}.new")
-        beside.write_text(f"{text}\n", "utf-8")
-        beside.replace(self.file)
+        """Keep the state of a stack, in the file too.
+
+        Other commands may have written states of their stacks meanwhile. Raises OSError.
+        """
+        folder = os.open(self.file.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # the file itself is replaced
+            self.moves = {**self.moves, **load(self.file).moves, move.name: move}
+            text = json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+            beside = self.file.with_name(f"{self.file.name}.new")
+            beside.write_text(f"{text}\n", "utf-8")
+            beside.replace(self.file)
+        finally:
+            os.close(folder)
         return move
 
     def to_json(self) -> JsonMap:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from heatlite.core.errors import ErrorAnswer
 from heatlite.core.json import Json
 from heatlite.migrate.document import document
 from heatlite.migrate.findings import Kind, judged
-from heatlite.migrate.ledger import Ledger, State, load
+from heatlite.migrate.ledger import Ledger, Move, State, load
 from heatlite.migrate.moves import Migration
 from heatlite.migrate.retaining import retaining
 from heatlite.migrate.source import FoundStack, read
@@ -381,3 +382,18 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no record of a migration"):
         load(file)
     assert Ledger(file).to_json() == {"format": 1, "heat": "", "stacks": []}
+
+
+def test_commands_at_the_same_time_lose_no_stack(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    names = {f"s{number}" for number in range(16)}
+    ledgers = {name: Ledger(file) for name in names}
+
+    def put(name: str) -> None:
+        for state in (State.ADOPTING, State.TAKEN):
+            ledgers[name].put(Move(name, "1", state))
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert [*pool.map(put, names)] == [None] * len(names)
+    assert {name: move.state for name, move in load(file).moves.items()} == dict.fromkeys(names, State.TAKEN)
+    assert [*tmp_path.iterdir()] == [file]
