@@ -148,8 +148,7 @@ def _carried_out(store: Store, action_id: str) -> None:
     """Write what a worker writes of an action on one resource."""
     now = time.time()
     with store.transaction():
-        action = store.claims.claim("worker", now, LEASE, action_id)
-        assert action is not None
+        (action,) = store.claims.claim_many(1, "worker", now, LEASE, action_id)
         read, rows = store.stacks.send_get(action.stack_id), store.resources.send_of(action.stack_id)
     stack, _ = read(), rows()
     assert stack is not None

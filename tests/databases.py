@@ -17,8 +17,10 @@ from urllib.parse import urlsplit
 import peewee
 import pytest
 
+from heatlite.store.actions.claims import ANY_TAKEOVERS
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
+from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 
@@ -131,6 +133,19 @@ def empty(store: Store) -> None:
         if has_rows:
             with store.transaction():
                 store.database.change(known[name].delete())
+
+
+def claim_one(
+    store: Store,
+    owner: str,
+    now: float,
+    lease: float,
+    action_id: str | None = None,
+    max_takeovers: int = ANY_TAKEOVERS,
+) -> ActionRecord | None:
+    """Claim one action for a worker, None if there is none to be claimed."""
+    claimed = store.claims.claim_many(1, owner, now, lease, action_id, max_takeovers=max_takeovers)
+    return claimed[0] if claimed else None
 
 
 def dump(store: Store) -> dict[str, list[str]]:

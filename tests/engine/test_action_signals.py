@@ -14,6 +14,7 @@ from heatlite.core.status import ActionStatus, Control, Result, Signal, Status, 
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.databases import claim_one
 from tests.engine.conftest import ADMIN, MEMBER, Engine, resource, template, thing
 from tests.engine.test_hooks import clear, hooks, reach
 from tests.thorough import FULL
@@ -115,7 +116,7 @@ def test_a_delete_ends_what_is_suspended_and_has_not_begun(queue: Engine) -> Non
 def test_a_delete_that_waits_is_cancelled_without_what_it_waits_for(queue: Engine) -> None:
     """The owner of the stack still has its rows."""
     stack = queue.create(template(a=thing()), wait=False)
-    holder = queue.store.claims.claim("somebody", queue.clock.now(), 60)
+    holder = claim_one(queue.store, "somebody", queue.clock.now(), 60)
     assert holder is not None
     queue.delete(stack, wait=False)
     (delete,) = [one for one in queue.store.actions.live([stack.id]) if one.verb is Verb.DELETE]
@@ -145,7 +146,7 @@ def test_only_what_is_suspended_is_resumed(queue: Engine) -> None:
 
 def test_what_is_being_stopped_cannot_be_suspended(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
-    assert queue.store.claims.claim("somebody", queue.clock.now(), 60) is not None
+    assert claim_one(queue.store, "somebody", queue.clock.now(), 60) is not None
     assert signal(queue, action, Signal.CANCEL).control is Control.CANCEL
     with pytest.raises(InvalidActionState, match="is RUNNING, asked to CANCEL: it is already being stopped"):
         signal(queue, action, Signal.SUSPEND)
@@ -171,7 +172,7 @@ def test_who_may_not_lift_a_lock_may_not_stop_it_on_its_way(queue: Engine) -> No
 
 def test_a_suspend_that_is_taken_back_before_it_was_seen_has_no_effect(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
-    assert queue.store.claims.claim("somebody", queue.clock.now(), 60) is not None
+    assert claim_one(queue.store, "somebody", queue.clock.now(), 60) is not None
     assert signal(queue, action, Signal.SUSPEND).control is Control.SUSPEND
     action = signal(queue, action, Signal.RESUME)
     assert (action.status, action.control) == (ActionStatus.RUNNING, None)
@@ -595,7 +596,7 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
 
 def test_to_be_begun_again_gives_no_more_time(queue: Engine) -> None:
     stack = queue.create(template(a=thing()), wait=False)
-    claimed = queue.store.claims.claim("somebody", queue.clock.now(), 60)
+    claimed = claim_one(queue.store, "somebody", queue.clock.now(), 60)
     assert claimed is not None
     queue.clock.pass_(100)
     with queue.store.transaction():
@@ -612,7 +613,7 @@ def test_the_deletion_of_a_snapshot_is_cancelled_where_it_has_not_come_to_it(eng
     assert engine.server.worker is not None
     engine.server.worker.stop()
     engine.components.snapshots.delete(engine.who, engine.get(stack), taken.id)
-    action = engine.store.claims.claim("somebody who dies", engine.clock.now(), 0.0)
+    action = claim_one(engine.store, "somebody who dies", engine.clock.now(), 0.0)
     assert action is not None
     signal(engine, action, Signal.CANCEL)
     engine.close()

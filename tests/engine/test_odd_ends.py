@@ -9,7 +9,7 @@ import pytest
 from heatlite.core.json import Json
 from heatlite.core.status import state
 from heatlite.store.records import StackRecord
-from tests.databases import PLACES
+from tests.databases import PLACES, claim_one
 
 from .conftest import MEMBER, Engine, attr, ref, resource, template, thing
 
@@ -185,7 +185,7 @@ class TestProcess:
         engine.close()
         stack = engine.create(template(a=thing()), wait=False)
         if deleted:
-            assert engine.store.claims.claim("an engine that died", engine.clock.now(), 30)
+            assert claim_one(engine.store, "an engine that died", engine.clock.now(), 30)
             engine.delete(stack, wait=False)
             if engine.store.database.path is None:
                 engine.clock.pass_(30)  # nobody has told whether it lives

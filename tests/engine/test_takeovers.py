@@ -5,6 +5,7 @@ import pytest
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.status import ActionStatus, Status, state
 from heatlite.store.records import StackRecord
+from tests.databases import claim_one
 
 from .conftest import START, Engine, resource, template, thing
 
@@ -154,7 +155,7 @@ def suspect(engine: Engine, name: str, takeovers: int) -> str:
     """
     stack = engine.create(template(a=thing(wait_secs=50)), name, wait=False)
     (queued,) = engine.store.actions.live([stack.id])
-    claimed = engine.store.claims.claim("an engine that has stopped", engine.clock.now(), 60, queued.id)
+    claimed = claim_one(engine.store, "an engine that has stopped", engine.clock.now(), 60, queued.id)
     assert claimed is not None
     engine.store.claims.set_takeovers(claimed, takeovers)
     with engine.store.transaction():

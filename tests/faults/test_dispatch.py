@@ -17,6 +17,7 @@ from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT
+from tests.databases import claim_one
 from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Clients, Machines
@@ -130,7 +131,7 @@ def test_everybody_claims_the_same(url: str, store: Store, files: Path) -> None:
         for action_id in wanted:
             barrier.wait(240)
             named = action_id if number % 2 else None
-            found = store.claims.claim(f"worker {number}", time.time(), 60, action_id=named)
+            found = claim_one(store, f"worker {number}", time.time(), 60, action_id=named)
             got += [found.id] if found else []
         store.database.close()
         return got

@@ -17,6 +17,7 @@ from heatlite.store.errors import SchemaMismatch
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
+from tests.databases import claim_one
 from tests.processes import fresh
 
 __all__: list[str] = ["database"]
@@ -129,7 +130,7 @@ def test_actions_of_before_are_as_those_of_now(database: Store) -> None:
     database.upgrade()
     found = {f"{one.rule}: {one.id}" for one in database.inconsistencies(3.0, 0.0)}
     assert {text for text in found if not text.startswith("an action has a stack")} == set()
-    claimed = database.claims.claim("one", 5.0, 1.0)
+    claimed = claim_one(database, "one", 5.0, 1.0)
     assert claimed is not None
     assert claimed.stack_id == "given back"
 

@@ -22,6 +22,7 @@ from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
+from tests.databases import claim_one
 from tests.services.conftest import soon
 from tests.waiting import eventually
 
@@ -207,7 +208,7 @@ def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> 
     try:
         assert reached(second, stack) == "CREATE_COMPLETE"
         assert len(second.store.resources.of(stack.id)) == 10
-        made = [action.attempt for action in [second.store.claims.claim("nobody", time.time(), 1.0)] if action]
+        made = [action.attempt for action in [claim_one(second.store, "nobody", time.time(), 1.0)] if action]
         assert made == [], "nothing is left to claim"
     finally:
         second.close()

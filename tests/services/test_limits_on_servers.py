@@ -22,6 +22,7 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import THREADS, RowWaits
 from heatlite.store.store import Store
+from tests.databases import claim_one
 
 LEASE = 2.0
 
@@ -250,7 +251,7 @@ def test_parked_and_late_actions_wait_for_no_row_of_another(store: Store, holder
     late, parked = stacks[:2], stacks[2:]
     put(store, *(an_action(stack.id, id=f"a-{stack.id}") for stack in parked))
     for _ in parked:
-        claimed = store.claims.claim("me", 100.0, 30.0)
+        claimed = claim_one(store, "me", 100.0, 30.0)
         assert claimed is not None
         with store.transaction():
             assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, 200.0)

@@ -27,6 +27,7 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Parameters, Sent
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
+from tests.databases import claim_one
 
 UNTIL_IT_WAITS = 1.0
 """Seconds after which another thread waits for the rows that the test holds."""
@@ -93,8 +94,8 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
     child = an_action(nested.id, root_id=stack.id, parent_id=holder.id)
     insert(store, stack, nested)
     put(store, holder, child)
-    assert store.claims.claim("one", time.time(), 60.0, holder.id) is not None
-    ending = store.claims.claim("one", time.time(), 60.0, child.id)
+    assert claim_one(store, "one", time.time(), 60.0, holder.id) is not None
+    ending = claim_one(store, "one", time.time(), 60.0, child.id)
     assert ending is not None
     delete = an_action(stack.id, verb=Verb.DELETE, inputs=ActionInputs(force=True), deadline=time.time() - 1)
     put_after(store, delete, holder)
@@ -119,7 +120,7 @@ def test_a_node_has_an_event_while_an_action_on_its_stack_ends(store: Store, met
     insert(store, root, nested)
     put(store, an_action(nested.id, root_id=root.id))
     now = time.time()
-    ending = store.claims.claim("one", now, 60.0)
+    ending = claim_one(store, "one", now, 60.0)
     assert ending is not None
     with store.transaction():
         store.orchestrations.nudge(root.id, now)
@@ -190,7 +191,7 @@ def test_a_change_of_one_action_finds_it_by_its_id(store: Store, monkeypatch: py
     stacks = [a_stack(f"s{number}") for number in range(4)]
     insert(store, *stacks)
     put(store, *(an_action(stack.id) for stack in stacks))
-    mine = store.claims.claim("one", time.time(), 60.0)
+    mine = claim_one(store, "one", time.time(), 60.0)
     assert mine is not None
     (ready, *_) = (one for one in store.actions.live([stack.id for stack in stacks]) if one.id != mine.id)
     changes: list[tuple[str, Parameters]] = []

@@ -58,20 +58,6 @@ class Claims:
 
     # -- claim -------------------------------------------------------------------------------------
 
-    def claim(
-        self,
-        owner: str,
-        now: float,
-        lease: float,
-        action_id: str | None = None,
-        kinds: frozenset[Kind] | None = None,
-        zones: frozenset[str] | None = None,
-        max_takeovers: int = ANY_TAKEOVERS,
-    ) -> ActionRecord | None:
-        """Claim one action as `claim_many`."""
-        claimed = self.claim_many(1, owner, now, lease, action_id, kinds, zones, max_takeovers)
-        return claimed[0] if claimed else None
-
     def claim_many(
         self,
         most: int,

@@ -31,7 +31,7 @@ from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
-from tests.databases import dump
+from tests.databases import claim_one, dump
 
 __all__: list[str] = []
 """Every test of this module, for `import *`."""
@@ -79,7 +79,7 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
         store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
         store.queue.enqueue(action)
-    claimed = store.claims.claim("me", 200.0, 30.0)
+    claimed = claim_one(store, "me", 200.0, 30.0)
     assert claimed is not None
     with store.transaction():
         store.claims.begin_commit(claimed, 200.0, 30.0, DATA)

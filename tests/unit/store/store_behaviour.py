@@ -62,6 +62,7 @@ from heatlite.store.stacks.resources import INDEXED
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
+from tests.databases import claim_one
 from tests.processes import fresh
 from tests.thorough import SHARED_FIXTURE, examples
 
@@ -925,7 +926,7 @@ def test_an_action_that_cannot_be_read_keeps_no_other_waiting(store: Store, was_
     unreadable, other = an_action(), an_action()
     put(store, unreadable)
     if was_running:
-        assert store.claims.claim("gone", 0.0, 1.0) is not None
+        assert claim_one(store, "gone", 0.0, 1.0) is not None
     put(store, other)
 
     def write(inputs: str) -> None:
@@ -933,12 +934,12 @@ def test_an_action_that_cannot_be_read_keeps_no_other_waiting(store: Store, was_
             store.database.write("UPDATE action SET inputs = ? WHERE id = ?", (inputs, unreadable.id))
 
     write(f"{PREFIX}damaged")
-    found = store.claims.claim("one", 100.0, 1000.0)
+    found = claim_one(store, "one", 100.0, 1000.0)
     assert found is not None and found.id == other.id
-    assert store.claims.claim("one", 101.0, 1000.0) is None
+    assert claim_one(store, "one", 101.0, 1000.0) is None
     write("{}")
-    assert store.claims.claim("one", 100.0 + UNREADABLE_DELAY - 1.0, 1000.0) is None
-    found = store.claims.claim("one", 100.0 + UNREADABLE_DELAY, 1000.0)
+    assert claim_one(store, "one", 100.0 + UNREADABLE_DELAY - 1.0, 1000.0) is None
+    found = claim_one(store, "one", 100.0 + UNREADABLE_DELAY, 1000.0)
     assert found is not None and found.id == unreadable.id
 
 
@@ -951,17 +952,17 @@ def test_an_engine_that_cannot_read_an_action_leaves_it_to_others(store: Store, 
     with store.transaction():
         store.database.write(sql, (damaged, unreadable.id))
     for named in (None, unreadable.id):
-        assert store.claims.claim("one", 100.0, 1000.0, named) is None
+        assert claim_one(store, "one", 100.0, 1000.0, named) is None
     with store.transaction():
         store.database.write(sql, ("{}", unreadable.id))
-    assert store.claims.claim("one", 101.0, 1000.0) is None
+    assert claim_one(store, "one", 101.0, 1000.0) is None
     other = Store.open(url)
-    found = other.claims.claim("two", 101.0, 1000.0)
+    found = claim_one(other, "two", 101.0, 1000.0)
     assert found is not None
     with other.transaction():
         other.claims.give_back(found, 102.0, "lacks the key, too")
     other.close()
-    found = store.claims.claim("one", 100.0 + UNREADABLE_DELAY, 1000.0)
+    found = claim_one(store, "one", 100.0 + UNREADABLE_DELAY, 1000.0)
     assert found is not None and (found.attempt, found.retries) == (2, 0)
 
 
@@ -972,7 +973,7 @@ def test_a_late_commit_does_not_shorten_a_lease(store: Store) -> None:
     Meanwhile the worker renews its leases.
     """
     put(store, an_action("s1", id="a"))
-    claimed = store.claims.claim("me", 100.0, 30.0)
+    claimed = claim_one(store, "me", 100.0, 30.0)
     assert claimed is not None
 
     def until() -> float | None:
@@ -1016,7 +1017,7 @@ def test_a_parked_action_that_cannot_be_read_keeps_no_other_waiting(store: Store
     insert(store, *stacks)
     put(store, *(an_action(stack.id, id=f"a-{stack.id}") for stack in stacks))
     for _ in stacks:
-        claimed = store.claims.claim("me", 100.0, 30.0)
+        claimed = claim_one(store, "me", 100.0, 30.0)
         assert claimed is not None
         with store.transaction():
             assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, 200.0)
@@ -1359,16 +1360,16 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
 def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
     first, second = an_action(), an_action()
     put(store, first, second)
-    claimed = store.claims.claim("me", now=200.0, lease=30.0)
+    claimed = claim_one(store, "me", now=200.0, lease=30.0)
     assert claimed is not None
     assert claimed.id == first.id
     assert (claimed.status, claimed.owner, claimed.attempt) == (ActionStatus.RUNNING, "me", 1)
     assert (claimed.lease_until, claimed.started_at) == (230.0, 200.0)
     assert store.actions.get(first.id) == claimed
-    other = store.claims.claim("you", now=200.0, lease=30.0)
+    other = claim_one(store, "you", now=200.0, lease=30.0)
     assert other is not None
     assert other.id == second.id
-    assert store.claims.claim("me", now=200.0, lease=30.0) is None
+    assert claim_one(store, "me", now=200.0, lease=30.0) is None
 
 
 @everywhere
@@ -1403,12 +1404,12 @@ def test_live_actions_are_counted_and_the_oldest_ready_one_is_known(store: Store
     }
     # Who waits for others is not there to be taken, nor one whose time is still to come.
     assert ready_since(200.0) == 100.0
-    claimed = store.claims.claim("me", 200.0, 30.0)
+    claimed = claim_one(store, "me", 200.0, 30.0)
     assert claimed is not None
     assert ready_since(200.0) == 110.0
     with store.transaction():
         store.moves.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
-    again = store.claims.claim("me", 220.0, 30.0)
+    again = claim_one(store, "me", 220.0, 30.0)
     assert again is not None
     assert ready_since(230.0) is None
     with store.transaction():
@@ -1438,7 +1439,7 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
         raise LookupError
     assert reported == []
     put(store, action)
-    claimed = store.claims.claim("me", 200.0, 30.0)
+    claimed = claim_one(store, "me", 200.0, 30.0)
     assert claimed is not None
     with store.transaction():
         store.moves.finish(claimed, ActionStatus.FAILED, "why", 210.0)
@@ -1456,18 +1457,18 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
 @everywhere
 def test_takeovers_without_progress_wait_longer_and_longer(store: Store) -> None:
     put(store, an_action("s1"))
-    now, waited, action = 200.0, list[float](), store.claims.claim("first", 200.0, 30.0)
+    now, waited, action = 200.0, list[float](), claim_one(store, "first", 200.0, 30.0)
     for number in range(1, 10):
         now += 30.0
-        taken = store.claims.claim(f"w{number}", now, 30.0)
+        taken = claim_one(store, f"w{number}", now, 30.0)
         if taken is None:
             put_off = store.actions.live(["s1"])[0]
             assert (put_off.status, put_off.owner) == (ActionStatus.READY, None)
             assert put_off.not_before is not None
             waited.append(put_off.not_before - now)
-            assert store.claims.claim(f"w{number}", put_off.not_before - 0.5, 30.0) is None
+            assert claim_one(store, f"w{number}", put_off.not_before - 0.5, 30.0) is None
             now = put_off.not_before
-            taken = store.claims.claim(f"w{number}", now, 30.0)
+            taken = claim_one(store, f"w{number}", now, 30.0)
         assert taken is not None
         assert taken.takeovers == number
         assert action is not None
@@ -1480,7 +1481,7 @@ def test_takeovers_without_progress_wait_longer_and_longer(store: Store) -> None
 @everywhere
 def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> None:
     put(store, an_action())
-    action, now = store.claims.claim("w0", 200.0, 30.0), 200.0
+    action, now = claim_one(store, "w0", 200.0, 30.0), 200.0
     for number in range(1, 5):
         assert action is not None
         if number % 2:
@@ -1489,7 +1490,7 @@ def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> Non
             with store.transaction():
                 store.claims.begin_commit(action, now, 30.0)
         now += 30.0
-        action = store.claims.claim(f"w{number}", now, 30.0)
+        action = claim_one(store, f"w{number}", now, 30.0)
         assert action is not None
         assert action.takeovers == 1
 
@@ -1498,7 +1499,7 @@ def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> Non
 def test_what_is_given_back_is_no_takeover(store: Store) -> None:
     put(store, an_action())
     for number in range(10):
-        action = store.claims.claim(f"w{number}", 200.0, 30.0)
+        action = claim_one(store, f"w{number}", 200.0, 30.0)
         assert action is not None
         assert action.takeovers == 0
         with store.transaction():
@@ -1508,17 +1509,17 @@ def test_what_is_given_back_is_no_takeover(store: Store) -> None:
 @everywhere
 def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    suspect = store.claims.claim("w0", 200.0, 30.0)
+    suspect = claim_one(store, "w0", 200.0, 30.0)
     assert suspect is not None
     store.claims.set_takeovers(suspect, 3)
     with store.transaction():
         store.claims.release("w0", 200.0, "its worker has stopped")
-    other = store.claims.claim("w1", 201.0, 30.0, max_takeovers=2)
+    other = claim_one(store, "w1", 201.0, 30.0, max_takeovers=2)
     assert other is not None
     assert other.stack_id == "s2"
-    assert store.claims.claim("w1", 201.0, 30.0, max_takeovers=2) is None
-    assert store.claims.claim("w1", 201.0, 30.0, suspect.id, max_takeovers=2) is None
-    found = store.claims.claim("w1", 201.0, 30.0, max_takeovers=3)
+    assert claim_one(store, "w1", 201.0, 30.0, max_takeovers=2) is None
+    assert claim_one(store, "w1", 201.0, 30.0, suspect.id, max_takeovers=2) is None
+    found = claim_one(store, "w1", 201.0, 30.0, max_takeovers=3)
     assert found is not None
     assert found.id == suspect.id
 
@@ -1526,10 +1527,10 @@ def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) 
 @everywhere
 def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(store: Store) -> None:
     put(store, an_action())
-    old = store.claims.claim("old", now=200.0, lease=30.0)
+    old = claim_one(store, "old", now=200.0, lease=30.0)
     assert old is not None
-    assert store.claims.claim("new", now=229.0, lease=30.0) is None
-    new = store.claims.claim("new", now=230.0, lease=30.0)
+    assert claim_one(store, "new", now=229.0, lease=30.0) is None
+    new = claim_one(store, "new", now=230.0, lease=30.0)
     assert new is not None
     assert (new.id, new.attempt, new.owner, new.started_at) == (old.id, 2, "new", 200.0)
     with pytest.raises(Fenced), store.transaction():
@@ -1552,7 +1553,7 @@ def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(sto
 @everywhere
 def test_a_finished_action_is_over_for_its_worker_too(store: Store) -> None:
     put(store, an_action())
-    action = store.claims.claim("me", 200.0, 30.0)
+    action = claim_one(store, "me", 200.0, 30.0)
     assert action is not None
     with store.transaction():
         store.moves.finish(action, ActionStatus.FAILED, "no luck", 210.0)
@@ -1563,7 +1564,7 @@ def test_a_finished_action_is_over_for_its_worker_too(store: Store) -> None:
     )  # fmt: skip
     with pytest.raises(Fenced), store.transaction():
         store.claims.renew(action, 211.0, 30.0)
-    assert store.claims.claim("me", 1e9, 30.0) is None
+    assert claim_one(store, "me", 1e9, 30.0) is None
 
 
 @everywhere
@@ -1574,7 +1575,7 @@ def test_a_stack_has_one_action_and_one_delete(store: Store) -> None:
         with pytest.raises(ActionConflict):
             put(store, second)
         assert store.actions.get(second.id) is None
-    claimed = store.claims.claim("me", 200.0, 30.0)
+    claimed = claim_one(store, "me", 200.0, 30.0)
     assert claimed is not None
     with pytest.raises(ActionConflict):
         put(store, an_action("s1"))
@@ -1594,8 +1595,8 @@ def test_of_actions_put_at_the_same_moment_one_is_taken(store: Store) -> None:
 @everywhere
 def test_live_is_what_has_not_ended_on_the_stacks_asked_for(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"), an_action("s3"))
-    ended = store.claims.claim("me", 200.0, 30.0)
-    running = store.claims.claim("me", 200.0, 30.0)
+    ended = claim_one(store, "me", 200.0, 30.0)
+    running = claim_one(store, "me", 200.0, 30.0)
     assert ended is not None
     assert running is not None
     with store.transaction():
@@ -1612,13 +1613,13 @@ def test_an_action_waits_for_another(store: Store) -> None:
     second = an_action("s1", verb=Verb.DELETE)
     put(store, first)
     put_after(store, second, first)
-    running = store.claims.claim("me", 200.0, 30.0)
+    running = claim_one(store, "me", 200.0, 30.0)
     assert running is not None
     assert running.id == first.id
-    assert store.claims.claim("me", 200.0, 30.0) is None
+    assert claim_one(store, "me", 200.0, 30.0) is None
     with store.transaction():
         store.moves.finish(running, ActionStatus.FAILED, "", 210.0)
-    woken = store.claims.claim("me", 220.0, 30.0)
+    woken = claim_one(store, "me", 220.0, 30.0)
     assert woken is not None
     assert woken.id == second.id
 
@@ -1627,13 +1628,13 @@ def test_an_action_waits_for_another(store: Store) -> None:
 def test_to_wait_for_what_has_ended_is_not_to_wait(store: Store) -> None:
     first = an_action("s1")
     put(store, first)
-    running = store.claims.claim("me", 200.0, 30.0)
+    running = claim_one(store, "me", 200.0, 30.0)
     assert running is not None
     with store.transaction():
         store.moves.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
     second = an_action("s1")
     put_after(store, second, first)
-    woken = store.claims.claim("me", 220.0, 30.0)
+    woken = claim_one(store, "me", 220.0, 30.0)
     assert woken is not None
     assert woken.id == second.id
 
@@ -1643,7 +1644,7 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
     for _ in range(10):
         first = an_action()
         put(store, first)
-        running = store.claims.claim("me", 200.0, 30.0)
+        running = claim_one(store, "me", 200.0, 30.0)
         assert running is not None
         second = an_action()
 
@@ -1655,7 +1656,7 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
                     store.moves.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
 
         assert at_once(store, 2, work) == [None, None]
-        woken = store.claims.claim("me", 220.0, 30.0)
+        woken = claim_one(store, "me", 220.0, 30.0)
         assert woken is not None
         assert woken.id == second.id
         with store.transaction():
@@ -1669,7 +1670,7 @@ def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) 
     put(store, running, queued, other)
     put_after(store, waiting, running)
     put_after(store, after, queued)
-    assert store.claims.claim("me", 200.0, 30.0) is not None
+    assert claim_one(store, "me", 200.0, 30.0) is not None
     with store.transaction():
         cancelled = store.controls.cancel_queued(["s1", "s2", "s3"], "the stack is being deleted", 210.0)
     assert cancelled == [queued.id, waiting.id]
@@ -1687,8 +1688,8 @@ def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) 
 @everywhere
 def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    mine = store.claims.claim("me", 200.0, 30.0)
-    yours = store.claims.claim("you", 200.0, 30.0)
+    mine = claim_one(store, "me", 200.0, 30.0)
+    yours = claim_one(store, "you", 200.0, 30.0)
     assert mine is not None
     assert yours is not None
 
@@ -1735,8 +1736,8 @@ def test_leases_are_renewed_in_one_statement(store: Store, monkeypatch: pytest.M
 @everywhere
 def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    mine = store.claims.claim("me", 200.0, 30.0)
-    yours = store.claims.claim("you", 200.0, 30.0)
+    mine = claim_one(store, "me", 200.0, 30.0)
+    yours = claim_one(store, "you", 200.0, 30.0)
     assert mine is not None
     assert yours is not None
     assert store.claims.held_by("me") == [mine.id]
@@ -1747,10 +1748,10 @@ def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
         store.claims.release("me", 205.0, "its worker has stopped")
     with pytest.raises(Fenced), store.transaction():
         store.claims.renew(mine, 210.0, 30.0)
-    again = store.claims.claim("her", 210.0, 30.0)
+    again = claim_one(store, "her", 210.0, 30.0)
     assert again is not None
     assert (again.id, again.attempt, again.started_at) == (mine.id, 2, 200.0)
-    assert store.claims.claim("her", 210.0, 30.0) is None
+    assert claim_one(store, "her", 210.0, 30.0) is None
 
 
 @everywhere
@@ -1759,7 +1760,7 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
     stack = a_stack()
     insert(store, stack)
     put(store, an_action(stack.id))
-    action = store.claims.claim("me", 200.0, 30.0)
+    action = claim_one(store, "me", 200.0, 30.0)
     assert action is not None
 
     def work(number: int) -> None:
@@ -1780,17 +1781,17 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
 @everywhere
 def test_an_engine_that_is_alone_takes_over_at_once(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    assert store.claims.claim("dead", 200.0, 1e6) is not None
+    assert claim_one(store, "dead", 200.0, 1e6) is not None
     with store.transaction():
         store.claims.expire_all(210.0)
-    taken = [store.claims.claim("me", 210.0, 30.0) for _ in range(3)]
+    taken = [claim_one(store, "me", 210.0, 30.0) for _ in range(3)]
     assert [(found.stack_id, found.attempt) if found else None for found in taken] == [("s1", 2), ("s2", 1), None]
 
 
 def _claim_all(url: str, name: str, results: "multiprocessing.Queue[list[str]]") -> None:
     store = Store.open(url)
     claimed = []
-    while (found := store.claims.claim(name, 200.0, 1e6)) is not None:
+    while (found := claim_one(store, name, 200.0, 1e6)) is not None:
         claimed.append(found.id)
     store.close()
     results.put(claimed)
@@ -1803,7 +1804,7 @@ def test_threads_claim_each_action_once(store: Store) -> None:
 
     def work(number: int) -> list[str]:
         claimed = []
-        while (found := store.claims.claim(f"w{number}", 200.0, 1e6)) is not None:
+        while (found := claim_one(store, f"w{number}", 200.0, 1e6)) is not None:
             claimed.append(found.id)
         return claimed
 
@@ -2191,7 +2192,7 @@ def test_what_waits_for_a_time_is_woken_when_that_has_come(store: Store) -> None
     insert(store, a_stack(id="s-a"), a_stack("other", id="s-b"))
     put(store, an_action("s-a", id="a"), an_action("s-b", id="b"))
     for wake_at in (200.0, None):
-        claimed = store.claims.claim("me", 100.0, 30.0)
+        claimed = claim_one(store, "me", 100.0, 30.0)
         assert claimed is not None
         with store.transaction():
             assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, wake_at)
@@ -2199,7 +2200,7 @@ def test_what_waits_for_a_time_is_woken_when_that_has_come(store: Store) -> None
     assert store.moves.wake_parked(200.0) == 1
     (first, second) = store.actions.live(["s-a", "s-b"])
     assert (first.status, second.status) == (ActionStatus.READY, ActionStatus.WAITING_LIFECYCLE_COMPLETION)
-    claimed = store.claims.claim("me", 300.0, 30.0)
+    claimed = claim_one(store, "me", 300.0, 30.0)
     assert claimed is not None
     with store.transaction():
         assert store.moves.park(claimed, 0, ActionStatus.WAITING, 300.0)
@@ -2319,7 +2320,7 @@ def something_of_everything(store: Store) -> None:
         store.repairs.insert(RepairRecord(*repair))
     for name in ("ended", "runs", "parent"):
         put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
-        claimed = store.claims.claim("me", 990.0, 30.0)
+        claimed = claim_one(store, "me", 990.0, 30.0)
         assert claimed is not None
         with store.transaction():
             if name == "ended":

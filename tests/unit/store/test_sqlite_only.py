@@ -28,6 +28,7 @@ from heatlite.store.database.turns import Turn
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
+from tests.databases import claim_one
 from tests.processes import fresh
 from tests.tables import table
 
@@ -196,7 +197,7 @@ def test_an_idle_worker_takes_no_lock(store: Store) -> None:
     holder = threading.Thread(target=hold)
     holder.start()
     assert locked.wait(240)
-    assert store.claims.claim("me", 1.0, 1.0) is None
+    assert claim_one(store, "me", 1.0, 1.0) is None
     assert holder.is_alive(), "it has waited for the lock"
     done.set()
     holder.join()

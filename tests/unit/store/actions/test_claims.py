@@ -9,6 +9,7 @@ from store_behaviour import an_action, put
 
 from heatlite.store.actions.claims import max_takeovers, takeover_delay
 from heatlite.store.store import Store
+from tests.databases import claim_one
 from tests.tables import table
 
 LIMIT = 5
@@ -34,7 +35,7 @@ def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: s
         with store.transaction():
             store.claims.expire_all(now)
         while now < ends:
-            claimed = store.claims.claim(f"w{number}", now, 30.0, max_takeovers=max_takeovers(now - began))
+            claimed = claim_one(store, f"w{number}", now, 30.0, max_takeovers=max_takeovers(now - began))
             if claimed is not None and claimed.stack_id in lethal:
                 break
             now = now + TICK
