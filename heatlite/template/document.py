@@ -395,10 +395,11 @@ class Definition:
 
     def _dependencies(self, value: Json, resource: str) -> list[str]:
         """Return the names in a depends_on, [] for anything else."""
-        given = [value] if isinstance(value, str) else value or []
+        given = [value] if isinstance(value, str) else value
         if isinstance(given, list) and all(isinstance(item, str) for item in given):
             return [str(item) for item in given]
-        self._wrong_kind(resource, "depends_on")
+        if given or not (given is None or self._stored):  # earlier releases accepted false, 0 and {}
+            self._wrong_kind(resource, "depends_on")
         return []
 
     def _depends_on(self, value: Json, resource: str, names: set[str]) -> tuple[str, ...]:

@@ -153,6 +153,13 @@ def test_keys_of_a_resource_are_not_null(key: str, kind: str) -> None:
     assert template.bind(Environment(), {}, stored=True).resources["x"].properties == {}
 
 
+def test_stored_dependencies_that_an_earlier_release_accepted_are_none() -> None:
+    for depends_on in (False, 0, {}):
+        document: JsonMap = {"heat_template_version": "2021-04-16", "resources": resource(depends_on=depends_on)}
+        bound = Template(document).bind(Environment(), {}, stored=True)
+        assert bound.resources["x"].depends_on == ()
+
+
 def test_static_properties_are_not_copied() -> None:
     properties: JsonMap = {"a": [1, {"b": "c"}]}
     assert bind(resources=resource(properties=properties)).resources["x"].properties is properties
@@ -173,7 +180,7 @@ def test_static_properties_are_not_copied() -> None:
         (resource(metadata="a"), "Resource x metadata type must be object"),
         (resource(update_policy=5), "Resource x update_policy type must be object"),
         (resource(description={"get_param": "p"}), "Resource x description type must be string"),
-        (resource(depends_on=5), "Resource x depends_on type must be list or string"),
+        *((resource(depends_on=one), "Resource x depends_on type must be list or string") for one in (5, 0, False, {})),
         (resource(depends_on=[["y"]]), "Resource x depends_on type must be list or string"),
         (resource(deletion_policy="zz"), 'Invalid deletion policy "zz"'),
         (resource(deletion_policy="RETAIN"), 'Invalid deletion policy "RETAIN"'),
@@ -218,6 +225,7 @@ def test_external_id() -> None:
         ({"properties": ["zz"]}, "Resource x properties type must be object"),
         ({"deletion_policy": "zz"}, 'Invalid deletion policy "zz"'),
         ({"depends_on": 5}, "Resource x depends_on type must be list or string"),
+        ({"depends_on": False}, "Resource x depends_on type must be list or string"),
         ({"properties": {"v": {"get_resource": "zz"}}}, ""),
         ({"properties": {"v": {"get_param": "zz"}}}, ""),
         ({"depends_on": "zz"}, ""),
