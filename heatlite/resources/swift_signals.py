@@ -70,7 +70,8 @@ class SwiftSignalHandle(StoreContainer[Schema], type="OS::Heat::SwiftSignalHandl
             place_of(url)
             signature_of(url)
         except (KeyError, ValueError):
-            raise InvalidValue(f"The record of {self.name} does not have the URL for its signals.") from None
+            text = f"The record of {self.name} does not have the URL for its signals. Mark it unhealthy to replace it."
+            raise InvalidValue(text) from None
 
     def handle_delete(self) -> Json:
         return None

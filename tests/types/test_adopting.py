@@ -1,6 +1,7 @@
 """Completion of adopted objects, whose records come from a Heat."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,40 @@ def test_an_adoption_goes_on_after_a_restart(cloudy: Cloudy, place: Path) -> Non
     assert (cloudy.states(stack), cloudy.row(stack, "key").physical_id) == ({"key": "ADOPT_COMPLETE"}, "k")
     cloudy.delete(stack)
     assert cloudy.count("compute.keypair") == 0
+
+
+def test_an_update_repeats_an_adoption_that_failed(troubled: Callable[..., Cloudy]) -> None:
+    """It replaces no object, and changes it afterwards."""
+    verbs = ("network.ips", "compute.server_interfaces")
+    cloudy = troubled(faults=[{"verb": verb, "raises": "refused", "number": 1} for verb in verbs])
+    view = cloudy.view()
+    network: Any = view.call("network.create_network", name="n", **{"router:external": True})
+    view.call("network.create_subnet", name="n", network_id=network["id"], cidr="10.1.0.0/24", ip_version=4)
+    address: Any = view.call("network.create_ip", floating_network_id=network["id"])
+    images: Any = view.call("image.images")
+    flavor: Any = view.call("compute.find_flavor", "m1.nano")
+    server: Any = view.call(
+        "compute.create_server", name="vm", imageRef=images[0]["id"], flavorRef=flavor["id"],
+        networks=[{"uuid": network["id"]}],
+    )  # fmt: skip
+    properties = {"image": "cirros", "flavor": "m1.nano", "networks": [{"network": network["id"]}]}
+    resources = {"eip": resource("AWS::EC2::EIP"), "vm": resource("OS::Nova::Server", name="vm", **properties)}
+    entries = {"eip": {"resource_id": address["floating_ip_address"]}, "vm": {"resource_id": server["id"]}}
+    before = {name: entry["resource_id"] for name, entry in entries.items()}
+    record = read_record({"template": template(**resources), "resources": entries})
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    assert cloudy.states(stack) == {"eip": "ADOPT_FAILED", "vm": "ADOPT_FAILED"}
+    plan = cloudy.stacks.preview_update(cloudy.who, stack, Request(), existing=True, plan=True).plan
+    assert plan is not None
+    assert {one.action for one in plan.resources} == {"update"}
+    assert "its adoption failed" in (plan.resources[0].cause or "")
+    resources["vm"] = resource("OS::Nova::Server", name="other", **properties)
+    stack = cloudy.changed(stack, resources)
+    assert cloudy.states(stack) == {"eip": "ADOPT_COMPLETE", "vm": "UPDATE_COMPLETE"}
+    assert {row.name: row.physical_id for row in cloudy.rows(stack)} == before
+    assert cloudy.thing(stack, "vm")["name"] == "other"
+    cloudy.delete(stack)
+    assert (cloudy.count("compute.server"), cloudy.count("network.ip")) == (0, 0)
 
 
 def test_a_group_keeps_the_size_that_a_policy_gave_it(cloudy: Cloudy) -> None:

@@ -151,6 +151,8 @@ def _decide_state(facts: Facts) -> Decision | None:
         return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
+    if row.verb is Verb.ADOPT and row.status is not Status.COMPLETE and row.physical_id is not None:
+        return Decision(Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}")
     if row.status is Status.FAILED and facts.ask.needs_replace_failed():
         return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
     if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:

@@ -88,6 +88,8 @@ class Reason(Enum):
     EVERY_UPDATE_REPLACES = auto()
     # Before FAILED: a mark or a failed check decides without asking the type.
     UNHEALTHY = auto()
+    # Before FAILED: an adoption changes no object, so it is repeated; then the rules decide again.
+    ADOPTION_FAILED = auto()
     # Before the comparison: a failed object may not be what its row says.
     FAILED = auto()
     # After FAILED, before the comparison: an unfinished create continues with the new values.

@@ -145,6 +145,8 @@ class ConvergeSteps:
                 as_is = replace(wanted, properties=row.properties, metadata=row.metadata)
                 change = Change(frozenset(), row.properties, row.properties)
                 return self._update(step, row, as_is, change, decision.outcome)
+            case Outcome.UPDATE if decision.reason is Reason.ADOPTION_FAILED:
+                return self._adopt_again(step, row, wanted)
             case Outcome.UPDATE | Outcome.REBUILD:
                 has_metadata = row.metadata != wanted.metadata
                 change = Change(decision.changed, decision.before, wanted.properties, has_metadata)
@@ -223,6 +225,17 @@ class ConvergeSteps:
         elif not nested:
             resource.physical_id = str(found["resource_id"])
         return execution
+
+    def _adopt_again(self, step: Step, row: ResourceRecord, wanted: Wanted) -> StepExecution:
+        """Repeat an adoption with the values that it had.
+
+        After a success the step begins again, to update the object.
+        """
+        self._rows.interrupted.discard(row.id)
+        as_is = replace(wanted, properties=row.properties, metadata=row.metadata)
+        row = self._rows.with_state(row, Verb.ADOPT, Status.IN_PROGRESS, STATE_CHANGED)
+        done = not wanted.kind.has("adopt")
+        return self._operations.execution(step, row, self._rows.made(row, as_is), Verb.ADOPT, as_is, done)
 
     def replace(self, step: Step, row: ResourceRecord, wanted: Wanted, deletes_first: bool) -> StepExecution:
         """Create a new object, or delete the old one first.

@@ -162,6 +162,8 @@ class Transitions:
             reason = f"CHECK not supported for {row.type}"
             self.rows.chosen[row.name] = self.rows.with_state(row, Verb.CHECK, Status.COMPLETE, reason)
             return None
+        if verb is Verb.ADOPT and self.converging.adopted is None:
+            return self.converging.begin(execution.step)  # the adoption was repeated
         self.rows.chosen[row.name] = row
         return self.operations.wait_at_hook(execution.step, row, f"post-{verb.lower()}")
 

@@ -407,9 +407,27 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
     ),
     (
         "an interrupted adoption begins again, since the row has no id yet",
-        facts(row(Verb.ADOPT, RUNS)),
+        facts(row(Verb.ADOPT, RUNS, physical_id=None)),
         Outcome.CREATE,
         Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "a failed adoption has changed no object",
+        facts(row(Verb.ADOPT, FAILED), answers={"needs_replace_failed": never}),
+        Outcome.UPDATE,
+        Reason.ADOPTION_FAILED,
+    ),
+    (
+        "an interrupted one neither",
+        facts(row(Verb.ADOPT, RUNS), answers={"needs_replace_failed": never}),
+        Outcome.UPDATE,
+        Reason.ADOPTION_FAILED,
+    ),
+    (
+        "an adoption without an id has no object to keep",
+        facts(row(Verb.ADOPT, FAILED, physical_id=None)),
+        Outcome.REPLACE,
+        Reason.FAILED,
     ),
     (
         "an interrupted rebuild leaves no object to repair",
