@@ -312,6 +312,20 @@ def test_the_document_of_a_tree_has_a_limit(plugins: Path, place: Path) -> None:
     engine.close()
 
 
+def test_a_retained_stack_does_not_count_in_the_limits_of_its_former_tree(engine: Engine) -> None:
+    files = {"n.yaml": dump({**template(v=value("x" * 5 * UNIT)), "description": "d" * 40 * UNIT})}
+    kept = {f"n{number}": resource("n.yaml", keys={"deletion_policy": "Retain"}) for number in range(10)}
+    stack = engine.create(template(**kept), files=files)
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    with pytest.raises(RequestLimitExceeded, match="max_stack_data"):
+        engine.components.exports.export(engine.get(stack))
+    stack = engine.put(stack, template(m=value("")))
+    assert len(engine.store.stacks.descendants(stack)) == 10
+    assert engine.components.exports.export(engine.get(stack))
+    stack = engine.put(stack, tree_of(10), files=files)
+    assert stack.status is Status.COMPLETE, stack.status_reason
+
+
 def tree_of(count: int, **more: Any) -> Any:
     return template(**{f"n{number}": resource("n.yaml", **more) for number in range(count)})
 

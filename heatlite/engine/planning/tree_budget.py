@@ -33,6 +33,7 @@ class TreeBudget:
         self._in_tree = False
         self._elsewhere: int | None = None
         """The size of the rest of the tree; None: not read yet."""
+        self._has_left_out_retained = False
         self._ordered: dict[str, int] = {}
         """By row id, the added size of nested definitions that are not committed yet."""
         self._taken = 0
@@ -78,8 +79,14 @@ class TreeBudget:
     def _check(self, more: int) -> None:
         if self._elsewhere is None:
             self._elsewhere = self._resources.tree_data(without_rows=self._counts_rows) if self._in_tree else 0
+            self._has_left_out_retained = not self._in_tree
         most, nested = self._resources.stack_data, " and of those nested with it" if self._in_tree else ""
         total = self._total + self._elsewhere + sum(self._ordered.values()) + more
+        if more > 0 and total > most and not self._has_left_out_retained:  # few trees are so full
+            retained = self._resources.retained_data()
+            self._elsewhere -= retained
+            self._has_left_out_retained = True
+            total -= retained
         if more > 0 and total > most:
             raise RequestLimitExceeded(
                 message=f"the resources of the stack{nested} would come to {total} characters of JSON, more than {most}"

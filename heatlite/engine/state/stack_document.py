@@ -61,7 +61,7 @@ class _Tree:
         self._store = store
         self._root = root
         self._exported = exported
-        self._nested = {child.id: child for child in store.stacks.descendants(root)}
+        self._nested = {child.id: child for child in store.resources.attached(store.stacks.descendants(root))}
         self._templates = {
             template_id: store.templates.get(template_id)
             for template_id in {one.template_id for one in (root, *self._nested.values())}

@@ -24,6 +24,7 @@ from heatlite.engine.planning.collect import facade_row, replaced_above
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.retained import retained_in_tree
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import ResourceFactory, inherited
 from heatlite.engine.types.template_types import TemplateResource
@@ -272,19 +273,11 @@ class Children:
             root = self._resources.stack.root_id or self._resources.stack.id
             self._room = self._most_resources - self._store.resources.count_in_tree(root)
         if more > self._room and not self._has_left_out_retained:  # few trees are so full
-            self._room += self._count_retained()
+            self._room += self._store.resources.count(retained_in_tree(self._store, self._resources.stack))
             self._has_left_out_retained = True
         if more > self._room:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {self._most_resources}.")
         self._room -= max(0, more)
-
-    def _count_retained(self) -> int:
-        """Return the number of resources in stacks that have outlived their resource."""
-        own = self._resources.stack
-        root = own if own.root_id is None else self._store.stacks.get(own.root_id)
-        nested = [] if root is None else self._store.stacks.descendants(root)
-        retained = {one.id for one in nested} - {one.id for one in self._store.resources.attached(nested)}
-        return 0 if own.id in retained else self._store.resources.count([*retained])
 
     def forward(self, operation: NestedOperation, deadline: float | None) -> Order | None:
         """Return the order that passes the operation on to the nested stack.

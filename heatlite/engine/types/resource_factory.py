@@ -23,6 +23,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import Protected, first_within
 from heatlite.engine.state.recorded_clouds import StackClouds
+from heatlite.engine.state.retained import retained_in_tree
 from heatlite.engine.state.values import current_rows, without_unknown
 from heatlite.engine.types.absence import in_masses, service_of
 from heatlite.engine.types.agent_accounts import Accounts, may_want
@@ -251,6 +252,11 @@ class ResourceFactory:
         `without_rows` leaves out the rows of this stack.
         """
         return self._engine.store.stack_sizes.of_tree(self.root_id, self.stack.id if without_rows else None)
+
+    def retained_data(self) -> int:
+        """Return the size of the stacks that `retained_in_tree` returns."""
+        store = self._engine.store
+        return store.stack_sizes.of(retained_in_tree(store, self.stack))
 
     def passwords(self) -> list[object]:
         """Return the passwords of the accounts in the tree."""

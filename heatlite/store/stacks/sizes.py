@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.core.records import record
 from heatlite.store.database.database import Database
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.tables.stacks import StackSize
 
 _ROWS = 200
@@ -39,6 +40,15 @@ class StackSizes:
         """Return the size of a tree; of the stack `without` only its definition counts."""
         ((total,),) = self._database.read(self._sum, (without or "", root_id))
         return int(total or 0)
+
+    def of(self, stack_ids: Sequence[str]) -> int:
+        """Return the size of some stacks."""
+        total = 0
+        for some in chunks(stack_ids):
+            sql = f"SELECT SUM(definition + resources) FROM stack_size WHERE stack_id IN ({marks(some)})"
+            ((size,),) = self._database.read(sql, some)
+            total += int(size or 0)
+        return total
 
     def record_resources(self, stack_id: str, root_id: str, size: int) -> None:
         """Write the size of a stack's resources."""

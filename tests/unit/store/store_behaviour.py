@@ -59,6 +59,7 @@ from heatlite.store.records import (
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.resources import INDEXED
+from heatlite.store.stacks.sizes import DefinitionSize
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
@@ -1354,6 +1355,19 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
     assert found.seq > 0
     assert replace(found, seq=0) == replace(given, status=ActionStatus.READY)
     assert store.actions.get("none") is None
+
+
+@everywhere
+def test_sizes_of_stacks(store: Store) -> None:
+    assert store.stack_sizes.of(["a"]) == store.stack_sizes.of([]) == 0
+    with store.transaction():
+        definitions = [DefinitionSize(one, "root", 2**40, True) for one in ("a", "b")]
+        store.stack_sizes.record_definitions(definitions)
+        for one, size in (("root", 1), ("a", 10), ("b", 100), ("elsewhere", 1000)):
+            store.stack_sizes.record_resources(one, one if one == "elsewhere" else "root", size)
+    assert store.stack_sizes.of(["a", "b", "gone"]) == 2 * 2**40 + 110
+    assert store.stack_sizes.of_tree("root") == 2 * 2**40 + 111
+    assert store.stack_sizes.of_tree("root", "a") == 2 * 2**40 + 101
 
 
 @everywhere
