@@ -174,13 +174,17 @@ class ResourceGroup(
 
     @classmethod
     def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
-        """Return a template with one member: all are alike."""
+        """Return a template with one member, since all are alike.
+
+        A group of size 0 has none: its definition is not checked, as in Heat.
+        """
         coerced, faults = cls.schema.examine(given)
         size = coerced.get("count", 1)
         define = _definer(coerced.get("resource_def"), str(coerced.get("index_var", "%index%")))
-        if faults or size == 0 or define is None:
+        if faults or define is None:
             return None
-        return NestedTemplate(template_of({"0": define("0")}), size if isinstance(size, int) else 1, ("resource_def",))
+        members = {} if size == 0 else {"0": define("0")}
+        return NestedTemplate(template_of(members), size if isinstance(size, int) else 1, ("resource_def",))
 
     def goal(self) -> ChildStack:
         removed = self._removed()

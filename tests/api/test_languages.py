@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
@@ -105,6 +107,17 @@ def test_nested_templates_are_validated(refusing: Heat) -> None:
     kind, message = refusing.fault("POST", "/stacks", gone)
     assert kind == "StackValidationFailed"
     assert message.startswith('Could not fetch remote template "child.yaml"')
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_group_is_described_even_without_members(refusing: Heat, count: int) -> None:
+    """Without them its definition is not checked, as in Heat."""
+    kind = "My::Unknown" if count == 0 else "OS::Heat::RandomString"
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": count, "resource_def": {"type": kind}}}
+    answer = refusing.call("POST", "/validate?show_nested=true", {"template": template(g=group)}, code=200).json
+    described = {"Type": "OS::Heat::ResourceGroup", "Description": "No description", "Parameters": {}}
+    assert answer["NestedParameters"] == {"g": described}
+    refusing.call("POST", "/stacks/preview", {"stack_name": "s", "template": template(g=group)}, code=200)
 
 
 def test_faults_of_nested_templates_have_their_file_and_line(refusing: Heat) -> None:
