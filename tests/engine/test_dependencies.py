@@ -247,6 +247,18 @@ def test_two_that_can_only_wait_for_each_other_do_not(engine: Engine) -> None:
         assert ended(engine, last) == [SUCCEEDED]
 
 
+def test_dependencies_count_even_where_there_is_nothing_to_do(engine: Engine) -> None:
+    """A stack that was resumed before drops no resume that names a suspend to come."""
+    stack = engine.resume(engine.suspend(engine.create(template(a=thing()))))
+    context = replace(MEMBER, queued=[])
+    engine.stacks.suspend(context, stack, Timing(not_before=engine.clock.now() + 1000))
+    (later,) = context.queued
+    with pytest.raises(ActionConflict, match=f"would be held for action {later}"):
+        engine.stacks.resume(MEMBER, engine.get(stack), Timing(depends_on=(later,)))
+    with pytest.raises(HTTPBadRequest, match="no action with the id"):
+        engine.stacks.resume(MEMBER, engine.get(stack), Timing(depends_on=(new_id(),)))
+
+
 @pytest.mark.parametrize("above", [False, True])
 def test_nor_do_two_on_one_line_of_a_tree(engine: Engine, above: bool) -> None:
     below = {"type": "below.yaml"}

@@ -69,10 +69,10 @@ class Schedule:
             return
         prechecked = self._admission.precheck_action(context, Operation(verb.lower()), stack, timing.body)
         with self._admission.admitted(prechecked) as stack:
-            if _is_done(stack, verb):
-                return
             depends_on = self._checked(stack, verb, timing)
             self._check_order(stack, timing.depends_on)
+            if _is_done(stack, verb):
+                return
             action = self._action(context, self._admission.set_in_progress(stack, verb), verb, timing)
             self._admission.enqueue_action(context, action, depends_on)
 
