@@ -31,6 +31,8 @@ def ask(question: Callable[[], Json]) -> Json:
     """
     with type_code():
         found = question()
+        if isinstance(found, str) and found.isascii():
+            return found
         try:
             dump(found).encode()
         except UnicodeEncodeError:
