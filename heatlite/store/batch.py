@@ -6,11 +6,11 @@ batch is one statement, or one prepared statement run by the driver:
 - SQLite: INSERTs with many rows, `executemany` for changes
 - PostgreSQL: one JSON parameter for all rows, which costs less to write than an array for each column. A few changed
   rows have a prepared statement each: a join of the table with a few rows may read all of the table.
-- MariaDB: one INSERT with many rows, ON DUPLICATE KEY UPDATE for changes
+- MariaDB: INSERTs with many rows, ON DUPLICATE KEY UPDATE for changes
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -25,10 +25,13 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
 ROWS = 20
-"""Rows of one INSERT on SQLite. More of them save little, and SQLite before 3.32 takes 999 parameters.
+"""Rows of one INSERT on SQLite and MariaDB. More of them save little, and SQLite before 3.32 takes 999 parameters.
 
 On PostgreSQL as many changed rows at most have a statement each.
 """
+
+MODERATE = 256 * 1024
+"""Characters of the rows of one INSERT on MariaDB, if it is not a single row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +97,20 @@ class Table:
             else:
                 self._database.send(self._sql.insert_json, (self._objects(rows),))
             return
-        if self._database.dialect is Dialect.SQLITE:
-            whole = len(rows) - len(rows) % ROWS
-            for at in range(0, whole, ROWS):
-                self._database.write(self._sql.insert_rows, [*chain.from_iterable(rows[at : at + ROWS])])
-            rows = rows[whole:]
-        if rows:
-            self._database.write_many(self._sql.insert, rows)
+        if self._database.dialect is Dialect.MARIADB:
+            self._send_rows(rows, "")
+            return
+        whole = len(rows) - len(rows) % ROWS
+        for at in range(0, whole, ROWS):
+            self._database.write(self._sql.insert_rows, [*chain.from_iterable(rows[at : at + ROWS])])
+        if rows[whole:]:
+            self._database.write_many(self._sql.insert, rows[whole:])
+
+    def _send_rows(self, rows: Sequence[tuple[Value, ...]], rest: str) -> None:
+        """Send INSERTs of some rows each, with the `rest` of the statement."""
+        for some in _moderate(rows):
+            sql = self._sql.insert + f", ({marks(self.columns)})" * (len(some) - 1)
+            self._database.send(sql + rest, [*chain.from_iterable(some)])
 
     def update(self, rows: Sequence[tuple[Value, ...]]) -> None:
         """Write the mutable columns of existing rows, by `Database.send`."""
@@ -108,7 +118,7 @@ class Table:
             return
         rows = self._closed(rows)
         if self._database.dialect is Dialect.MARIADB:
-            self._database.write_many(self._sql.update, rows)
+            self._send_rows(rows, self._sql.update)
             return
         rows = [row[: self._width] for row in rows]
         if self._database.dialect is Dialect.SQLITE:
@@ -190,6 +200,19 @@ class Table:
         return tuple(cells)
 
 
+def _moderate(rows: Sequence[tuple[Value, ...]]) -> Iterator[Sequence[tuple[Value, ...]]]:
+    """Divide rows for statements of moderate size: a server refuses large ones."""
+    first = size = 0
+    for at, row in enumerate(rows):
+        own = sum(len(cell) for cell in row if isinstance(cell, str))
+        if at - first == ROWS or at > first and size + own > MODERATE:
+            yield rows[first:at]
+            first, size = at, 0
+        size += own
+    if rows:
+        yield rows[first:]
+
+
 @cache
 def _statements(
     dialect: Dialect, model: type[peewee.Model], mutable: tuple[str, ...], key: str, fixed: tuple[str, ...]
@@ -212,7 +235,7 @@ def _statements(
     )
     if dialect is Dialect.MARIADB:
         changes = ", ".join(f"{quote(column)} = VALUES({quote(column)})" for column in mutable)
-        update = f"{insert} ON DUPLICATE KEY UPDATE {changes}"
+        update = f" ON DUPLICATE KEY UPDATE {changes}"
     else:
         changes = ", ".join(f"{quote(column)} = ?" for column in mutable)
         update = f"UPDATE {name} SET {changes} WHERE {quote(key)} = ?"

@@ -37,7 +37,7 @@ class Cursor(Answer, Protocol):
 
 
 class Connection(Protocol):
-    """The part of a DB-API connection in use here; `run` is PostgreSQL's."""
+    """The part of a DB-API connection in use here; `run` is that of servers."""
 
     def cursor(self) -> Cursor: ...
     def run(self, statements: Sequence[Statement]) -> Sequence[Answer]: ...
@@ -183,7 +183,7 @@ class Database:
         self.check_open()
         state, sent = self._state, Sent(self._with_marks(sql), parameters, self.flush)
         state.waiting.sent.append(sent)
-        if self.dialect is not Dialect.POSTGRESQL or (state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE")):
+        if self.dialect is Dialect.SQLITE or (state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE")):
             self.flush()
         return sent
 
@@ -194,9 +194,8 @@ class Database:
             last.answer = self._run(*last.statement)
 
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each row. Only inside a transaction."""
+        """Run a statement of SQLite once for each row. Only inside a transaction."""
         self.check_open()
-        self.flush()
         try:
             self._connection().cursor().executemany(self._with_marks(sql), rows)
         except self._errors as error:
@@ -262,14 +261,12 @@ class Database:
 
     def _execute(self, sql: str, parameters: Parameters) -> Answer:
         connection = self._connection()
-        if self.dialect is Dialect.POSTGRESQL:
+        if self.dialect is not Dialect.SQLITE:
             return self._state.waiting.run(connection, sql, parameters, self._state.open)
         cursor = connection.cursor()
         cursor.execute(sql, parameters)
-        if self.dialect is Dialect.SQLITE:
-            # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
-            return Fetched(cursor.rowcount, cursor.fetchall())
-        return cursor
+        # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
+        return Fetched(cursor.rowcount, cursor.fetchall())
 
     def _connection(self) -> Connection:
         state = self._state
@@ -400,13 +397,10 @@ class Database:
 
     def _begin(self, turn: Turn[Connection]) -> None:
         """Begin a transaction."""
-        if self.dialect is Dialect.POSTGRESQL:
+        if self.dialect is not Dialect.SQLITE:
             return  # with the first statement
-        if self.dialect is Dialect.MARIADB:
-            self._run("BEGIN", ())
-        else:
-            self._state.lent = None if turn.shared is None else turn.shared.connection
-            turn.open(self._run)
+        self._state.lent = None if turn.shared is None else turn.shared.connection
+        turn.open(self._run)
         self._state.waiting.begun = True
 
     def _commit(self, turn: Turn[Connection]) -> None:

@@ -29,8 +29,8 @@ BUSY_SECONDS = 5
 NO_RIGHTS = "42501"
 """PostgreSQL's code for missing rights, which its driver takes for a fault in the statement."""
 
-FOUND_ROWS = 2
-"""Capability flag CLIENT_FOUND_ROWS of the MySQL protocol."""
+FOUND_ROWS, MULTI_STATEMENTS = 2, 65536
+"""Capability flags CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS of the MySQL protocol."""
 
 
 class Dialect(StrEnum):
@@ -135,7 +135,7 @@ def _of_mariadb(limits: Limits) -> dict[str, object]:
     session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
     return {
         # An UPDATE returns the number of rows met, as elsewhere, not of those changed. The fence needs that.
-        "client_flag": FOUND_ROWS,
+        "client_flag": FOUND_ROWS | MULTI_STATEMENTS,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
         "init_command": f"SET SESSION {session}",
         "connect_timeout": limits.connect,

@@ -4,6 +4,7 @@ Imported only for such a database. PyMySQL takes more time for the descriptions 
 statement has the same ones each time.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from pymysql.constants import CR, ER
 from pymysql.converters import through
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
-from heatlite.store.database.statements import Row
+from heatlite.store.database.statements import Fetched, Row, Statement
 
 _NULL, _TWO, _THREE, _EIGHT = 251, 252, 253, 254
 """First bytes of a column: NULL, or the number of bytes of its length. Others are the length."""
@@ -23,6 +24,8 @@ _BINARY = 63
 """Character set of binary columns."""
 _ERROR = 255
 """First byte of an error."""
+TOGETHER = 1024 * 1024
+"""Characters of the statements in one round trip. A server takes 16 MiB, unless it is configured otherwise."""
 _DONE = (ER.TABLE_EXISTS_ERROR, ER.DUP_FIELDNAME, ER.DUP_KEYNAME, ER.CANT_DROP_FIELD_OR_KEY)
 """Errors of a change that is done: the table, column or index is there, or gone."""
 
@@ -72,9 +75,25 @@ def _described(data: bytes, encoding: str) -> tuple[FieldDescriptorPacket, tuple
 
 
 class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # as above
-    """Reads results by `_Result`."""
+    """Reads results by `_Result`, and runs several statements in one round trip."""
 
     _next_seq_id: int
+
+    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
+        """Run statements together. After an error the server skips the rest.
+
+        Raises the first error.
+        """
+        answers: list[Fetched] = []
+        cursor = self.cursor()
+        for text in _joined(cursor.mogrify(sql, values) for sql, values in statements):
+            self.query(text)
+            while (result := self._result) is not None:
+                answers.append(Fetched(result.affected_rows, result.rows or ()))
+                if not result.has_next:
+                    break
+                self.next_result()
+        return answers
 
     def read_packets(self, count: int) -> list[bytes]:
         """Return the next packets, which are small. Raises the server's error."""
@@ -100,6 +119,20 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # as ab
         if result.server_status is not None:
             self.server_status = result.server_status
         return int(result.affected_rows)
+
+
+def _joined(statements: Iterable[str]) -> Iterator[str]:
+    """Yield texts of several statements, of moderate size each."""
+    some: list[str] = []
+    size = 0
+    for one in statements:
+        if some and size + len(one) > TOGETHER:
+            yield ";".join(some)
+            some, size = [], 0
+        some.append(one)
+        size += len(one)
+    if some:
+        yield ";".join(some)
 
 
 class MariaDb(peewee.MySQLDatabase):

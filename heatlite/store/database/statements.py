@@ -1,7 +1,7 @@
 """Statements of a transaction that go to the server together.
 
-A statement whose answer is not needed at once waits for the next one whose answer is. On PostgreSQL all of them then
-take one round trip; the other databases run each at once.
+A statement whose answer is not needed at once waits for the next one whose answer is. On a server all of them then take
+one round trip; SQLite runs each at once.
 """
 
 from collections.abc import Callable, Sequence

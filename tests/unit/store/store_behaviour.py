@@ -372,6 +372,20 @@ def test_an_object_is_found_by_its_whole_id(store: Store) -> None:
 
 
 @everywhere
+def test_rows_that_are_large_together_are_written(store: Store) -> None:
+    """By default MariaDB refuses a statement of more than 16 MiB."""
+    many: JsonMap = {f"part-{number}": "x" * 4000 for number in range(500)}
+    rows = [a_resource(f"r{number}", properties=many) for number in range(12)]
+    with store.transaction():
+        store.resources.insert_many(rows)
+        store.resources.save_many([replace(row, status_reason="saved") for row in rows])
+    found = store.resources.of("s1")
+    assert {row.name: (row.properties, row.status_reason) for row in found} == dict.fromkeys(
+        [row.name for row in rows], (many, "saved")
+    )
+
+
+@everywhere
 def test_only_the_name_means_stack_exists(store: Store) -> None:
     stack = a_stack("live_name")
     insert(store, stack)
