@@ -138,6 +138,11 @@ class Declined(NodeFault):
         return self.code in ("InvalidRequest", "UnknownKind", "TooLarge")
 
     @property
+    def is_known(self) -> bool:
+        """True if the agent has, or had, another action with the id, or this one."""
+        return self.code == "ActionExists"
+
+    @property
     def brief(self) -> str:
         return str(NodeFault(f"the agent answers {self._status} {self.code}"))
 
@@ -181,11 +186,7 @@ class Line:
             "created_at": created_at,
             "requester": f"{action.requester.value}: {action.requested_by}"[:255],
         }
-        try:
-            self._ask("POST", "/v1/actions", body, _ANY)
-        except Declined as error:
-            if error.code != "ActionExists":
-                raise
+        self._ask("POST", "/v1/actions", body, _ANY)
 
     def cancel(self, action_id: str) -> bool:
         """Have the agent end an action; False if the agent does not know it.

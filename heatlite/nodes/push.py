@@ -1,15 +1,19 @@
 """Second half of an orchestration: sends node actions to agents (decision 0015)."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import to_text
-from heatlite.core.nodes import NodeActionState
+from heatlite.core.nodes import AT_AGENT, NodeActionState
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.nodes.agents import Declined, NodeFault
 from heatlite.nodes.session import Turn, batches, by_node, line_of
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import ActionRecord
+
+MAX_KEPT = 100
+"""Number of ended actions that an agent keeps."""
 
 
 class Push:
@@ -32,8 +36,10 @@ class Push:
         self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
         ready = [action for action in ready if action.node_id in well]
         self._give_up([action for action in ready if action.attempts >= self._turn.settings.node_send_attempts])
+        there = Counter(action.node_id for action in actions if action.state in AT_AGENT)
+        resent = {action.id for action in ready if action.sent_at is not None}
         for some in batches(by_node(up, ready)):
-            marked = self._mark([action.id for _, actions in some for action in actions])
+            marked = self._mark([action.id for _, actions in some for action in actions], there)
             faults: list[tuple[NodeActionRecord, NodeFault]] = []
             for (node, given), heard in self._turn.each(by_node(up, marked), self._send_all):
                 sent, failed = (0, [(given[0], heard)]) if isinstance(heard, NodeFault) else heard
@@ -41,7 +47,7 @@ class Push:
                 for _, fault in failed:
                     self._turn.report.errors[self._turn.names[node.id]] = fault.brief
                 faults += failed
-            self._note_faults(faults)
+            self._note_faults(faults, resent)
 
     def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
         """Clear the sent mark of actions that their agents do not have.
@@ -78,10 +84,10 @@ class Push:
                 ]
                 self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
 
-    def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
+    def _mark(self, action_ids: Sequence[str], there: Counter[str]) -> list[NodeActionRecord]:
         """Mark actions as sent, and return those to send.
 
-        Stack actions admitted from now on see the mark.
+        Stack actions admitted from now on see the mark. `there`: the number of actions at the agent, by node.
         """
         with self._turn.writing():
             now = self._turn.clock.now()
@@ -92,6 +98,7 @@ class Push:
             going = [action for action in found if action.id in wanted or _may_go(action, holders)]
             if len(going) < len(found):
                 self._turn.report.held_by = tuple(holder.id for holder in holders)
+            going = _with_room(going, there)
             marked = [replace(action, sent_at=action.sent_at or now) for action in going]
             self._turn.ledger.record([one for one, was in zip(marked, going, strict=True) if one != was])
         return marked
@@ -103,7 +110,7 @@ class Push:
 
         Returns the number sent, and the unsent ones with reasons.
 
-        An action that the agent declines for good is skipped; any other failure stops the rest of the node.
+        An action that the agent declines for itself is skipped; any other failure stops the rest of the node.
         """
         node, actions = given
         sent = 0
@@ -114,7 +121,7 @@ class Push:
                     try:
                         line.send(action, to_text(action.created_at) or "")
                     except Declined as refusal:
-                        if not refusal.is_final:
+                        if not refusal.is_final and not refusal.is_known:
                             raise
                         failed.append((action, refusal))
                     else:
@@ -123,8 +130,11 @@ class Push:
             failed.append((actions[sent + len(failed)], fault))
         return sent, failed
 
-    def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
-        """Count the failed attempts, once per interval, and end the refused actions."""
+    def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]], resent: Collection[str]) -> None:
+        """Count the failed attempts, once per interval, and end the refused actions.
+
+        One that was `resent`, and that the agent refuses as known without reporting it, had ended and is forgotten.
+        """
         # A busy agent says nothing about the action.
         counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
         if not counted:
@@ -138,12 +148,14 @@ class Push:
                 action = fresh.get(sent.id)
                 if action is None or action.state is not NodeActionState.PENDING_SCHEDULE:
                     continue
-                is_final = isinstance(fault, Declined) and fault.is_final
-                if not is_final and self._is_counted(action, now):
+                state = _state_after(fault)
+                if state is NodeActionState.LOST and action.id not in resent:
+                    continue  # the next poll may tell of it
+                if state is None and self._is_counted(action, now):
                     continue
                 action = replace(action, attempts=action.attempts + 1, error=str(fault), updated_at=now)
-                if is_final:
-                    action = replace(action, state=NodeActionState.FAILED)
+                if state is not None:
+                    action = replace(action, state=state)
                     lines.append(line_of(action, now, action.error))
                 changed.append(action)
             self._turn.ledger.record(changed, lines)
@@ -154,6 +166,27 @@ class Push:
         A busy tree is orchestrated every second; a disk that is full for a short time must not fail an action there.
         """
         return action.attempts > 0 and 0 <= now - action.updated_at < self._turn.settings.node_orchestration_interval
+
+
+def _state_after(fault: NodeFault) -> NodeActionState | None:
+    """Return the state in which a fault ends an action; None: it is sent again."""
+    if not isinstance(fault, Declined):
+        return None
+    return NodeActionState.FAILED if fault.is_final else NodeActionState.LOST if fault.is_known else None
+
+
+def _with_room(actions: Sequence[NodeActionRecord], there: Counter[str]) -> list[NodeActionRecord]:
+    """Return no more actions of a node than its agent keeps after their end.
+
+    All may end before the next poll, which must still find them. What may have been sent comes first.
+    """
+    taken = Counter(there)
+    chosen = set()
+    for action in sorted(actions, key=lambda one: one.sent_at is None):
+        if taken[action.node_id] < MAX_KEPT:
+            taken[action.node_id] += 1
+            chosen.add(action.id)
+    return [action for action in actions if action.id in chosen]
 
 
 def _is_ready(action: NodeActionRecord) -> bool:

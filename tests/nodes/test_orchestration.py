@@ -215,6 +215,31 @@ def test_a_busy_neighbour_uses_up_no_attempts(site: Site) -> None:  # noqa: F811
 
 
 @pytest.mark.full
+def test_an_agent_gets_no_more_than_it_keeps_after_their_end(site: Site) -> None:  # noqa: F811
+    """All may end before the next poll, which finds the last 100 only."""
+    agent = site.agents["a"]
+    before, asked = agent.put("test/loop"), [site.ask("a") for _ in range(120)]
+    site.orchestrate()
+    assert list(agent.actions) == [before, *asked[:99]]
+    for done in asked[:30]:
+        agent.move(done, "DONE")
+    site.orchestrate()
+    assert list(agent.actions) == [before, *asked]
+
+
+def test_what_an_agent_has_forgotten_after_its_end_is_lost(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    agent.refuses = {"script": (409, "ActionExists")}
+    forgotten, behind = site.ask("a", "script"), site.ask("a")
+    assert site.orchestrate()["errors"] == {"a": "the agent answers 409 ActionExists"}
+    assert site.state(forgotten) == "PENDING_SCHEDULE", "the next poll may tell of it"
+    assert agent.has(behind) == "NEW", "the others are sent"
+    site.orchestrate()
+    assert site.state(forgotten) == "LOST"
+    assert "ActionExists" in site.action(forgotten).error
+
+
+@pytest.mark.full
 def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, never = site.ask("a"), site.ask("a", sent_at=1.0, cancel_asked=True)
