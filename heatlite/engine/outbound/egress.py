@@ -111,6 +111,8 @@ def connection(
     host = parts.hostname or ""
     sock = socket.create_connection(address, timeout=min(reach, remaining(end)))
     try:
+        # Head and body are two segments: the second would wait until the first is acknowledged.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(remaining(end))
         if parts.scheme == "https":
             sock = (tls or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)

@@ -1,5 +1,6 @@
-"""Addresses that count as public, and the processes that may ask for them."""
+"""Connections, addresses that count as public, and who may ask for addresses."""
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -7,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from heatlite.core.reading import NeedsEngine, only_read
-from heatlite.engine.outbound.egress import EgressHosts, _is_public
+from heatlite.engine.outbound.egress import EgressHosts, _is_public, connection
 from tests.tables import table
 
 
@@ -66,3 +67,13 @@ def test_a_reader_asks_no_resolver(url: str) -> None:
     hosts = EgressHosts("template_hosts", (parts.hostname or "",))
     with ThreadPoolExecutor(1, initializer=only_read) as reader, pytest.raises(NeedsEngine):
         reader.submit(hosts.address, parts, time.monotonic() + 60).result()
+
+
+def test_small_requests_are_not_held_back() -> None:
+    """A body would wait until its head is acknowledged: 40 ms on Linux."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        url = urlsplit(f"http://127.0.0.1:{port}")
+        with connection(url, ("127.0.0.1", port), time.monotonic() + 10) as connected:
+            assert connected.sock is not None
+            assert connected.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
