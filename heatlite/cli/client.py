@@ -71,13 +71,20 @@ def health_of(resource: Object) -> str:
     return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
 
 
-def path_of(resource: Object) -> str:
-    """Return the name of a resource.
+def _with_paths(resources: Sequence[Object]) -> list[Object]:
+    """Return listed resources with their `path` below the stack."""
+    holders = {text(one.get("physical_resource_id")): one for one in resources if _link(one, "nested")}
 
-    In a nested stack, after that of the resource with the stack.
-    """
-    name, parent = text(resource.get("resource_name")), text(resource.get("parent_resource"))
-    return f"{parent}/{name}" if parent else name
+    def path(resource: Object) -> str:
+        name, holder = text(resource.get("resource_name")), holders.get(_link(resource, "stack").rpartition("/")[2])
+        return name if holder is None else f"{path(holder)}/{name}"
+
+    return [{**one, "path": path(one)} for one in resources]
+
+
+def _link(resource: Object, rel: str) -> str:
+    """Return the address of a link; empty without one."""
+    return next((text(link.get("href")) for link in objects(resource, "links") if link.get("rel") == rel), "")
 
 
 @record(frozen=True, slots=True)
@@ -239,7 +246,7 @@ class Client:
         *outer, name = path.split("/")
         for one in outer:
             shown = an_object(self.request("GET", f"{stack.path}/resources/{part(one)}"), "resource")
-            if all(link.get("rel") != "nested" for link in objects(shown, "links")):
+            if not _link(shown, "nested"):
                 raise CommandError(
                     f"{one} of {stack.name} is neither a group nor a nested stack, so it has no resource {name}."
                     f" See: heatlite resources {stack.name} --nested 5"
@@ -248,9 +255,12 @@ class Client:
         return stack, name
 
     def resources(self, stack: Stack, nested: int = 0) -> list[Object]:
-        """List the resources of the stack, and of `nested` levels of stacks in it."""
+        """List the resources of the stack, and of `nested` levels of stacks in it.
+
+        Each has its `path` below the stack.
+        """
         query = {"nested_depth": str(nested)} if nested else None
-        return objects(self.request("GET", f"{stack.path}/resources", query=query), "resources")
+        return _with_paths(objects(self.request("GET", f"{stack.path}/resources", query=query), "resources"))
 
     def events(self, stack: Stack, after: str | None = None, nested: int = 0) -> list[Object]:
         """List the events of the stack, oldest first, after the event with the id `after`.

@@ -511,3 +511,22 @@ def test_a_member_of_a_group_is_marked_and_protected_by_its_path(
     assert command("unlock s") == 0
     assert command("mark-unhealthy s a/1") == 1
     assert "a of s is neither a group nor a nested stack" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_a_path_that_is_shown_can_be_named(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also within a group of groups, and from a nested stack on."""
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
+    outer = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": group}}
+    heat.create(template(a=value(), web=outer))
+    command = Here(heat)
+    assert command("resources s --nested 5 -f value -c resource_name") == 0
+    assert capsys.readouterr().out.split() == ["a", "web", "web/0", "web/0/0"]
+    assert command("mark-unhealthy s web/0/0 --reason disk") == 0
+    assert command("explain s") == 0
+    assert "not well: web/0/0: disk" in capsys.readouterr().out
+    assert command("resources s --nested 1 -f json -c resource_name -c physical_resource_id") == 0
+    inner = {one["resource_name"]: one["physical_resource_id"] for one in json.loads(capsys.readouterr().out)}["web/0"]
+    assert command(f"explain {inner}") == 0
+    assert "not well: 0: disk" in capsys.readouterr().out
+    assert command(f"mark-healthy {inner} 0") == 0

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
-from heatlite.cli.client import Object, counts_of, health_of, objects, path_of, text
+from heatlite.cli.client import Object, counts_of, health_of, objects, text
 from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import page, progress, render
@@ -146,7 +146,7 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
             found = [
                 {
                     **item,
-                    "resource_name": path_of(item),
+                    "resource_name": text(item.get("path")),
                     "health": health_of(item),
                     "protected": bool(item.get("protection")),
                 }

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from heatlite.cli.client import Client, Object, Stack, an_object, causes, health_of, objects, path_of, text
+from heatlite.cli.client import Client, Object, Stack, an_object, causes, health_of, objects, text
 from heatlite.cli.errors import Refused
 from heatlite.cli.output import progress, render
 from heatlite.cli.output.tally import span
@@ -103,7 +103,7 @@ def draw(facts: Facts, shown: Object) -> None:
         "Outputs",
         ((text(one.get("output_key")), one.get("output_error") or one.get("output_value")) for one in outputs),
     )
-    own = [item for item in facts.resources if "/" not in path_of(item)]
+    own = [item for item in facts.resources if "/" not in text(item.get("path"))]
     counts = Counter(text(item.get("resource_status")) for item in facts.resources)
     inner = len(facts.resources) - len(own)
     print(f"\nResources: {len(own)}" + (f", and {inner} in nested stacks" if inner else ""))
@@ -143,7 +143,7 @@ def failures(facts: Facts) -> Iterator[str]:
         if not facts.failed:
             yield facts.stack.status_reason
         for item in causes(facts.failed)[:MOST_SHOWN]:
-            where = f"{path_of(item)} ({text(item.get('resource_type'))})"
+            where = f"{text(item.get('path'))} ({text(item.get('resource_type'))})"
             yield f"{where} is {text(item.get('resource_status'))}: {text(item.get('resource_status_reason'))}"
 
 
@@ -153,9 +153,9 @@ def health(facts: Facts) -> Iterator[str]:
         for item in facts.unwell[:MOST_SHOWN]:
             failed = _has_failed(item)
             reason = item.get("resource_status_reason") if failed else an_object(item, "health").get("reason")
-            yield f"not well: {path_of(item)}: {text(reason)}"
+            yield f"not well: {text(item.get('path'))}: {text(reason)}"
     for state, told in (("unknown", "health unknown"), ("suspected", "reported, not confirmed yet")):
-        found = [path_of(item) for item in facts.resources if health_of(item) == state]
+        found = [text(item.get("path")) for item in facts.resources if health_of(item) == state]
         if found:
             yield f"{told}: {', '.join(found[:MOST_SHOWN])}"
 
@@ -174,7 +174,7 @@ def held_by(facts: Facts) -> Iterator[str]:
         held = an_object(facts.stack.fields, "protection")
         reason = f": {text(held.get('reason'))}" if held.get("reason") else ""
         yield f"protected from deletion by {text(held.get('protected_by'))}{reason}"
-    protected = [path_of(item) for item in facts.resources if item.get("protection")]
+    protected = [text(item.get("path")) for item in facts.resources if item.get("protection")]
     if protected:
         yield f"protected resources: {', '.join(protected[:MOST_SHOWN])}"
 
@@ -192,7 +192,7 @@ def waiting(facts: Facts, now: float) -> Iterator[str]:
     for item in facts.running[:MOST_SHOWN]:
         after = item.get("required_by")
         waits = f"; {', '.join(map(text, after))} wait for it" if isinstance(after, list) and after else ""
-        yield f"{path_of(item)} is {text(item.get('resource_status'))}{waits}"
+        yield f"{text(item.get('path'))} is {text(item.get('resource_status'))}{waits}"
 
 
 def ways(facts: Facts) -> Iterator[str]:
