@@ -530,3 +530,15 @@ def test_a_path_that_is_shown_can_be_named(heat: Heat, capsys: pytest.CaptureFix
     assert command(f"explain {inner}") == 0
     assert "not well: 0: disk" in capsys.readouterr().out
     assert command(f"mark-healthy {inner} 0") == 0
+
+
+@pytest.mark.full
+def test_the_effect_of_a_suppressed_request_is_json(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    path, command = heat.create(template(a=value())), Here(heat)
+    assert command("lock s") == 0
+    marks = [{"resource": "a", "mark_unhealthy": True}]
+    heat.fault("PATCH", f"{path}/resources", {"marks": marks}, code=409)
+    capsys.readouterr()
+    assert command("lock-status s -f value -c effect") == 0
+    assert capsys.readouterr().out == f"marks: {json.dumps(marks)}\n"
+    assert command("unlock s") == 0

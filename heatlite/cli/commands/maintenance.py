@@ -227,7 +227,7 @@ def unlock(arguments: argparse.Namespace, host: Host) -> int:
 def _row(entry: Object) -> Object:
     """Return an entry with its stack and effect as text."""
     effect = an_object(entry.get("effect"))
-    shown = ", ".join(f"{key}: {text(value)}" for key, value in effect.items() if value not in ([], {}, None))
+    shown = ", ".join(f"{key}: {render.cell(value)}" for key, value in effect.items() if value not in ([], {}, None))
     shown += "" if entry.get("replayable") else " (too large to be replayed)"
     return {**entry, "stack": an_object(entry.get("stack")).get("name"), "effect": shown}
 
