@@ -480,6 +480,21 @@ def test_an_alarm_of_aodh_marks_members_and_ends_for_all(heat: Heat, path: str) 
     assert heat.call("POST", "/health/aodh", {**blind, "current": "ok"}, 200).json["counts"] == {"cleared": 1}
 
 
+def test_a_member_that_an_alarm_of_aodh_no_longer_lists_has_recovered(heat: Heat, path: str) -> None:
+    """Aodh sends all that are unhealthy, and is "ok" once none is left."""
+    first, second = {"id": physical_id(heat, path)}, {"id": physical_id_at(heat, path, "web", "0")}
+
+    def sent(*members: object, alarm: str = "al") -> Any:
+        body = {"alarm_id": alarm, "current": "alarm", "reason_data": {"unhealthy_members": members}}
+        return heat.call("POST", "/health/aodh", body, 200).json["counts"]
+
+    assert (sent(first, second), sent(first, second)) == ({"accepted": 2}, {"repeated": 2})
+    assert sent(second, alarm="another") == {"accepted": 1}
+    assert (sent(second), sent(second)) == ({"cleared": 1, "repeated": 1}, {"repeated": 1})
+    assert sent(first, second) == {"accepted": 1, "repeated": 1}
+    assert sent() == {"cleared": 2}
+
+
 @pytest.mark.parametrize("mode", ["structured", "batched", "binary", "plain"])
 def test_cloud_events(heat: Heat, path: str, mode: str) -> None:
     report = {"key": "k", "status": "unhealthy", "stack": "s", "resource": "db", "reason": "disk"}

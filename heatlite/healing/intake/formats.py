@@ -43,6 +43,8 @@ class Delivery:
     reports: tuple[Parsed, ...]
     truncated: int = 0
     """Alerts that the sender has left out."""
+    lists_all: str | None = None
+    """Begin of the keys of which all that are unhealthy are reported: the others have recovered."""
 
 
 class _Invalid(ValueError):
@@ -144,7 +146,7 @@ def _aodh(_document: SourceDocument, body: JsonMap) -> Delivery:
             raise _Invalid(f'a member needs an "id" of at most {MAX_LABEL} characters')
         return Report(f"{alarm}:{identifier}"[:MAX_KEY], Word.FIRING, physical_id=identifier, summary=reason)
 
-    return Delivery(tuple(_each(members, member)))
+    return Delivery(tuple(_each(members, member)), lists_all=f"{alarm}:"[:MAX_KEY])
 
 
 def _generic(document: SourceDocument, body: JsonMap) -> Delivery:

@@ -166,6 +166,9 @@ class _Taking:
         given = {(one.key, one.starts_at) for one in reports if one.starts_at is not None}
         known = self.store.observations.at(self.project, self.source, given)
         current = self.store.observations.open(self.project, self.source, (one.key for one in reports))
+        for prefix in self._prefixes(reports):
+            found = self.store.observations.open_with_prefix(self.project, self.source, prefix)
+            current.update((one.key, one) for one in found)
         # Before incidents, as the loop does. A mute that comes meanwhile would be overwritten.
         held = self.store.observations.lock((*known, *current.values()))
         self._open = {one.key: one for one in held if one.is_open}
@@ -181,7 +184,14 @@ class _Taking:
         self._opened = 0
         for index, one in enumerate(self.delivery.reports):
             self.outcomes += [one] if isinstance(one, Outcome) else self._report(index, one)
+        if self.delivery.lists_all is not None:
+            self._end_unlisted(self.delivery.lists_all)
         self._write()
+
+    def _prefixes(self, reports: Sequence[Report]) -> set[str]:
+        """Return the begins of keys that the request is about."""
+        prefixes = {one.key for one in reports if one.is_prefix}
+        return prefixes if self.delivery.lists_all is None else {*prefixes, self.delivery.lists_all}
 
     def _known_incidents(self, reports: Sequence[Report]) -> dict[tuple[str, str], str]:
         """Return the open incidents of the slots that are reported, by root and path."""
@@ -223,14 +233,15 @@ class _Taking:
 
     def _of_all_open(self, index: int, report: Report) -> list[Outcome]:
         """Apply a report to all open episodes of an alarm."""
-        current = self.store.observations.open_with_prefix(self.project, self.source, report.key)
-        found = [one for one in self.store.observations.lock(current) if one.is_open]
-        for one in found:
-            self._episodes.setdefault((one.key, one.starts_at), one)
-            self._before.setdefault((one.key, one.starts_at), one)
-            self._open.setdefault(one.key, one)
-        reports = [replace(report, key=one.key, is_prefix=False) for one in found]
+        keys = [key for key in self._open if key.startswith(report.key)]
+        reports = [replace(report, key=key, is_prefix=False) for key in keys]
         return [self._report(index, one)[0] for one in reports] or [Outcome(index, report.key, ReportResult.IGNORED)]
+
+    def _end_unlisted(self, prefix: str) -> None:
+        """End the open episodes that a request would list if they were not over."""
+        listed = {one.key for one in self.delivery.reports}
+        for key in [key for key in self._open if key.startswith(prefix) and key not in listed]:
+            self.outcomes.append(self._resolved(len(self.delivery.reports), Report(key, Word.RESOLVED)))
 
     # -- the words of a source -----------------------------------------------------------------------
 
