@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from heatlite import wiring
 from heatlite.api.healing import intake as intake_routes
 from heatlite.core.clock import Clock, from_text
+from heatlite.core.healing import ReportResult, Word
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.healing import operations
 from heatlite.healing.intake import intake
 from heatlite.healing.intake.intake import Intake
+from heatlite.healing.intake.targets import Targets
+from heatlite.healing.reports import Report
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.healing.records import HealthTokenRecord
@@ -493,6 +496,15 @@ def test_a_member_that_an_alarm_of_aodh_no_longer_lists_has_recovered(heat: Heat
     assert (sent(second), sent(second)) == ({"cleared": 1, "repeated": 1}, {"repeated": 1})
     assert sent(first, second) == {"accepted": 1, "repeated": 1}
     assert sent() == {"cleared": 2}
+
+
+def test_a_member_that_goes_while_its_report_is_read_is_unknown(heat: Heat, path: str, store: Store) -> None:
+    """PostgreSQL and MariaDB show each statement what others have committed."""
+    report = Report("k", Word.FIRING, physical_id=physical_id(heat, path))
+    targets = Targets(store, heat.project, [report])
+    heat.call("DELETE", path, code=204)
+    heat.settle(path, "DELETE_COMPLETE")
+    assert targets.find(report, marks_member=True).result is ReportResult.UNKNOWN
 
 
 @pytest.mark.parametrize("mode", ["structured", "batched", "binary", "plain"])

@@ -58,7 +58,9 @@ class Targets:
         if named not in self._found:
             found = self._by_object(report) if report.physical_id else self._by_slot(report)
             if found.place is not None and marks_member:
-                found = Found(self._places(found.place.stacks[0].id)[found.place.slot.member])
+                # None: it has just been deleted, and the database shows each statement what others have committed.
+                member = self._places(found.place.stacks[0].id).get(found.place.slot.member)
+                found = Found(member, found.result, "" if member else "the member is gone")
             self._found[named] = found
         return self._found[named]
 
