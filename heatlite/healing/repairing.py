@@ -18,7 +18,7 @@ from heatlite.core.errors import (
     ResourceIsLocked,
     StackLocked,
 )
-from heatlite.core.healing import IGNORABLE, Brake, IncidentState
+from heatlite.core.healing import IGNORABLE, Brake, IncidentState, Mode
 from heatlite.core.ids import random_id
 from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
@@ -102,6 +102,7 @@ class Repairing:
             free = [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
             if not free:
                 continue
+            free = _of_one_mode(scene, free)
             scope = free[0].scope
             if taken.get(scope, 0) >= self._room(scene, scope):
                 self._hold(free, [Held(Brake.PARALLEL)], scene.now)
@@ -245,7 +246,7 @@ class Repairing:
         if event is not None:
             why = event.replace("_", " ")
             raise ActionConflict(f"Incident {incident.id} proposes no repair any more: {why}.")
-        free = [one for one in scene.tree.incidents if (one.member, one.state) == (incident.member, incident.state)]
+        free = [one for one in scene.tree.incidents if (one.member, one.plan_digest) == (incident.member, digest)]
         step = self._step(scene, incident.member, tuple(free))
         if step is None:
             raise PlanChanged(stack_name=scene.tree.root.name)
@@ -255,8 +256,13 @@ class Repairing:
         self._enqueue(scene, [step.chosen], digest, f"approved by {by}")
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
-        """Return a member's paths to repair: marked rows, without those below another."""
-        paths = {one.path for one in incidents} | _marked_below(scene, member)
+        """Return a member's paths to repair: marked rows, without those below another.
+
+        What has another mode than the incidents is exempted, or a person decides about it.
+        """
+        mode = scene.tree.policy.at(incidents[0].path).mode
+        marked = {path for path in _marked_below(scene, member) if scene.tree.policy.at(path).mode is mode}
+        paths = {one.path for one in incidents} | marked
         return {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
 
     def hold(self, wanting: Sequence[str], error: HeatliteError, now: float) -> None:
@@ -290,6 +296,12 @@ def selection_of(chosen: Sequence[Chosen]) -> Selection:
     """Return the selection of a repair of members."""
     steps = {path: step for one in chosen for path, step in one.steps.items()}
     return Selection(steps, tuple(incident.id for one in chosen for incident in one.incidents))
+
+
+def _of_one_mode(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[IncidentRecord]:
+    """Return the incidents of a member that need no approval, else all."""
+    free = [one for one in incidents if scene.tree.policy.at(one.path).mode is Mode.AUTO]
+    return free or list(incidents)
 
 
 def _marked_below(scene: Scene, member: str) -> set[str]:

@@ -1,5 +1,6 @@
 """The healing loop on a whole engine: from reports in the database to repairs."""
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -645,6 +646,35 @@ def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) ->
     assert "approved by mia: replace" in [line.reason for line in healing.incident(incident).history]
     with pytest.raises(InvalidStackState):
         approve(healing, incident, digest)
+
+
+@pytest.mark.parametrize("mode", ["off", "propose"])
+def test_a_repair_takes_nothing_along_that_has_another_mode(healing: Healing, mode: str) -> None:
+    """A rule exempts the data of each member, or has a person decide about it."""
+    engine, files = healing.engine, {"pair.yaml": json.dumps(template(server=thing(), data=thing()))}
+    healing.stack = engine.create(template(g=group(3, {"type": "pair.yaml"})), name="pairs", wait=False, files=files)
+    healing.sweep(8)
+    healing.pass_(700)
+    healing.policy(**AUTO, rules=[{"match": "g/*/data", "mode": mode}])
+    member = nested(engine, healing.group, "1")
+    before = engine.ids(member)
+    server, data = healing.fire("g/1/server"), healing.fire("g/1/data")
+    healing.pass_(120)
+    assert {name for name, one in engine.ids(member).items() if one != before[name]} == {"server"}
+    assert engine.states(member)["data"] == "CHECK_FAILED"
+    assert healing.told(server) == ("SETTLING", None)
+    assert healing.told(data)[0] == "MARKED"
+    healing.resolve(server)
+    healing.pass_(700)
+    assert healing.told(server) == ("CLOSED", "healed")
+    assert engine.ids(member)["data"] == before["data"]
+    assert healing.told(data) == (("MARKED", "mode_off") if mode == "off" else ("PROPOSED", "awaiting_approval"))
+    if mode == "propose":
+        digest = healing.incident(data).plan_digest
+        assert digest is not None
+        approve(healing, data, digest)
+        healing.sweep()
+        assert engine.ids(member)["data"] != before["data"]
 
 
 def proposal(healing: Healing) -> tuple[str, str]:
