@@ -107,8 +107,9 @@ class Repairing:
             if taken.get(scope, 0) >= self._room(scene, scope):
                 self._hold(free, [Held(Brake.PARALLEL)], scene.now)
                 continue
-            if scene.needs_opinion(free[0]):
-                self._ask(scene, free[0])
+            unsure = next((one for one in free if scene.needs_opinion(one)), None)
+            if unsure is not None:
+                self._ask(scene, unsure)
                 return  # the tree is busy until it is checked
             one = self._choose(scene, member, tuple(free))
             if one is not None:
@@ -258,11 +259,13 @@ class Repairing:
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
         """Return a member's paths to repair: marked rows, without those below another.
 
-        What has another mode than the incidents is exempted, or a person decides about it.
+        What has another mode than the incidents is exempted, or a person decides about it. Brakes hold the others that
+        have incidents.
         """
         mode = scene.tree.policy.at(incidents[0].path).mode
-        marked = {path for path in _marked_below(scene, member) if scene.tree.policy.at(path).mode is mode}
-        paths = {one.path for one in incidents} | marked
+        paths = {path for path in _marked_below(scene, member) if scene.tree.policy.at(path).mode is mode}
+        paths -= {one.path for one in scene.tree.incidents}
+        paths |= {one.path for one in incidents}
         return {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
 
     def hold(self, wanting: Sequence[str], error: HeatliteError, now: float) -> None:

@@ -1157,6 +1157,24 @@ def test_a_second_opinion_holds_what_the_type_calls_healthy(healing: Healing) ->
     assert healing.told(incident)[0] == "SETTLING"
 
 
+def test_a_second_opinion_is_asked_about_each_resource_of_a_member(healing: Healing, plugins: Path) -> None:
+    """A resource that its check finds healthy is not replaced with a broken one."""
+    engine, file = healing.engine, {"type": "Example::Local::File", "properties": {"content": "x"}}
+    files = {"pair.yaml": json.dumps(template(server=file, data=file))}
+    healing.stack = engine.create(template(g=group(4, {"type": "pair.yaml"})), name="pairs", wait=False, files=files)
+    healing.sweep(20)
+    healing.pass_(700)
+    healing.policy(**AUTO, second_opinion="check")
+    member = nested(engine, healing.group, "1")
+    before = engine.ids(member)
+    Path(str(engine.row(member, "server").physical_id)).unlink()
+    server, data = healing.fire("g/1/server"), healing.fire("g/1/data")
+    healing.pass_(120)
+    healing.sweep(12)
+    assert (healing.told(server), healing.told(data)) == (("SETTLING", None), ("MARKED", "disputed"))
+    assert {name for name, one in engine.ids(member).items() if one != before[name]} == {"server"}
+
+
 def test_a_failed_check_is_repaired_where_the_policy_names_it(healing: Healing, plugins: Path) -> None:
     stack = files(healing, 5)
     healing.policy(**AUTO, sources=["check"], second_opinion="check")
