@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.api.nodes import views as node_views
 from heatlite.core.nodes import NodeState
 from heatlite.core.status import Status, Verb
 from heatlite.nodes import agents
@@ -252,6 +253,12 @@ def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
     assert site.state(there) == "CANCELLED"
 
 
+def shown(site: Site, name: str) -> dict[str, Any]:  # noqa: F811
+    """State and reason of a node as the API shows them."""
+    found = node_views.node(site.node(name), {}, site.store.orchestrations.get(site.stack.id))
+    return {key: found[key] for key in ("state", "reason")}
+
+
 @pytest.mark.full
 def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
@@ -262,9 +269,11 @@ def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None: 
     waits = site.ask("a")
     assert "CHECK_FAILED" in site.orchestrate()["errors"]["a"]
     assert (site.state(done), agent.has(waits)) == ("DONE", None)
+    assert shown(site, "a") == {"state": "UP", "reason": "its resource is CHECK_FAILED: it gets no work"}
     site.engine.put_row(site.stack, "a", Verb.CHECK, Status.COMPLETE)
     site.orchestrate()
     assert agent.has(waits) == "NEW"
+    assert shown(site, "a") == {"state": "UP", "reason": ""}
 
 
 @pytest.mark.full

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from heatlite.api.views import action_url, link, project_url
 from heatlite.core.clock import to_text
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.nodes.playbooks import Plan
 from heatlite.nodes.redaction import NodeVeil
@@ -91,11 +91,13 @@ def node_action(
 def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: OrchestrationRecord | None) -> JsonMap:
     """Return a node with its agent's state and the number of unfinished actions.
 
-    `last` is the last orchestration of its tree.
+    `last` is the last orchestration of its tree. It tells why a node that is up gets no work.
     """
-    seen = record.seen_at
+    seen, reason = record.seen_at, record.reason
     if last is not None and last.ended_at is not None and record.state is NodeState.UP:
         seen = max(seen or 0.0, last.ended_at)  # an orchestration without news writes nothing
+        faults = as_map(last.report.get("errors"))
+        reason = str(faults.get(record.name) or faults.get(f"{record.name} ({record.id})") or "")
     return {
         "id": record.id,
         "name": record.name,
@@ -103,7 +105,7 @@ def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: Orches
         "url": record.url,
         "agent": record.agent,
         "state": record.state,
-        "reason": record.reason,
+        "reason": reason,
         "kinds": list(record.kinds),
         "deployments": record.deployments,
         "registered_at": to_text(record.registered_at),
