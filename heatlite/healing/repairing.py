@@ -102,7 +102,7 @@ class Repairing:
             free = [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
             if not free:
                 continue
-            free = _of_one_mode(scene, free)
+            free = _alike(scene, free)
             scope = free[0].scope
             if taken.get(scope, 0) >= self._room(scene, scope):
                 self._hold(free, [Held(Brake.PARALLEL)], scene.now)
@@ -259,11 +259,11 @@ class Repairing:
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
         """Return a member's paths to repair: marked rows, without those below another.
 
-        What has another mode than the incidents is exempted, or a person decides about it. Brakes hold the others that
-        have incidents.
+        A rule may exempt what has other settings than the incidents. Brakes hold the others that have incidents.
         """
-        mode = scene.tree.policy.at(incidents[0].path).mode
-        paths = {path for path in _marked_below(scene, member) if scene.tree.policy.at(path).mode is mode}
+        policy = scene.tree.policy
+        settings = policy.at(incidents[0].path)
+        paths = {path for path in _marked_below(scene, member) if policy.at(path) == settings}
         paths -= {one.path for one in scene.tree.incidents}
         paths |= {one.path for one in incidents}
         return {path for path in paths if not any(path.startswith(f"{other}/") for other in paths)}
@@ -301,10 +301,14 @@ def selection_of(chosen: Sequence[Chosen]) -> Selection:
     return Selection(steps, tuple(incident.id for one in chosen for incident in one.incidents))
 
 
-def _of_one_mode(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[IncidentRecord]:
-    """Return the incidents of a member that need no approval, else all."""
-    free = [one for one in incidents if scene.tree.policy.at(one.path).mode is Mode.AUTO]
-    return free or list(incidents)
+def _alike(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[IncidentRecord]:
+    """Return the incidents of a member that share the settings of one.
+
+    That is the first that needs no approval, if there is any.
+    """
+    settings = {one.id: scene.tree.policy.at(one.path) for one in incidents}
+    first = next((one for one in incidents if settings[one.id].mode is Mode.AUTO), incidents[0])
+    return [one for one in incidents if settings[one.id] == settings[first.id]]
 
 
 def _marked_below(scene: Scene, member: str) -> set[str]:

@@ -648,14 +648,23 @@ def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) ->
         approve(healing, incident, digest)
 
 
-@pytest.mark.parametrize("mode", ["off", "propose"])
-def test_a_repair_takes_nothing_along_that_has_another_mode(healing: Healing, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "held"),
+    [
+        ({"mode": "off"}, ("MARKED", "mode_off")),
+        ({"mode": "propose"}, ("PROPOSED", "awaiting_approval")),
+        ({"ladder": [{"step": "reboot"}]}, ("MARKED", "no_step")),
+    ],
+)
+def test_a_repair_takes_nothing_along_that_has_other_settings(
+    healing: Healing, rule: JsonMap, held: tuple[str, str]
+) -> None:
     """A rule exempts the data of each member, or has a person decide about it."""
     engine, files = healing.engine, {"pair.yaml": json.dumps(template(server=thing(), data=thing()))}
     healing.stack = engine.create(template(g=group(3, {"type": "pair.yaml"})), name="pairs", wait=False, files=files)
     healing.sweep(8)
     healing.pass_(700)
-    healing.policy(**AUTO, rules=[{"match": "g/*/data", "mode": mode}])
+    healing.policy(**AUTO, rules=[{"match": "g/*/data", **rule}])
     member = nested(engine, healing.group, "1")
     before = engine.ids(member)
     server, data = healing.fire("g/1/server"), healing.fire("g/1/data")
@@ -668,8 +677,8 @@ def test_a_repair_takes_nothing_along_that_has_another_mode(healing: Healing, mo
     healing.pass_(700)
     assert healing.told(server) == ("CLOSED", "healed")
     assert engine.ids(member)["data"] == before["data"]
-    assert healing.told(data) == (("MARKED", "mode_off") if mode == "off" else ("PROPOSED", "awaiting_approval"))
-    if mode == "propose":
+    assert healing.told(data) == held
+    if held[0] == "PROPOSED":
         digest = healing.incident(data).plan_digest
         assert digest is not None
         approve(healing, data, digest)
