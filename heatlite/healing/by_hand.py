@@ -132,12 +132,15 @@ class HealByHand:
         now = self._clock.now()
         scene = self._loop.scene(root, now)
         worked_on = [one for one in scene.tree.incidents if one.state is IncidentState.REPAIRING]
-        ended = [(one, pending(one, scene.situation(one), now)) for one in worked_on]
-        for incident, event in ended:
-            if event is None:
-                raise ActionConflict(f"The repair of {incident.path} has not ended yet. Try again later.")
-            self._loop.apply(scene, incident, event, now)
-        return self._loop.scene(root, now) if ended else scene
+        for incident in worked_on:
+            event = pending(incident, scene.situation(incident), now)
+            if event is not None:
+                self._loop.apply(scene, incident, event, now)
+        scene = self._loop.scene(root, now) if worked_on else scene
+        left = next((one for one in scene.tree.incidents if one.state is IncidentState.REPAIRING), None)
+        if left is not None:  # maybe a report came, and the next sweep records the end
+            raise ActionConflict(f"The repair of {left.path} has not ended yet. Try again later.")
+        return scene
 
 
 def _paths(scene: Scene, asked: HealRequest) -> list[str]:

@@ -1102,6 +1102,27 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
     assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)
 
 
+def test_a_report_may_come_with_the_end_of_a_repair_that_another_follows(
+    healing: Healing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healing.stop_own_sweep()
+    healing.policy(**AUTO)
+    heal(healing, "g/2")
+    healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
+    incidents = healing.store.incidents
+    move = incidents.move
+
+    def move_after_a_report(record: IncidentRecord) -> bool:
+        incidents.note_reports([record.id], healing.now)
+        return move(record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(incidents, "move", move_after_a_report)
+        with pytest.raises(ActionConflict, match="has not ended yet"):
+            heal(healing, "g/2", ignore=frozenset({Brake.PARALLEL}))
+    heal(healing, "g/2", ignore=frozenset({Brake.PARALLEL}))
+
+
 def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(healing: Healing) -> None:
     healing.stop_own_sweep()
     healing.policy(**AUTO)
