@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.healing import RepairResult
 from heatlite.core.status import Status, Verb
@@ -52,6 +53,18 @@ def incident(healing: Healing, path: str) -> str:
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {name for name in before if before[name] != after[name]}
+
+
+def test_a_begin_in_the_future_keeps_no_later_report_out(healing: Healing) -> None:
+    """`amtool alert add --end` sends one, and a machine whose clock is ahead."""
+
+    def sent(seconds: float) -> Counter[str]:
+        return send(healing.engine, {**at("g/2"), "startsAt": to_text(healing.now + seconds)})
+
+    assert [sent(3600), sent(7200)] == [{"accepted": 1}, {"repeated": 1}]
+    healing.engine.clock.pass_(60)
+    assert sent(-10) == {"accepted": 1}
+    assert sent(-50) == {"ignored": 1}
 
 
 @pytest.mark.full

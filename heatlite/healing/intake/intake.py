@@ -136,7 +136,8 @@ class Intake:
     def _take(self, project: str, record: HealthSourceRecord, document: SourceDocument, delivery: Delivery) -> Taken:
         now = self._clock.now()
         with self._store.transaction():
-            taking = _Taking(self._store, project, record.name, document, now, delivery)
+            begun = replace(delivery, reports=tuple(_begun(one, now) for one in delivery.reports))
+            taking = _Taking(self._store, project, record.name, document, now, begun)
             taking.run()
             outcomes = tuple(taking.outcomes)
             told = [_kept(one, now) for one in outcomes if one.result is not ReportResult.REPEATED]
@@ -375,6 +376,16 @@ class _Taking:
 
 def _busy() -> Unavailable:
     return Unavailable(service="The intake of reports", reason="too many requests report at once")
+
+
+def _begun(report: Report | Outcome, now: float) -> Report | Outcome:
+    """Return a report without a begin that is still to come.
+
+    It would keep all reports until then out.
+    """
+    if isinstance(report, Report) and report.starts_at is not None and report.starts_at > now:
+        return replace(report, starts_at=None)
+    return report
 
 
 def _held(place: Place) -> ReportResult | None:
