@@ -498,6 +498,17 @@ def test_a_member_that_an_alarm_of_aodh_no_longer_lists_has_recovered(heat: Heat
     assert sent() == {"cleared": 2}
 
 
+def test_incidents_are_found_by_their_stack_and_by_its_root(heat: Heat, path: str) -> None:
+    root, member = path.rpartition("/")[2], physical_id_at(heat, path, "web", "0")
+    send(heat, alert(member, key="f"), alert(physical_id(heat, path), key="g"))
+
+    def found(stack_id: str) -> list[str]:
+        return [one["path"] for one in heat.get(f"/incidents?stack_id={stack_id}&limit=1000")["incidents"]]
+
+    assert (sorted(found(root)), found(physical_id(heat, path, "web"))) == (["db", "web/0"], ["web/0"])
+    assert heat.get(f"/incidents?stack_id={root}&path=web/0")["incidents"][0]["physical_resource_id"] == member
+
+
 def test_a_member_that_goes_while_its_report_is_read_is_unknown(heat: Heat, path: str, store: Store) -> None:
     """PostgreSQL and MariaDB show each statement what others have committed."""
     report = Report("k", Word.FIRING, physical_id=physical_id(heat, path))

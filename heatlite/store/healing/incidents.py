@@ -32,6 +32,7 @@ class IncidentQuery:
     state: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     stack_id: tuple[str, ...] = ()
+    """Ids of stacks with the resources, or of the roots of their trees."""
     path: tuple[str, ...] = ()
     closed_as: tuple[str, ...] = ()
     limit: int | None = None
@@ -188,10 +189,13 @@ class Incidents:
     def page(self, project: str, query: IncidentQuery) -> list[IncidentRecord]:
         """Return a page of a project's incidents, newest first."""
         rest, values = "WHERE project = ?", [project]
-        for name in ("state", "source", "stack_id", "path", "closed_as"):
+        for name in ("state", "source", "path", "closed_as"):
             wanted: tuple[str, ...] = getattr(query, name)
             if wanted:
                 rest, values = f"{rest} AND {name} IN ({marks(wanted)})", [*values, *wanted]
+        if stacks := query.stack_id:
+            rest += f" AND (stack_id IN ({marks(stacks)}) OR root_id IN ({marks(stacks)}))"
+            values += [*stacks, *stacks]
         parameters: list[Value] = [*values]
         marker = None if query.marker is None else self.get(query.marker)
         if marker is not None:
