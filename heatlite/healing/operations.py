@@ -131,7 +131,7 @@ class HealingOperations:
         with self._store.transaction():
             stack = self._locked(stack)
             record = self._store.healing_scopes.of_root(stack.id).get(scope)
-            if record is None:
+            if record is None or not record.is_suspended:
                 raise EntityNotFound(
                     f"Scope {scope} of stack {stack.name} is not suspended: there is nothing to acknowledge."
                 )

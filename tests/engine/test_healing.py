@@ -706,6 +706,17 @@ def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -
     assert healing.updates() == 0
 
 
+def test_an_acknowledgement_of_a_scope_that_works_takes_no_proposal_back(healing: Healing) -> None:
+    healing.policy(**{**AUTO, "mode": "propose"})
+    with healing.store.transaction():
+        healing.store.healing_scopes.save(HealingScopeRecord(healing.stack.id, "g", failures=1))
+    incident, digest = proposal(healing)
+    with pytest.raises(EntityNotFound, match="not suspended"):
+        healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "g")
+    healing.sweep()
+    approve(healing, incident, digest)
+
+
 def test_a_held_approval_tells_how_to_repair_all_the_same(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"})
     incident, digest = proposal(healing)
