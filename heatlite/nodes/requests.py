@@ -230,7 +230,7 @@ class NodeRequests:
             )
         if action.run_id is not None:
             raise InvalidNodeActionState(
-                f"Node action {action.id} is part of the playbook's run {action.run_id}, which is {what} as a whole."
+                f"Node action {action.id} is part of the run {action.run_id}: only the whole run can be {what}."
             )
 
 

@@ -239,8 +239,8 @@ class TestApproval:
         run = replace(site.ask(), id="0b54ba22-1c4e-4f8e-9c43-6d8b54f43d36", run_id="run")
         with site.store.transaction():
             site.store.node_actions.insert_many([run])
-        for decide in (site.requests.approve, site.requests.reject):
-            with pytest.raises(InvalidNodeActionState, match="part of the playbook's run run"):
+        for decide, what in ((site.requests.approve, "approved"), (site.requests.reject, "rejected")):
+            with pytest.raises(InvalidNodeActionState, match=f"part of the run run: only the whole run can be {what}"):
                 decide(site.caller, run)
         assert site.requests.cancel(site.caller, run).state is S.CANCELLED
 
