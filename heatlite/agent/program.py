@@ -8,6 +8,7 @@ INTERRUPTED = 130
 try:
     import argparse
     import json
+    import os
     from collections.abc import Sequence
     from dataclasses import replace
     from pathlib import Path
@@ -30,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "run":
             return 0 if daemon.run(settings) else 1
         _operate(given, settings.folder)
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would try again at the end
+        return 1
     except BadSettings as error:
         print(f"heatlite-agent: {error}", file=sys.stderr)
         return 2

@@ -1,6 +1,7 @@
 """One agent: what it answers, in which order it works, whom it believes."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -281,3 +282,13 @@ def test_ctrl_c_ends_a_command_that_waits_quietly(tmp_path: Path) -> None:
                 assert process.stderr is not None
                 errors = process.stderr.read()
     assert (process.returncode, errors) == (130, "")
+
+
+def test_a_reader_that_has_enough_is_no_fault(agent: Agent) -> None:
+    """``heatlite-agent finished | head``."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "heatlite.agent", "kinds", "--folder", str(agent.folder)]
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (1, "")
