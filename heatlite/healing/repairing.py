@@ -26,6 +26,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
 from heatlite.healing.rules.brakes import Held, repair_brakes
 from heatlite.healing.rules.incident import OF_PLAN, WAITS, Event, Wants, held_by, look, move, pending, proposed
+from heatlite.healing.rules.policy import Settings
 from heatlite.healing.scene import Scene
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.records import ActionRecord
@@ -100,21 +101,20 @@ class Repairing:
         members = dict.fromkeys(one.member for one in scene.tree.incidents if one.id in wanting)
         for member in members:
             free = [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
-            if not free:
-                continue
-            free = _alike(scene, free)
-            scope = free[0].scope
-            if taken.get(scope, 0) >= self._room(scene, scope):
-                self._hold(free, [Held(Brake.PARALLEL)], scene.now)
-                continue
-            unsure = next((one for one in free if scene.needs_opinion(one)), None)
-            if unsure is not None:
-                self._ask(scene, unsure)
-                return  # the tree is busy until it is checked
-            one = self._choose(scene, member, tuple(free))
-            if one is not None:
-                chosen.append(one)
-                taken[scope] = taken.get(scope, 0) + 1
+            for alike in _by_settings(scene, free):
+                scope = alike[0].scope
+                if taken.get(scope, 0) >= self._room(scene, scope):
+                    self._hold(alike, [Held(Brake.PARALLEL)], scene.now)
+                    continue
+                unsure = next((one for one in alike if scene.needs_opinion(one)), None)
+                if unsure is not None:
+                    self._ask(scene, unsure)
+                    return  # the tree is busy until it is checked
+                one = self._choose(scene, member, tuple(alike))
+                if one is not None:
+                    chosen.append(one)
+                    taken[scope] = taken.get(scope, 0) + 1
+                    break  # the others of the member wait for its end
         if chosen:
             self._enqueue(scene, chosen)
 
@@ -301,14 +301,17 @@ def selection_of(chosen: Sequence[Chosen]) -> Selection:
     return Selection(steps, tuple(incident.id for one in chosen for incident in one.incidents))
 
 
-def _alike(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[IncidentRecord]:
-    """Return the incidents of a member that share the settings of one.
-
-    That is the first that needs no approval, if there is any.
-    """
-    settings = {one.id: scene.tree.policy.at(one.path) for one in incidents}
-    first = next((one for one in incidents if settings[one.id].mode is Mode.AUTO), incidents[0])
-    return [one for one in incidents if settings[one.id] == settings[first.id]]
+def _by_settings(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[list[IncidentRecord]]:
+    """Group the incidents of a member by their settings, first those that need no approval."""
+    groups: list[tuple[Settings, list[IncidentRecord]]] = []
+    for one in incidents:
+        settings = scene.tree.policy.at(one.path)
+        alike = next((alike for known, alike in groups if known == settings), None)
+        if alike is None:
+            groups.append((settings, [one]))
+        else:
+            alike.append(one)
+    return [alike for _, alike in sorted(groups, key=lambda group: group[0].mode is not Mode.AUTO)]
 
 
 def _marked_below(scene: Scene, member: str) -> set[str]:
