@@ -123,20 +123,21 @@ class HealingOperations:
         audit.info("healing stack=%s request=delete_policy by=%s", stack.id, context.user)
 
     def acknowledge(self, context: Context, stack: StackRecord, scope: str) -> None:
-        """End the suspension of a scope.
+        """End the suspension of a scope, and forget its failures.
 
-        Its incidents need new evidence. Raises EntityNotFound.
+        After a suspension the incidents need new evidence. Raises EntityNotFound.
         """
         _require_root(stack)
         with self._store.transaction():
             stack = self._locked(stack)
             record = self._store.healing_scopes.of_root(stack.id).get(scope)
-            if record is None or not record.is_suspended:
+            if record is None:
                 raise EntityNotFound(
                     f"Scope {scope} of stack {stack.name} is not suspended: there is nothing to acknowledge."
                 )
             self._store.healing_scopes.save(replace(record, is_suspended=False, failures=0))
-            self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
+            if record.is_suspended:
+                self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
         audit.info("healing stack=%s request=acknowledge scope=%s by=%s", stack.id, scope, context.user)
 
     def _locked(self, stack: StackRecord) -> StackRecord:
