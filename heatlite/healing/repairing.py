@@ -302,7 +302,7 @@ def selection_of(chosen: Sequence[Chosen]) -> Selection:
 
 
 def _by_settings(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[list[IncidentRecord]]:
-    """Group the incidents of a member by their settings, first those that need no approval."""
+    """Group incidents by their settings, first those that need no approval."""
     groups: list[tuple[Settings, list[IncidentRecord]]] = []
     for one in incidents:
         settings = scene.tree.policy.at(one.path)
