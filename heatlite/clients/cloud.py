@@ -35,7 +35,8 @@ class Cloud(Protocol):
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """Call a service: ``call("network.update_port", port_id, name="new")``.
 
-        Returns the service's answer, null if it is empty. Raises CloudError.
+        Returns the service's answer, null if it is empty. Raises CloudError; CloudNotFound also for the deletion of
+        what is gone.
         """
 
 

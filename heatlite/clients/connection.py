@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, cast
 
 from heatlite.clients import rest, sdk_compute, sdk_network, sdk_storage
@@ -90,9 +91,12 @@ class RealCloud:
         service, _, name = verb.partition(".")
         with _translated(verb, *arguments):
             if verb in _OTHERWISE:
-                answer = _asked(partial(_OTHERWISE[verb], self._connection), arguments, attributes)
+                ask = partial(_OTHERWISE[verb], self._connection)
             else:
-                answer = _asked(getattr(getattr(self._connection, service), name), arguments, attributes)
+                ask = getattr(getattr(self._connection, service), name)
+                if name.startswith("delete_") and "ignore_missing" in signature(ask).parameters:
+                    ask = partial(ask, ignore_missing=False)  # else the SDK hides a 404
+            answer = _asked(ask, arguments, attributes)
             if name.startswith("create_") and getattr(answer, "id", "") is None:
                 raise _Garbage("the service has answered without the object that it was to make")
             return _plain(answer)

@@ -79,13 +79,14 @@ def _container_metadata(connection: "Connection", name: str) -> JsonMap:
 def _quoting(verb: str) -> Callable[..., object]:
     """Return a verb for objects whose names may have any characters.
 
-    The SDK puts names into the path as they are.
+    The SDK puts names into the path as they are, and hides the 404 of a deletion.
     """
+    hides = {"ignore_missing": False} if verb.startswith("delete_") else {}
 
     def call(connection: "Connection", *names: str, **more: str) -> object:
         if "container" in more:
             more["container"] = quote(more["container"])
-        return getattr(connection.object_store, verb)(*map(quote, names), **more)
+        return getattr(connection.object_store, verb)(*map(quote, names), **more, **hides)
 
     return call
 

@@ -1,7 +1,9 @@
 """Types of the shared file system service."""
 
+from contextlib import suppress
 from typing import cast
 
+from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
@@ -52,7 +54,8 @@ class ShareType(CloudResource[ShareTypeProps], type="OS::Manila::ShareType", kin
     def handle_update(self, change: Change) -> Json:
         before, after = (_texts(one.get("extra_specs")) for one in (change.before, change.after))
         for name in sorted(before.keys() - after.keys()):
-            self.service("delete_share_type_spec", self.physical_id, name)
+            with suppress(CloudNotFound):
+                self.service("delete_share_type_spec", self.physical_id, name)
         if after:
             self.service("set_share_type_specs", self.physical_id, extra_specs=after)
         return None

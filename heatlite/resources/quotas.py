@@ -45,12 +45,16 @@ class ProjectQuota(CloudResource[P_co]):
         If one is no longer given, all return to their defaults for a moment first.
         """
         if any(change.after.get(name) is None for name in change.changed):
-            self.service(self.reverting, *self.address)
+            self._revert()
         self.set_limits()
         return None
 
     def handle_delete(self) -> Json:
         if self.physical_id is not None and not self.is_passed_on:
-            with suppress(CloudNotFound):
-                self.service(self.reverting, *self.address)
+            self._revert()
         return None
+
+    def _revert(self) -> None:
+        """Restore the default quotas, unless the project has no others. Raises CloudError."""
+        with suppress(CloudNotFound):
+            self.service(self.reverting, *self.address)

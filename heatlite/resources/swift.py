@@ -8,6 +8,7 @@ from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
 from heatlite.plugin.cloud import OTHERS
+from heatlite.resources.temp_urls import delete_object
 
 AT_ONCE = 100
 """Maximum number of objects deleted in one step, so that other work gets its turn."""
@@ -96,7 +97,7 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
         """Delete some of the objects. True if there were any."""
         found = cast(list[JsonMap], self.service("objects", self.physical_id, limit=AT_ONCE))[:AT_ONCE]
         for one in found:
-            self.service("delete_object", one["name"], container=self.physical_id)
+            delete_object(self.cloud, str(self.physical_id), one["name"])
         return bool(found)
 
     def attr_DomainName(self) -> str:  # noqa: N802 - Heat's

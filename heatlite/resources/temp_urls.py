@@ -51,6 +51,15 @@ def home_cloud(facts: Facts) -> Cloud:
     return facts.services.clouds.at_home(facts.project, facts.stack_id, facts.stack_name, facts.home()).cloud
 
 
+def delete_object(cloud: Cloud, container: str, name: Json) -> None:
+    """Delete an object, if it is there.
+
+    The list of a container may still have one that is gone. Raises CloudError.
+    """
+    with suppress(CloudNotFound):
+        cloud.call("object_store.delete_object", name, container=container)
+
+
 def remove(cloud: Cloud, container: str) -> bool:
     """Delete a container with its objects.
 
@@ -58,7 +67,7 @@ def remove(cloud: Cloud, container: str) -> bool:
     """
     try:
         for one in cast(list[JsonMap], cloud.call("object_store.objects", container)):
-            cloud.call("object_store.delete_object", one["name"], container=container)
+            delete_object(cloud, container, one["name"])
         cloud.call("object_store.delete_container", container)
     except CloudNotFound:
         return True
@@ -173,7 +182,7 @@ def remove_signals(cloud: Cloud, container: str, name: str) -> bool:
     if not is_shared:
         return remove(cloud, container)
     for version in versions:
-        cloud.call("object_store.delete_object", version, container=container)
+        delete_object(cloud, container, version)
     return not versions
 
 
@@ -257,5 +266,5 @@ class MetadataObject:
         Raises NoCloud, CloudError.
         """
         with suppress(CloudNotFound, CloudConflict):
-            self._cloud.call("object_store.delete_object", self._name, container=self._container)
+            delete_object(self._cloud, self._container, self._name)
             self._cloud.call("object_store.delete_container", self._container)

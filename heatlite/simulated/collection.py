@@ -137,15 +137,9 @@ class Collection:
         thing.update(attributes)
         return view.put(self.kind, thing)
 
-    def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **_: Json) -> Json:
-        """Delete an object. Raises the errors of `removed`."""
-        try:
-            thing = self._one(view, "delete", key, whole)
-        except CloudNotFound:
-            if ignore_missing:
-                return None
-            raise
-        return self._drop(view, thing)
+    def delete(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+        """Delete an object. Raises CloudNotFound, and the errors of `removed`."""
+        return self._drop(view, self._one(view, "delete", key, whole))
 
     def _drop(self, view: View, thing: JsonMap) -> Json:
         if self.removed is not None:

@@ -36,8 +36,8 @@ class Referred(Collection):
         found = super().find(view, self._ref(name_or_id), *whole)
         return found or super().find(view, name_or_id, *whole, ignore_missing=ignore_missing, **query)
 
-    def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **_: Json) -> Json:
-        return super().delete(view, self._ref(key), *whole, ignore_missing=ignore_missing)
+    def delete(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+        return super().delete(view, self._ref(key), *whole)
 
 
 def _with_payload(thing: JsonMap) -> JsonMap:

@@ -4,6 +4,7 @@ A load balancer runs one operation at a time, and rejects others meanwhile.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, cast
 
@@ -104,14 +105,9 @@ class Part(Collection):
         balancer = query.pop("loadbalancer_id", None)
         return super().list(view, *whole, _balancer=balancer, **query)
 
-    def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **more: Json) -> Json:
+    def delete(self, view: View, key: Json, /, *whole: Json, **more: Json) -> Json:
         verb = f"{self.service}.delete_{self.noun}"
-        try:
-            thing = self._one(view, "delete", key, whole)
-        except CloudNotFound:
-            if ignore_missing:
-                return None
-            raise
+        thing = self._one(view, "delete", key, whole)
         parts = [(LISTENER, one) for one in _parts(view, LISTENER, "_balancer", thing)]
         parts += [(POOL, one) for one in _parts(view, POOL, "_balancer", thing)]
         if parts and not more.get("cascade"):
@@ -124,7 +120,8 @@ class Part(Collection):
         view.simulation.later(thing, None)
         view.put(self.kind, thing)
         if self.kind == BALANCER:
-            view.simulation.verbs["network.delete_port"](view, thing["vip_port_id"])
+            with suppress(CloudNotFound):
+                view.simulation.verbs["network.delete_port"](view, thing["vip_port_id"])
         return None
 
     def _drop_below(self, view: View, kind: str, thing: JsonMap) -> None:

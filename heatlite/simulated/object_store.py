@@ -44,13 +44,8 @@ def _containers(view: View, **_: Json) -> Json:
     return [{"name": one["name"], "count": len(cast(JsonMap, one["_objects"]))} for one in own]
 
 
-def _delete_container(view: View, name: Json, ignore_missing: bool = True) -> Json:
-    try:
-        thing = _container(view, "delete_container", name)
-    except CloudNotFound:
-        if ignore_missing:
-            return None
-        raise
+def _delete_container(view: View, name: Json) -> Json:
+    thing = _container(view, "delete_container", name)
     if thing["_objects"]:
         text = "There was a conflict when trying to complete your request."
         raise CloudConflict("object_store.delete_container", text)
@@ -91,9 +86,9 @@ def _download_object(view: View, name: Json, container: Json = None) -> Json:
     return objects[str(name)]["_data"]
 
 
-def _delete_object(view: View, name: Json, ignore_missing: bool = True, container: Json = None) -> Json:
+def _delete_object(view: View, name: Json, container: Json = None) -> Json:
     thing = _container(view, "delete_object", container)
-    if cast(JsonMap, thing["_objects"]).pop(str(name), None) is None and not ignore_missing:
+    if cast(JsonMap, thing["_objects"]).pop(str(name), None) is None:
         raise CloudNotFound("object_store.delete_object", f"{container}/{name}: Not Found")
     view.put(CONTAINER, thing)
     return None

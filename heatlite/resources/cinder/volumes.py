@@ -328,7 +328,8 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     def handle_delete_snapshot(self) -> None:
         backup = self.data.get("backup_id")
         if backup is not None:
-            self.service("delete_backup", backup)
+            with suppress(CloudNotFound):
+                self.service("delete_backup", backup)
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:

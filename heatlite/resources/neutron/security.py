@@ -1,10 +1,11 @@
 """Security groups and their rules."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
 from heatlite.plugin.cloud import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource
 
@@ -81,7 +82,8 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
             if any(_is(rule, one) for one in wanted):
                 kept.append(rule["id"])
             elif rule["id"] in own:
-                self.service("delete_security_group_rule", rule["id"])
+                with suppress(CloudNotFound):
+                    self.service("delete_security_group_rule", rule["id"])
         for one in wanted:
             if not any(_is(rule, one) for rule in there):
                 made = self.service("create_security_group_rule", security_group_id=self.physical_id, **one)

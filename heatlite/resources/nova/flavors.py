@@ -64,7 +64,8 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
     def _set_specs(self, before: set[str]) -> None:
         specs = {name: value if isinstance(value, str) else str(value) for name, value in self._specs.items()}
         for name in sorted(before - specs.keys()):
-            self.service("delete_flavor_extra_specs_property", self.physical_id, name)
+            with suppress(CloudNotFound):
+                self.service("delete_flavor_extra_specs_property", self.physical_id, name)
         if specs:
             self.service("create_flavor_extra_specs", self.physical_id, cast(Json, specs))
 

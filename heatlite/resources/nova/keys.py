@@ -62,7 +62,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         if not there or "before" not in self.data or _key(there) == self.data["before"]:
             return None
         if given is None and self.props.save_private_key:
-            self.service("delete_keypair", self.props.name, **self._whose)
+            self._remove()
             return None
         self.data["key"] = _key(there)
         return self.props.name
@@ -74,7 +74,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
             self.data["key"] = former._kept
         else:
             if former is not None:
-                self.service("delete_keypair", self.props.name, **self._whose)
+                self._remove()
             made: JsonMap = self.map(self.service("create_keypair", **self.sent()))
             self.data["key"] = _key(made)
             if self.props.save_private_key and made.get("private_key"):
@@ -105,6 +105,11 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
             return self.map(self.service("get_keypair", self.props.name, **self._whose))
         except CloudNotFound:
             return {}
+
+    def _remove(self) -> None:
+        """Delete the key pair that has the name now, if there is one."""
+        with suppress(CloudNotFound):
+            self.service("delete_keypair", self.props.name, **self._whose)
 
     def handle_delete(self) -> Json:
         if self.physical_id is None or _key(self._there()) != self._kept:

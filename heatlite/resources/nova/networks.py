@@ -372,6 +372,11 @@ class Ports:
     def leave(self, port: Json) -> None:
         """Detach a port from the server; `changed` attaches it again."""
         if any(interface["port_id"] == port for interface in self.interfaces()):
+            self._detach(port)
+
+    def _detach(self, port: Json) -> None:
+        """Detach a port from the server, unless it is detached."""
+        with suppress(CloudNotFound):
             self._call("compute.delete_server_interface", port, self._server.physical_id)
 
     def readdress(self) -> bool:
@@ -409,12 +414,13 @@ class Ports:
         has = {interface["port_id"] for interface in self.interfaces()}
         lost = [nic for nic in self._leaving if nic["port"] in has]
         for nic in lost:
-            self._call("compute.delete_server_interface", nic["port"], self._server.physical_id)
+            self._detach(nic["port"])
         if lost:
             return False
         for nic in self._leaving:
             if nic["made"]:
-                self._call("network.delete_port", nic["port"])
+                with suppress(CloudNotFound):
+                    self._call("network.delete_port", nic["port"])
         self._data["leaving"] = []
         missing = [nic for nic in self.nics if nic["port"] not in has]
         for nic in missing:

@@ -72,13 +72,13 @@ def _specs(view: View, key: Json, specs: Json) -> Json:
     return view.put(FLAVOR, flavor)
 
 
-def _without_spec(view: View, key: Json, name: Json, ignore_missing: bool = True) -> Json:
+def _without_spec(view: View, key: Json, name: Json) -> Json:
     verb = "compute.delete_flavor_extra_specs_property"
     flavor = view.thing(FLAVOR, key, verb)
     specs = cast(JsonMap, flavor["extra_specs"])
-    if str(name) not in specs and not ignore_missing:
+    if str(name) not in specs:
         raise CloudNotFound(verb, f"Flavor {key} has no extra specs with key {name}.")
-    specs.pop(str(name), None)
+    del specs[str(name)]
     view.put(FLAVOR, flavor)
     return None
 

@@ -154,15 +154,10 @@ def _one(verb: str, server: JsonMap, volume: Json) -> JsonMap:
     raise CloudNotFound(verb, f"Instance {server['id']} is not attached to volume {volume}")
 
 
-def _detach(view: View, key: Json, volume: Json, ignore_missing: bool = True) -> Json:
+def _detach(view: View, key: Json, volume: Json) -> Json:
     verb = "compute.delete_volume_attachment"
-    try:
-        one = _one(verb, server_of(view, verb, key), volume)
-        server = free(view, verb, key)
-    except CloudNotFound:
-        if ignore_missing:
-            return None
-        raise
+    one = _one(verb, server_of(view, verb, key), volume)
+    server = free(view, verb, key)
     if one.get("_root"):
         raise CloudError(verb, "Cannot detach a root device volume", 400)
     if volumes.detach(view, verb, volume, server["id"]):

@@ -206,13 +206,11 @@ def _attach(view: View, key: Json, **wanted: Json) -> Json:
     return _interface(port)
 
 
-def _detach(view: View, port_id: Json, key: Json, ignore_missing: bool = True) -> Json:
+def _detach(view: View, port_id: Json, key: Json) -> Json:
     verb = "compute.delete_server_interface"
     server = free(view, verb, key)
     found = [port for port in ports_of(view, server) if port["id"] == port_id]
     if not found:
-        if ignore_missing:
-            return None
         raise CloudNotFound(verb, f"Port id {port_id} could not be found.")
     if view.simulation.going:
         return None  # a scripted fault: the host does not detach it, and the service reports no error

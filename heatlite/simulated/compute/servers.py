@@ -322,14 +322,9 @@ def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -
     return view.put("image.image", image)
 
 
-def _delete(view: View, key: Json, ignore_missing: bool = True, **_: Json) -> Json:
+def _delete(view: View, key: Json, **_: Json) -> Json:
     verb = "compute.delete_server"
-    try:
-        thing = server_of(view, verb, key)
-    except CloudNotFound:
-        if ignore_missing:
-            return None
-        raise
+    thing = server_of(view, verb, key)
     free(view, verb, key)
     if thing[TASK] == "deleting":
         return None

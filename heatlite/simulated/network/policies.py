@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.network.common import Kind, conflict, limits, refuse
 from heatlite.simulated.simulation import ADMIN, Verb, View
@@ -100,9 +101,10 @@ def _update_quota(view: View, project: Json, **attributes: Json) -> Json:
     return _get_quota(view, project)
 
 
-def _delete_quota(view: View, project: Json, ignore_missing: bool = True) -> Json:  # noqa: ARG001 - the SDK's
-    if str(project) in view.simulation.all("network.quota"):
-        view.drop("network.quota", {"id": project})
+def _delete_quota(view: View, project: Json) -> Json:
+    if str(project) not in view.simulation.all("network.quota"):
+        raise CloudNotFound("network.delete_quota", f"Quota for tenant {project} could not be found.")
+    view.drop("network.quota", {"id": project})
     return None
 
 
