@@ -413,10 +413,14 @@ class CloudResource(Resource[P_co]):
         if self.physical_id is not None:
             address = self.address  # a name that leads nowhere does not mean that the object is gone
             try:
-                self.service(f"delete_{self.noun}", *address)
+                self.service(f"delete_{self.noun}", *address, **self.delete_args())
             except CloudNotFound as error:
                 expect_absent(self, error)
         return None
+
+    def delete_args(self) -> JsonMap:
+        """Return the arguments of the delete verb."""
+        return {}
 
     def check_delete_complete(self, token: Json) -> bool | float:
         if not self.ready or self.physical_id is None:
@@ -480,6 +484,20 @@ def expect_absent(resource: CloudResource[Schema], refusal: CloudNotFound) -> No
     with suppress(CloudNotFound):
         if resource.status_of(resource.fetch()) not in DEPARTING:
             raise ServiceConflict(f"{refusal}, but the object is still there") from refusal
+
+
+def delete_other(cloud: Cloud, kind: str, key: Json) -> None:
+    """Delete an object that a resource has beside its own, unless it is gone.
+
+    Raises ServiceConflict as `expect_absent`, and CloudError.
+    """
+    service, _, noun = kind.partition(".")
+    try:
+        cloud.call(f"{service}.delete_{noun}", key)
+    except CloudNotFound as error:
+        with suppress(CloudNotFound):
+            cloud.call(f"{service}.get_{noun}", key)
+            raise ServiceConflict(f"{error}, but {key} is still there") from error
 
 
 def is_as_requested(seen: Json, given: Json) -> bool:

@@ -2,10 +2,8 @@
 
 import secrets
 from collections.abc import Container, Mapping
-from contextlib import suppress
 from typing import cast
 
-from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Resource, Schema, prop
 from heatlite.plugin.signing import KeyHolder
@@ -95,12 +93,6 @@ class AccessKey(
             self.data["secret"] = made["secret"]
             self.physical_id = str(made["access"])
             self.keep_whole()
-        return None
-
-    def handle_delete(self) -> Json:
-        if self.physical_id is not None:
-            with suppress(CloudNotFound):
-                self.service("delete_ec2_credential", *self.address)
         return None
 
     def secrets(self) -> list[Json]:

@@ -1,7 +1,6 @@
 """AWS::ElasticLoadBalancing::LoadBalancer: a load balancer of Octavia."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudNotFound
@@ -190,14 +189,8 @@ class LoadBalancer(
         named = [one for one in found if one.get("name")]
         return [{key: one[key] for key in SETTABLE if one.get(key) is not None} for one in named]
 
-    def handle_delete(self) -> Json:
-        self.data["deleting"] = True
-        if self.physical_id is not None:
-            with suppress(CloudNotFound):
-                self.data["deleting"] = self._heard(
-                    lambda: self.service("delete_load_balancer", self.physical_id, cascade=True)
-                )
-        return None
+    def delete_args(self) -> JsonMap:
+        return {"cascade": True}
 
     def handle_suspend(self) -> Json:
         return self._switched(up=False)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
-from heatlite.plugin.cloud import OTHERS
+from heatlite.plugin.cloud import OTHERS, expect_absent
 from heatlite.resources.temp_urls import delete_object
 
 AT_ONCE = 100
@@ -81,16 +81,17 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
     def check_delete_complete(self, token: Json) -> bool | float:
         if self.physical_id is None or self.is_passed_on:
             return True
-        with suppress(CloudNotFound):
+        try:
             if self.props.purge_on_delete and self._purge():
                 return False
-            try:
-                self.service("delete_container", self.physical_id)
-            except CloudConflict as error:
-                if self.props.purge_on_delete:
-                    return False  # new objects have been added, or the service does not see yet that it is empty
-                text = f"{error}. The container {self.physical_id} has objects: empty it, or set PurgeOnDelete"
-                raise ServiceConflict(text) from error
+            self.service("delete_container", self.physical_id)
+        except CloudNotFound as error:
+            expect_absent(self, error)
+        except CloudConflict as error:
+            if self.props.purge_on_delete:
+                return False  # new objects have been added, or the service does not see yet that it is empty
+            text = f"{error}. The container {self.physical_id} has objects: empty it, or set PurgeOnDelete"
+            raise ServiceConflict(text) from error
         return True
 
     def _purge(self) -> bool:

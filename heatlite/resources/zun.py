@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Mapping
 from typing import cast
 
-from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 from heatlite.plugin.cloud import WentToError
@@ -140,10 +139,5 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
             query["fixed_ip"] = address
         self.service(f"{verb}_container_network", self.physical_id, **query)
 
-    def handle_delete(self) -> Json:
-        if self.physical_id is not None:
-            try:
-                self.service("delete_container", self.physical_id, stop=True)
-            except CloudNotFound:
-                return None
-        return None
+    def delete_args(self) -> JsonMap:
+        return {"stop": True}

@@ -118,3 +118,65 @@ def test_a_deletion_that_misses_a_part_is_repeated(troubled: Callable[..., Cloud
     stack = cloudy.delete(cloudy.made({"it": it}))
     assert stack.status == "COMPLETE", cloudy.why(stack)
     assert cloudy.count(kind) == before
+
+
+NET = {
+    "net": resource("OS::Neutron::Net"),
+    "subnet": resource("OS::Neutron::Subnet", network=ref("net"), cidr="10.0.0.0/24"),
+}
+JOINED = {
+    **NET,
+    "router": resource("OS::Neutron::Router"),
+    "it": resource("OS::Neutron::RouterInterface", router=ref("router"), subnet=ref("subnet")),
+}
+SERVER = {
+    **NET,
+    "it": resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"subnet": ref("subnet")}]),
+}
+BALANCER = {
+    "vpc": resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16"),
+    "subnet": resource("AWS::EC2::Subnet", VpcId=ref("vpc"), CidrBlock="10.0.0.0/24"),
+    "it": resource(
+        "AWS::ElasticLoadBalancing::LoadBalancer",
+        AvailabilityZones=["nova"],
+        Subnets=[ref("subnet")],
+        Listeners=[{"InstancePort": "80", "LoadBalancerPort": "80", "Protocol": "HTTP"}],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "resources"),
+    [
+        ("network.delete_ip", {"it": resource("AWS::EC2::EIP")}),
+        ("network.delete_router", {"it": resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16")}),
+        ("network.remove_interface_from_router", JOINED),
+        ("network.delete_port", SERVER),
+        ("load_balancer.delete_load_balancer", BALANCER),
+        ("object_store.delete_container", {"it": resource("OS::Swift::Container")}),
+        ("object_store.delete_container", {"it": resource("AWS::S3::Bucket")}),
+        ("compute.delete_keypair", {"it": resource("OS::Nova::KeyPair", name="mine")}),
+        ("block_storage.disassociate_all_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
+        ("block_storage.delete_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one["it"]["type"],
+)
+def test_a_type_with_a_deletion_of_its_own_repeats_it(
+    troubled: Callable[..., Cloudy], verb: str, resources: dict[str, Any]
+) -> None:
+    cloudy = troubled(faults=[{"verb": verb, "number": 1, "raises": "not found"}])
+    before = cloudy.census()
+    stack = cloudy.delete(cloudy.made(resources))
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.census() == before
+
+
+def test_a_snapshot_without_its_backup_can_be_deleted(cloudy: Cloudy) -> None:
+    stack = cloudy.made({"it": resource("OS::Cinder::Volume", size=1)})
+    snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+    cloudy.settle(stack)
+    (backup,) = cloudy.admin.simulation.all("block_storage.backup")
+    cloudy.view().call("block_storage.delete_backup", backup)
+    cloudy.components.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot.id)
+    stack = cloudy.settle(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)

@@ -214,8 +214,7 @@ class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="
         if self.physical_id is not None:
             with suppress(CloudNotFound):
                 self.service("disassociate_all_qos_spec", self.physical_id)
-                self.service("delete_qos_spec", self.physical_id)
-        return None
+        return super().handle_delete()
 
 
 class QoSAssociationProps(Schema):

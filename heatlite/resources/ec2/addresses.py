@@ -46,10 +46,9 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
         self.data["allocation_id"] = thing["id"]
         return str(thing["floating_ip_address"])
 
-    def fetch(self) -> JsonMap:
-        if self.physical_id is None:
-            raise CloudNotFound("network.get_ip", f"{self.name} has not been made")
-        return self.map(self.service("get_ip", self.data.get("allocation_id")))
+    @property
+    def address(self) -> tuple[Json, ...]:
+        return (self.data.get("allocation_id"),)
 
     def handle_create(self) -> Json:
         if self.physical_id is None:
@@ -85,12 +84,6 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
         if isinstance(former, EIP) and former.seen.get("port_id") == port is not None:
             self.service("update_ip", former.data["allocation_id"], port_id=None)
         self.service("update_ip", self.data["allocation_id"], port_id=port)
-
-    def handle_delete(self) -> Json:
-        if self.physical_id is not None:
-            with suppress(CloudNotFound):
-                self.service("delete_ip", self.data.get("allocation_id"))
-        return None
 
     def live_properties(self) -> Mapping[str, Json] | None:
         return {} if self.seen else None

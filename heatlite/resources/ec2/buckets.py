@@ -3,7 +3,7 @@
 from typing import cast
 from urllib.parse import urlsplit
 
-from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.clients.cloud import CloudConflict
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, ServiceConflict, prop
 from heatlite.resources.ec2.base import Tag
@@ -60,14 +60,10 @@ class Bucket(StoreContainer[BucketProps], type="AWS::S3::Bucket"):
         return headers
 
     def handle_delete(self) -> Json:
-        if self.physical_id is not None:
-            try:
-                self.service("delete_container", self.physical_id)
-            except CloudNotFound:
-                return None
-            except CloudConflict as error:
-                raise ServiceConflict(f"{error}. The bucket {self.physical_id} has objects: empty it") from error
-        return None
+        try:
+            return super().handle_delete()
+        except CloudConflict as error:
+            raise ServiceConflict(f"{error}. The bucket {self.physical_id} has objects: empty it") from error
 
     def attr_DomainName(self) -> str | None:  # noqa: N802 - Amazon's
         """The name of its host."""

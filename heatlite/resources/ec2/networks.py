@@ -7,6 +7,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Absent, Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
+from heatlite.plugin.cloud import delete_other
 from heatlite.resources.ec2.base import Tag
 from heatlite.resources.neutron.base import overlap
 from heatlite.template.expression import UNKNOWN
@@ -75,8 +76,7 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
         except CloudNotFound:  # the network is gone, and the router is left
             router = router_called(self, self.physical_name)
         if router is not None:
-            with suppress(CloudNotFound):
-                self.service("delete_router", router)
+            delete_other(self.cloud, "network.router", router)
         return super().handle_delete()
 
     def handle_check(self) -> Json:

@@ -2,13 +2,12 @@
 
 import ipaddress
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import ClassVar, Final, TypeVar, cast
 
 from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
-from heatlite.plugin.cloud import UNFINISHED, is_as_requested
+from heatlite.plugin.cloud import UNFINISHED, expect_absent, is_as_requested
 from heatlite.template.expression import UNKNOWN
 
 PENDING: Final = "PENDING_"
@@ -229,8 +228,10 @@ class Link(Unnamed[P_co]):
     def handle_delete(self) -> Json:
         if self.physical_id is not None and not self.is_passed_on:
             self.free()
-            with suppress(CloudNotFound):
+            try:
                 self.undo(self.physical_id)
+            except CloudNotFound as error:
+                expect_absent(self, error)
         return None
 
     def detach_from(self, gone: Resource[Schema]) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import expect_absent
 
 
 class KeyPairProps(Schema):
@@ -118,8 +119,10 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         former = _of_name(self.facts.former(), self.props.name)
         if any(other is not None and other._kept == self._kept for other in (latter, former)):
             return None  # both resources share the key
-        with suppress(CloudNotFound):
+        try:
             self.service("delete_keypair", self.physical_id, **self._whose)
+        except CloudNotFound as error:
+            expect_absent(self, error)
         if former is not None and former._kept:
             self.service("create_keypair", name=self.physical_id, **former._kept, **former._whose)
         return None

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, prop
+from heatlite.plugin.cloud import delete_other
 from heatlite.resources.neutron.base import places
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
@@ -275,7 +276,7 @@ class Ports:
                     continue  # the replacement of this server has it now
                 if self._given_back(port) or not nic["made"]:
                     continue
-                self._call("network.delete_port", port)
+                delete_other(self._server.cloud, "network.port", port)
         self._data["nics"] = []
         self._data["leaving"] = []
 
@@ -419,8 +420,7 @@ class Ports:
             return False
         for nic in self._leaving:
             if nic["made"]:
-                with suppress(CloudNotFound):
-                    self._call("network.delete_port", nic["port"])
+                delete_other(self._server.cloud, "network.port", nic["port"])
         self._data["leaving"] = []
         missing = [nic for nic in self.nics if nic["port"] not in has]
         for nic in missing:
