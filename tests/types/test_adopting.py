@@ -230,6 +230,27 @@ def test_an_update_repeats_an_adoption_that_failed(troubled: Callable[..., Cloud
     assert (cloudy.count("compute.server"), cloudy.count("network.ip")) == (0, 0)
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_deletion_deletes_what_was_not_adopted_completely(troubled: Callable[..., Cloudy], is_there: bool) -> None:
+    verbs = ("network.ips", "compute.get_keypair")
+    cloudy = troubled(faults=[{"verb": verb, "raises": "refused", "number": 1} for verb in verbs])
+    view = cloudy.view()
+    networks: Any = view.call("network.networks", **{"router:external": True})
+    address: Any = view.call("network.create_ip", floating_network_id=networks[0]["id"])
+    view.call("compute.create_keypair", name="mine")
+    resources = {"eip": resource("AWS::EC2::EIP"), "key": resource("OS::Nova::KeyPair", name="mine")}
+    entries = {"eip": {"resource_id": address["floating_ip_address"]}, "key": {"resource_id": "mine"}}
+    record = read_record({"template": template(**resources), "resources": entries})
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    assert cloudy.states(stack) == {"eip": "ADOPT_FAILED", "key": "ADOPT_FAILED"}
+    if not is_there:
+        view.call("network.delete_ip", address["id"])
+        view.call("compute.delete_keypair", "mine")
+    stack = cloudy.delete(stack)
+    assert stack.status is Status.COMPLETE, cloudy.why(stack)
+    assert (cloudy.count("network.ip"), cloudy.count("compute.keypair")) == (0, 0)
+
+
 def test_a_group_keeps_the_size_that_a_policy_gave_it(cloudy: Cloudy) -> None:
     member = {"type": "OS::Heat::RandomString"}
     group = resource("OS::Heat::AutoScalingGroup", min_size=1, max_size=5, desired_capacity=1, resource=member)

@@ -85,6 +85,13 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
             self.service("update_ip", former.data["allocation_id"], port_id=None)
         self.service("update_ip", self.data["allocation_id"], port_id=port)
 
+    def handle_delete(self) -> Json:
+        try:
+            self.handle_adopt()  # its adoption may have failed
+        except CloudNotFound:
+            return None
+        return super().handle_delete()
+
     def live_properties(self) -> Mapping[str, Json] | None:
         return {} if self.seen else None
 

@@ -113,7 +113,11 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
             self.service("delete_keypair", self.props.name, **self._whose)
 
     def handle_delete(self) -> Json:
-        if self.physical_id is None or _key(self._there()) != self._kept:
+        if self.physical_id is None:
+            return None
+        with suppress(CloudNotFound):
+            self.handle_adopt()  # its adoption may have failed
+        if _key(self._there()) != self._kept:
             return None  # it is gone, or its replacement has the name
         latter = _of_name(self.facts.latter(), self.props.name)
         former = _of_name(self.facts.former(), self.props.name)
