@@ -134,9 +134,10 @@ class Workflow(
 
     def handle_adopt(self) -> None:
         super().handle_adopt()
-        recorded = self.data.pop(EXECUTIONS, None)
+        recorded = self.data.get(EXECUTIONS)
         if isinstance(recorded, str) and recorded:
             self._keep(recorded.split(","))
+        self.data.pop(EXECUTIONS, None)  # a repetition after a failure needs them
 
     def handle_update(self, change: Change) -> Json:
         self.service("redefine_workflow", definition=self.definition())

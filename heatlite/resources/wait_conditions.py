@@ -82,8 +82,9 @@ class Handle(Signalled[HandleSchema]):
         """
         super().handle_adopt()
         self.physical_id = self.physical_name
-        for identifier, content in received(as_map(self.data.pop(SIGNALS, None))).items():
+        for identifier, content in received(as_map(self.data.get(SIGNALS))).items():
             self.facts.services.mailbox.put(self.physical_name, identifier, content)
+        self.data.pop(SIGNALS, None)  # a repetition after a failure needs them all
 
     def exported(self) -> JsonMap:
         found = self.received()

@@ -230,6 +230,50 @@ def test_an_update_repeats_an_adoption_that_failed(troubled: Callable[..., Cloud
     assert (cloudy.count("compute.server"), cloudy.count("network.ip")) == (0, 0)
 
 
+def test_an_adoption_that_is_repeated_has_lost_no_signal(cloudy: Cloudy) -> None:
+    """A refused row stands for any failure between two signals."""
+    database = cloudy.store.database
+    with cloudy.store.transaction():
+        refuse = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        database.write(f"CREATE TRIGGER refuse BEFORE INSERT ON mail WHEN NEW.key = 'two' {refuse}", ())
+    signals = {name: {"status": "SUCCESS", "reason": "r", "data": name} for name in ("one", "two")}
+    resources = {"handle": resource("OS::Heat::WaitConditionHandle")}
+    entries = {"handle": {"resource_id": "a user of the Heat", "resource_data": {"signals": signals}}}
+    record = read_record({"template": template(**resources), "resources": entries})
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    assert cloudy.states(stack) == {"handle": "ADOPT_FAILED"}
+    with cloudy.store.transaction():
+        database.write("DROP TRIGGER refuse", ())
+    stack = cloudy.changed(stack, resources)
+    handle: Any = cloudy.components.reader.resources_of(stack).make(cloudy.row(stack, "handle"))
+    assert handle.received() == signals
+    assert "signals" not in handle.data
+
+
+def test_an_adoption_that_is_repeated_has_lost_no_answer(place: Path) -> None:
+    """It has failed because of a limit."""
+    resources = {
+        "config": resource("OS::Heat::SoftwareConfig", config="echo", outputs=[{"name": "answer"}]),
+        "done": resource("OS::Heat::SoftwareDeployment", config=ref("config"), server="a-server"),
+    }
+    kept = {"action": "CREATE", "status": "COMPLETE", "config_id": "c" * 36, "output_values": {"answer": "yes"}}
+    entries = {
+        "config": {"resource_id": CONFIG},
+        "done": {"resource_id": DEPLOYMENT, "resource_data": {"deployment": kept}},
+    }
+    record = read_record({"template": template(**resources), "resources": entries})
+    cloudy = Cloudy(place, {"max_software_deployments_per_tenant": 0})
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    assert cloudy.states(stack) == {"config": "ADOPT_COMPLETE", "done": "ADOPT_FAILED"}, cloudy.why(stack)
+    cloudy.close()
+    cloudy = Cloudy(place)
+    stack = cloudy.changed(stack, resources)
+    found = cloudy.store.software_deployments.get("demo", DEPLOYMENT)
+    assert found is not None
+    assert (found.status, found.output_values) == ("COMPLETE", {"answer": "yes"})
+    cloudy.close()
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_deletion_deletes_what_was_not_adopted_completely(troubled: Callable[..., Cloudy], is_there: bool) -> None:
     verbs = ("network.ips", "compute.get_keypair")

@@ -285,9 +285,13 @@ class Deployment(Signalled[DeploymentSchema]):
         It has the answer of the server.
         """
         super().handle_adopt()
-        recorded, found = self.data.pop(DEPLOYMENT, None), self._deployment()
-        if not isinstance(recorded, dict) or self.physical_id is None or found and found.status != "IN_PROGRESS":
-            return
+        recorded, found = self.data.get(DEPLOYMENT), self._deployment()
+        if isinstance(recorded, dict) and (found is None or found.status == "IN_PROGRESS"):
+            self._adopt(recorded)
+        self.data.pop(DEPLOYMENT, None)  # a repetition after a failure needs it
+
+    def _adopt(self, recorded: JsonMap) -> None:
+        assert self.physical_id is not None
         software, project, action = self.facts.services.software, self.facts.project, str(recorded.get("action"))
         config_id, derived, values = str(recorded.get("config_id")), self.derived(action), self.props.input_values or {}
         software.deploy(project, self.physical_id, self.props.server, action, config_id, derived, values, awaited=True)
