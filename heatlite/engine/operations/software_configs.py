@@ -75,7 +75,7 @@ class Software:
     def create_config(self, project: str, config: SoftwareConfig, config_id: str | None = None) -> SoftwareConfigRecord:
         """Add a configuration, unless the id is there already.
 
-        Raises RequestLimitExceeded, and HTTPBadRequest for a long name.
+        Raises RequestLimitExceeded, and HTTPBadRequest for a long name or an id in use elsewhere.
         """
         record = SoftwareConfigRecord(
             id=config_id or new_id(),
@@ -107,12 +107,14 @@ class Software:
                     message=f"The project has {self._most_configs} software configs, and may not have more."
                 )
             configs.insert(record)
+            if config_id is not None and not configs.lock(project, config_id):
+                raise HTTPBadRequest(f"The id {record.id} is in use for another software config. Delete that first.")
         return record
 
     def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
         """Store a configuration; an existing one stays, since configurations never change.
 
-        Raises RequestLimitExceeded.
+        Raises as `create_config`.
         """
         self.create_config(project, config, config_id)
 

@@ -23,7 +23,7 @@ from heatlite.api.healing import intake as intake_routes
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import RequestLimitExceeded
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.healing import ReportResult
 from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
@@ -168,6 +168,15 @@ def test_one_transaction_keeps_to_the_limit(store: Store) -> None:
         with pytest.raises(RequestLimitExceeded):
             parts.put_config("p", "one-more", CONFIG)
     assert store.software_configs.count("p") == MOST
+
+
+@everywhere
+def test_an_id_of_another_project_is_refused(store: Store) -> None:
+    parts = software(store)
+    parts.put_config("p", "an-id", CONFIG)
+    with pytest.raises(HTTPBadRequest, match="an-id is in use"):
+        parts.put_config("q", "an-id", CONFIG)
+    assert [store.software_configs.count(project) for project in ("p", "q")] == [1, 0]
 
 
 @everywhere
