@@ -34,8 +34,11 @@ class SoftwareConfigs:
         self._for_update = "" if encryption.database.dialect is Dialect.SQLITE else " FOR UPDATE"
         self._is_mariadb = encryption.database.dialect is Dialect.MARIADB
 
-    def insert(self, record: SoftwareConfigRecord) -> None:
-        """Add a configuration, unless the id is there already: it never changes."""
+    def insert(self, record: SoftwareConfigRecord) -> bool:
+        """Add a configuration, unless the id is there already: it never changes.
+
+        Returns True if it was added, except on MariaDB, which counts a row that stays as well.
+        """
         kept = shallow(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         found: Parts = {}
@@ -45,7 +48,8 @@ class SoftwareConfigs:
         columns = self._database.quote(*_COLUMNS)
         values = [kept[name] for name in _COLUMNS]
         keep = "DUPLICATE KEY UPDATE id = id" if self._is_mariadb else "CONFLICT (id) DO NOTHING"
-        self._database.write(f"INSERT INTO software_config ({columns}) VALUES ({marks(values)}) ON {keep}", values)
+        sql = f"INSERT INTO software_config ({columns}) VALUES ({marks(values)}) ON {keep}"
+        return self._database.write(sql, values) > 0 and not self._is_mariadb
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""
