@@ -1,6 +1,7 @@
 """Connections of clients: bytes of a request and its answer, and deadlines."""
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -31,6 +32,8 @@ RATE = 16 * 1024
 """Bytes of a body or an answer that extend its deadline by a second."""
 MAX_LINE = 1024
 """Maximum bytes of the line before a chunk."""
+CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]+")
+"""Size of a chunk. Python also reads signs: a negative size would move the end backwards, without end."""
 READ_SIZE = 256 * 1024
 """Bytes of a body or an answer read or written at once; of a head `MAX_HEAD`."""
 
@@ -117,10 +120,10 @@ class Extent:
                 if not line:
                     return True
                 continue
-            try:
-                size = int(line.partition(b";")[0], 16)
-            except ValueError:
+            digits = line.partition(b";")[0].rstrip()
+            if CHUNK_SIZE.fullmatch(digits) is None:
                 return True
+            size = int(digits, 16)
             self._ends = not size
             self._left = size + 2 if size else 0  # with CRLF
             self.payload += size

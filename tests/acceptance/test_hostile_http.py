@@ -133,6 +133,7 @@ REQUESTS = {
     "a length of a petabyte": request(*NO_LENGTH, "Content-Length: 1000000000000000", body=GOOD),
     "a chunk without an end": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"%x\r\n%b" % (len(GOOD), GOOD)),
     "chunks of nonsense": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"zz\r\n" + GOOD),
+    "a negative chunk": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"-6\r\n" + GOOD),
     "a body that ends early": request(*NO_LENGTH, f"Content-Length: {len(GOOD) + 10}", body=GOOD),
     "a body that never comes": request(*NO_LENGTH, "Content-Length: 100"),
     "no length and no chunks": request(*NO_LENGTH, body=GOOD),

@@ -68,7 +68,7 @@ def test_a_chunked_body_ends_where_gunicorn_says(chunks: list[bytes], trailers: 
     assert read == b"".join(chunks)
 
 
-@table("nonsense", [b"zz\r\n", b"\r\n", b"-\r\n", b"1" * 2000])
+@table("nonsense", [b"zz\r\n", b"\r\n", b"-\r\n", b"-2\r\n", b"-6\r\n", b"+5\r\n", b"0x5\r\n", b"1_0\r\n", b"1" * 2000])
 def test_there_is_nothing_to_wait_for_after_nonsense(nonsense: bytes) -> None:
     assert extent().is_whole(nonsense)
 
