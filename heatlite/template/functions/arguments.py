@@ -67,7 +67,10 @@ def brief(value: object) -> str:
 
     A part of a hidden value would not be masked.
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number of too many digits"
     if len(text) <= 80:
         return text
     kind = "text" if isinstance(value, str) else "list" if isinstance(value, list) else "value"

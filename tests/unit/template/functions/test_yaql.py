@@ -227,6 +227,9 @@ def test_each_call_and_each_step_is_work_of_the_template() -> None:
         ("now()", None),
         ("regex('(')", None),
         ("$.data + 1", {}),
+        ("pow(10, 5000)", None),
+        ("{a => [pow(10, 5000)]}", None),
+        ("dict(pow(10, 5000) => 1)", None),
     ],
 )
 def test_what_fails_is_an_error_of_ours(expression: str, data: Json) -> None:
