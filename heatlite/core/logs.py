@@ -89,6 +89,13 @@ def _carried(record: logging.LogRecord) -> dict[str, str]:
     return {name: str(record.__dict__[name]) for name in IDS if name in record.__dict__}
 
 
+def _on_one_line(text: str) -> str:
+    """Return a text with its line breaks and control characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class TextFormatter(logging.Formatter):
     """Text lines.
 
@@ -110,9 +117,9 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its base's name
         """Return the line without the traceback that may follow it."""
-        # Escape line breaks in names: they would forge further log lines.
-        shown = (f"{name}={text if text.isprintable() else ascii(text)}" for name, text in _carried(record).items())
-        joined = " ".join(shown)
+        # Names and reasons are of users: their line breaks would forge further lines.
+        joined = " ".join(f"{name}={_on_one_line(text)}" for name, text in _carried(record).items())
+        record.message = _on_one_line(record.message)
         record.ids = f"[{joined}] " if joined else ""
         return super().formatMessage(record)
 

@@ -150,6 +150,21 @@ def test_no_id_breaks_a_line_of_text(name: str) -> None:
     assert line.endswith("] message")
 
 
+@given(ANYTHING)
+def test_no_text_of_a_user_breaks_a_line_of_text(name: str) -> None:
+    record = a_record("signal to %s", request_id="req-1")
+    record.args = (name,)
+    line = logs.TextFormatter().format(record)
+    assert len(line.splitlines()) == 1
+    assert line.endswith(f"signal to {name}") or not name.isprintable()
+
+
+def test_a_traceback_stays_as_it_is_written() -> None:
+    record = a_record("it\nfailed", request_id="req-1")
+    record.exc_text = "Traceback\n  line"
+    assert logs.TextFormatter().format(record).endswith("it\\nfailed\nTraceback\n  line")
+
+
 def test_text_shows_the_ids_that_there_are() -> None:
     def shown(**more: object) -> str:
         return logs.TextFormatter().format(a_record("message", **more)).partition("[WARNING] ")[2]
