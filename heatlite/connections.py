@@ -129,6 +129,28 @@ class Extent:
             self.payload += size
 
 
+class BodyReader:
+    """Reader of a body that stays invalid.
+
+    That of gunicorn ends after an error, as if the body had.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes. Raises the errors of gunicorn, and the first one again."""
+        if self._error is not None:
+            raise self._error
+        try:
+            data: bytes = self._inner.read(size)
+        except (OSError, ParseException) as error:
+            self._error = error
+            raise
+        return data
+
+
 class Connection:
     """The connection of a client. gunicorn writes to it as to a socket."""
 
@@ -254,6 +276,7 @@ def answer(application: Application, connection: Connection, cfg: Config, may_st
     OSError.
     """
     request = connection.request
+    request.body.reader = BodyReader(request.body.reader)
     address = connection.sock.getsockname() if connection.sock is not None else ("", 0)
     response, environ = wsgi.create(request, connection, connection.peer, address, cfg)
     environ["wsgi.multithread"] = True

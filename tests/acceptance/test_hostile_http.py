@@ -162,6 +162,22 @@ def test_a_chunked_body_is_read(server: Server) -> None:
     assert b"The template section is invalid: zz" in answer
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"1;a\nb\r\nx\r\n0\r\n\r\n", b"1\r\nxY0\r\n\r\n", b"zz\r\n", b"0\r\nX: y\n\r\n", b"0\r\nHost: x\r\n\r\n"],
+)
+def test_nothing_after_an_invalid_chunk_is_a_request(server: Server, body: bytes) -> None:
+    """A proxy may find the end of the body elsewhere, and take what follows for a part of it."""
+    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
+        connection.sendall(request(*NO_LENGTH, "Transfer-Encoding: chunked", body=body))
+        answer = connection.makefile("rb")
+        assert answer.readline().startswith(b"HTTP/1.1 400 ")
+        with suppress(OSError):
+            connection.sendall(request("GET /healthcheck HTTP/1.1"))
+        with suppress(ConnectionResetError):
+            assert b"HTTP/1.1" not in answer.read()
+
+
 def test_a_chunked_body_without_end_is_cut_off(server: Server) -> None:
     """Nothing says beforehand how much will come."""
     chunk = b"10000\r\n%b\r\n" % (b"x" * 0x10000)
