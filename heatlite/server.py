@@ -155,6 +155,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "pre_fork": self._choose,
             "post_fork": self._begin_process,
             "worker_exit": self._stop_engine,
+            "forwarder_headers": "",  # SCRIPT_NAME would let a client change the path that a proxy has checked
             # Its default path is shared by all servers of a user. Older versions have no such socket.
             "control_socket_disable": True,
         }

@@ -178,6 +178,12 @@ def test_nothing_after_an_invalid_chunk_is_a_request(server: Server, body: bytes
             assert b"HTTP/1.1" not in answer.read()
 
 
+def test_a_header_does_not_change_the_path(server: Server) -> None:
+    """A proxy that hides /metrics would see another path, and pass on the header."""
+    assert raw(server, request("GET /x/healthcheck HTTP/1.1", "SCRIPT_NAME: /x", "Connection: close")) == 404
+    assert raw(server, request("GET /healthcheck HTTP/1.1", "SCRIPT_NAME: /x", "Connection: close")) == 200
+
+
 def test_a_chunked_body_without_end_is_cut_off(server: Server) -> None:
     """Nothing says beforehand how much will come."""
     chunk = b"10000\r\n%b\r\n" % (b"x" * 0x10000)
