@@ -135,7 +135,10 @@ class _Gatherer:
 
     def _locate(self, name: str, base: Path) -> Path | None:
         """Return the file for a name relative to `base`, or None for a remote address."""
-        parts = urlsplit(name)
+        try:
+            parts = urlsplit(name)
+        except ValueError:
+            return None  # the server refuses it
         if parts.scheme == "file":
             return Path(unquote(parts.path))
         return None if "://" in name else base / name

@@ -246,8 +246,8 @@ class Agents:
 
         Raises HTTPBadRequest for a URL that egress rules refuse.
         """
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             self._hosts.address(parts, time.monotonic() + SECONDS)
         except (Refused, ValueError) as error:
             raise HTTPBadRequest(f"url: the server does not connect to {origin(url)}: {error}.") from None

@@ -163,6 +163,7 @@ def test_which_agents_may_be_asked() -> None:
         return True
 
     assert vetted("http://127.0.0.1:8005") and vetted("http://localhost:1") and vetted("http://[::1]:8005")
+    assert not vetted("http://[::1")
     for settings in ({"auth": Auth.BASIC}, {"auth": Auth.TOKENS, "node_hosts": ("10.0.0.0/8",)}):
         assert not vetted("http://127.0.0.1:8005", **settings)
         assert not vetted("http://localhost:8005", **settings)

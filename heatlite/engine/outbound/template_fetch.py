@@ -75,14 +75,14 @@ class Fetcher:
                     headers = {"Host": parts.netloc, "Connection": "close"}
                     response = exchange(connected, "GET", path_of(parts), headers, self.most_bytes)
                 remaining(end)  # a truncated text may look complete
+                target = response.headers["Location"] if response.status in _REDIRECTS else None
+                following = urljoin(here, target or "")
             except Refused as error:
                 raise _failed(url, str(error)) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise _failed(url, failure(error, end, self.timeout)) from error
-            target = response.headers["Location"] if response.status in _REDIRECTS else None
             if target is None:
                 return self._content(url, response)
-            following = urljoin(here, target)
             if parts.scheme == "https" and not following.startswith("https:"):
                 raise _failed(url, f"it redirects from https to {_shown(following)}")
             here = following

@@ -19,6 +19,7 @@ resources:
   child: {type: child.yaml}
   group: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: child.yaml}}}
   elsewhere: {type: "https://example.org/t.yaml", properties: {type: json}}
+  nowhere: {type: "http://[::1/t.yaml"}
 """
 CHILD = """
 heat_template_version: 2018-08-31

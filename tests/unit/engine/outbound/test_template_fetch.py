@@ -163,6 +163,7 @@ def test_a_redirect_leads_nowhere_else(url: str) -> None:
     assert 'does not list "localhost"' in refused(LISTED, f"{url}/to?{url.replace('127.0.0.1', 'localhost')}/good")
     assert "only http and https" in refused(LISTED, f"{url}/to?file:///etc/passwd")
     assert "does not list" in refused(LISTED, f"{url}/to?//example.org/x")
+    assert "Invalid IPv6 URL" in refused(LISTED, f"{url}/to?http://[::1")
     assert "more than 5 redirects" in refused(LISTED, f"{url}/round")
 
 
