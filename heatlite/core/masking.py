@@ -77,8 +77,9 @@ class Mask:
                 return None
         # The longest first, or the rest of a longer one would stay visible.
         forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
-        short = [rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if len(form) < MIN_SUBSTRING]
-        return [form for form in forms if len(form) >= MIN_SUBSTRING], re.compile("|".join(short)) if short else None
+        short = "|".join(re.escape(form) for form in forms if len(form) < MIN_SUBSTRING)
+        pattern = re.compile(rf"(?<!\w)(?:{short})(?!\w)") if short else None
+        return [form for form in forms if len(form) >= MIN_SUBSTRING], pattern
 
     def text(self, text: str) -> str:
         """Return the text with secrets masked."""
@@ -91,15 +92,43 @@ class Mask:
 
     def json(self, value: Json) -> Json:
         """Return the value with secrets masked; a non-text that contains one becomes text."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {self.text(key): self.json(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.json(item) for item in value]
-        if value is None or isinstance(value, bool):
-            return value
-        return MASK if self.text(str(value)) == MASK else value
+        return _with_leaves(value, iter(self._all([*_leaves(value)])))
+
+    def _all(self, texts: list[str]) -> list[str]:
+        """Return texts with secrets masked.
+
+        Each search for a secret takes its time, so all texts are searched at once. None has NUL, usually.
+        """
+        if self._forms is not None:
+            found = self.text("\0".join(texts)).split("\0")
+            if len(found) == len(texts):
+                return found
+        return [self.text(text) for text in texts]
+
+
+def _leaves(value: Json) -> Iterator[str]:
+    """Yield keys, texts and numbers, as texts."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from _leaves(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _with_leaves(value: Json, leaves: Iterator[str]) -> Json:
+    """Return a value with other keys, texts and numbers, in the order of `_leaves`."""
+    if isinstance(value, Mapping):
+        return {next(leaves): _with_leaves(item, leaves) for item in value.values()}
+    if isinstance(value, list | tuple):
+        return [_with_leaves(item, leaves) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    leaf = next(leaves)
+    return leaf if isinstance(value, str) or leaf == MASK else value
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import time
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core import logs
+from heatlite.core.json import Json
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from tests.tables import table
 
@@ -65,6 +67,37 @@ def test_json_keeps_its_shape() -> None:
     value = {"a": ["x", "secret-one", 900210, 5, 1.5, None, True], "secret-one": "b"}
     assert of("secret-one", 900210).json(value) == {"a": ["x", MASK, MASK, 5, 1.5, None, True], MASK: "b"}
     assert NOTHING.json(value) == value
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(st.sampled_from("\0asecret-one 90021"), max_size=12)
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner), max_leaves=9))
+def test_each_text_of_json_is_masked_by_itself(value: Json) -> None:
+    def each(one: Json) -> Json:
+        if isinstance(one, dict):
+            return {mask.text(key): each(item) for key, item in one.items()}
+        if isinstance(one, list):
+            return [each(item) for item in one]
+        if one is None or isinstance(one, bool):
+            return one
+        shown = mask.text(str(one))
+        return shown if isinstance(one, str) or shown == MASK else one
+
+    mask = of("secret", "one", 90021, "a\0secret")
+    assert mask.json(value) == each(value)
+
+
+@table("secret", ["s{:05}&", "{:x}&"])
+def test_many_texts_take_no_longer_than_a_long_one(secret: str) -> None:
+    """A reader could otherwise occupy the server with small requests."""
+    mask = of(*(secret.format(number) for number in range(256, 1256)))
+    texts = [f"-{number} 0" for number in range(3000)]
+    began = time.process_time()
+    mask.text(" ".join(texts * 4))
+    middle = time.process_time()
+    mask.json([*texts])
+    assert time.process_time() - middle < middle - began + 0.05
 
 
 def test_values_are_asked_for_once_and_only_if_need_be() -> None:
