@@ -34,6 +34,8 @@ MAX_LINE = 1024
 """Maximum bytes of the line before a chunk."""
 CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]+")
 """Size of a chunk. Python also reads signs: a negative size would move the end backwards, without end."""
+PIECE = 8192
+"""Bytes that the parser gets at once, unless it wants more."""
 READ_SIZE = 256 * 1024
 """Bytes of a body or an answer read or written at once; of a head `MAX_HEAD`."""
 
@@ -69,10 +71,14 @@ class Received(Unreader):  # type: ignore[misc]  # gunicorn has no types
         """Append data."""
         self._data += data
 
-    def chunk(self, size_hint: int | None = None) -> bytes:  # noqa: ARG002 - gunicorn's
-        """Return all data."""
-        data = bytes(self._data)
-        self._data.clear()
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Return the next piece of the data.
+
+        The parser copies the rest of a piece for each chunk in it.
+        """
+        size = max(size_hint or 0, PIECE)
+        data = bytes(self._data[:size])
+        del self._data[:size]
         return data
 
     def rest(self) -> bytes:

@@ -2,6 +2,7 @@
 
 import selectors
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from io import BytesIO
@@ -81,6 +82,18 @@ def test_what_was_received_is_read_without_waiting() -> None:
     received.put(b"g")
     assert BytesIO(received.read(10)).read() == b"cdefg"
     assert received.read(1) == b""
+
+
+def test_small_chunks_take_a_time_that_grows_with_their_number() -> None:
+    """A copy of the whole rest for each of them would occupy the server for minutes."""
+
+    def seconds(count: int) -> float:
+        received = Received(b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+        began = time.process_time()
+        assert ChunkedReader(Request(), received).read(count + 1) == b"x" * count
+        return time.process_time() - began
+
+    assert seconds(80_000) < 8 * (seconds(20_000) + 0.01)
 
 
 def test_each_phase_has_a_deadline_but_the_servers_own() -> None:
