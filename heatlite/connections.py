@@ -146,7 +146,7 @@ class BodyReader:
         self._error: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes. Raises the errors of gunicorn, and the first one again."""
+        """Return up to `size` bytes. Raises gunicorn's errors, the first one always."""
         if self._error is not None:
             raise self._error
         try:

@@ -167,7 +167,7 @@ def test_a_chunked_body_is_read(server: Server) -> None:
     [b"1;a\nb\r\nx\r\n0\r\n\r\n", b"1\r\nxY0\r\n\r\n", b"zz\r\n", b"0\r\nX: y\n\r\n", b"0\r\nHost: x\r\n\r\n"],
 )
 def test_nothing_after_an_invalid_chunk_is_a_request(server: Server, body: bytes) -> None:
-    """A proxy may find the end of the body elsewhere, and take what follows for a part of it."""
+    """A proxy may take what follows for a part of the body."""
     with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         connection.sendall(request(*NO_LENGTH, "Transfer-Encoding: chunked", body=body))
         answer = connection.makefile("rb")
