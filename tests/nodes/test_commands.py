@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.cli.main import run
-from heatlite.core.nodes import NodeActionState
+from heatlite.core.nodes import NodeActionState, NodeState
 from tests.api.conftest import registered, template, value
 
 from .conftest import Here
@@ -76,6 +76,25 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
         registered(node.site.store, stack, name)
     assert node("list t -f value -c name") == 0
     assert capsys.readouterr().out == "a\nz\n"
+
+
+def test_a_list_of_nodes_says_why_work_waits(node: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    store, root = node.site.store, node.site.stack.id
+    with store.transaction():
+        store.orchestrations.nudge(root, 1.0)
+        store.nodes.save_many([replace(node.site.nodes["b"], state=NodeState.UNREACHABLE, reason="no route")])
+    found = store.orchestrations.get(root)
+    assert found is not None
+    errors = {"a": "its resource is CHECK_FAILED: it gets no work", "b": "no route"}
+    with store.transaction():
+        store.orchestrations.finish(found, 2.0, 3.0, {"errors": errors, "held_by": ["4f1c"]})
+    assert node("list s -f value -c name -c reason") == 0
+    shown = capsys.readouterr()
+    assert shown.out == "a \nb no route\n"
+    assert shown.err == (
+        "a: its resource is CHECK_FAILED: it gets no work\n"
+        "Work waits for a stack action: heatlite action show 4f1c\n"
+    )
 
 
 @pytest.mark.parametrize(
