@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -402,6 +402,14 @@ def _read_file(path: Path) -> dict[str, object]:
         raise BadSetting(f"{path}: not valid TOML: {error}.") from None
 
 
+def _known(name: str, known: Sequence[str]) -> str:
+    """Name the settings that a misspelt one may mean, or all."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}? `heatlite config show` lists all" if close else f"there are: {', '.join(known)}"
+
+
 def _warn_of_readers(path: Path, given: Mapping[str, object]) -> None:
     """Warn if users other than the owner may read secrets in a settings file."""
     secret = {field.name for field in fields(Settings) if not field.repr}
@@ -437,7 +445,7 @@ def load(
         in_file = _read_file(path)
         for name, value in in_file.items():
             if name not in kinds:
-                raise BadSetting(f"{path}: there is no setting {name!r}; there are: {', '.join(sorted(kinds))}.")
+                raise BadSetting(f"{path}: there is no setting {name!r}; {_known(name, sorted(kinds))}.")
             values[name] = _convert(name, kinds[name], value, str(path))
         _warn_of_readers(path, in_file)
     for name, kind in kinds.items():
