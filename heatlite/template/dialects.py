@@ -305,7 +305,7 @@ def dialect_of(document: Mapping[str, Json]) -> Dialect:
     """The dialect of a template. Raises InvalidTemplateVersion."""
     keys = [key for key in VERSION_KEYS if key in document]
     if not keys:
-        raise _bad_version("Template version was not provided")
+        raise _bad_version("Template version was not provided", hint=f"add heat_template_version: {max(FUNCTIONS)}")
     if len(keys) > 1:
         raise _bad_version(f"Ambiguous versions ({', '.join(keys)})", keys[-1])
     (key,) = keys
@@ -321,9 +321,9 @@ def dialect_of(document: Mapping[str, Json]) -> Dialect:
     raise _bad_version(text, key)
 
 
-def _bad_version(explanation: str, *path: str) -> InvalidTemplateVersion:
+def _bad_version(explanation: str, *path: str, hint: str = "") -> InvalidTemplateVersion:
     message = InvalidTemplateVersion(explanation=explanation).message
-    return InvalidTemplateVersion(message, problems=(Problem(path, message, error="InvalidTemplateVersion"),))
+    return InvalidTemplateVersion(message, problems=(Problem(path, message, hint, error="InvalidTemplateVersion"),))
 
 
 def template_versions() -> list[dict[str, object]]:

@@ -306,9 +306,10 @@ def test_parameters_of_the_environment() -> None:
 
 def test_versions() -> None:
     (problem,) = check({"resources": {}}, Environment(), CATALOG)
-    assert (problem.error, problem.text) == (
+    assert (problem.error, problem.text, problem.hint) == (
         "InvalidTemplateVersion",
         "The template version is invalid: Template version was not provided",
+        "add heat_template_version: 2021-04-16",
     )
     assert check({"AWSTemplateFormatVersion": "2010-09-09"}, Environment(), CATALOG) == []
 
