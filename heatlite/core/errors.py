@@ -412,12 +412,22 @@ class CommitUnanswered(DatabaseUnavailable):
     text = "The database is unavailable: {reason}. The change may have been made; look before you try again."
 
 
+class DatabaseDamaged(DatabaseUnavailable):
+    """The file of a SQLite database is none, or has damaged pages."""
+
+    text = (
+        "The database {path} cannot be used: {reason}. Give another with --database, or install a backup:"
+        " heatlite db restore FILE."
+    )
+
+
 WIRE_NAMES: dict[type[HeatliteError], str] = {
     InvalidValue: "ValueError",
     StackNotFound: "EntityNotFound",
     OutputNotFound: "NotFound",
     EventNotFound: "HTTPNotFound",
     CommitUnanswered: "DatabaseUnavailable",
+    DatabaseDamaged: "DatabaseUnavailable",
 }
 
 

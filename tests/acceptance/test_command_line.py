@@ -517,9 +517,12 @@ def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: 
 
 
 def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> None:
-    assert run("ls", "--database", "foo", code=2).startswith("heatlite: Unknown kind of database")
+    assert run("ls", "--database", "foo://x", code=2).startswith("heatlite: Unknown kind of database: 'foo'; use ")
+    assert run("ls", "--database", "/tmp/x.db", code=2).startswith("heatlite: The database is not given as a URL; ")
     (tmp_path / "text.db").write_text("no database at all" * 100)
-    assert "file is not a database" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
+    told = run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
+    assert "file is not a database. Give another with --database" in told
+    assert "try again" not in told
     assert "Not a directory" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db/below.db", code=1)
     for words in (("fsck",), ("keys", "rotate")):
         assert "There is no database" in run(*words, "--database", f"sqlite:///{tmp_path}/typo.db", code=1)

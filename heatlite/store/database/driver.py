@@ -3,6 +3,7 @@
 Errors of the drivers become errors of the store:
 
 - server unreachable, file locked, disk full, missing rights → `DatabaseUnavailable`
+- SQLite file that is none or is damaged → `DatabaseDamaged`
 - violation of a unique index → `Duplicate`
 - a value that the database cannot store (too long, NUL in text) → `Invalid`
 """
@@ -10,6 +11,7 @@ Errors of the drivers become errors of the store:
 import importlib
 import math
 import sqlite3
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +21,7 @@ import peewee
 
 from heatlite.core import masking
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseDamaged, DatabaseUnavailable, Invalid
 from heatlite.store.database.limits import Limits
 from heatlite.store.errors import Duplicate, MissingDriver
 
@@ -28,6 +30,9 @@ BUSY_SECONDS = 5
 
 NO_RIGHTS = "42501"
 """PostgreSQL's code for missing rights, which its driver takes for a fault in the statement."""
+
+DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+"""SQLite's codes for a file that no repetition makes readable."""
 
 FOUND_ROWS, MULTI_STATEMENTS = 2, 65536
 """Capability flags CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS of the MySQL protocol."""
@@ -67,7 +72,9 @@ class Driver:
             self.dialect = Dialect.MARIADB
             driver = _import("pymysql", self.dialect, "mysql")
         else:
-            raise BadSetting(f"Unknown kind of database: {masking.scheme(url)!r}; use sqlite:///, postgresql:// or mysql://.")
+            kind = masking.scheme(url)
+            wrong = f"Unknown kind of database: {kind!r}" if kind else "The database is not given as a URL"
+            raise BadSetting(f"{wrong}; use sqlite:///, postgresql:// or mysql://.")
         # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
         self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
         self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
@@ -115,11 +122,21 @@ class Driver:
             return Duplicate(str(error))
         if isinstance(error, self._data_errors):
             return Invalid(f"The database cannot hold a value: {error}")
-        if any(getattr(one, "sqlstate", None) == NO_RIGHTS for one in (error, error.__context__)):
+        causes = list(_causes(error))
+        if any(getattr(one, "sqlstate", None) == NO_RIGHTS for one in causes):
             return DatabaseUnavailable(reason=str(error).partition("\n")[0])
+        if any(getattr(one, "sqlite_errorcode", None) in DAMAGED for one in causes):
+            return DatabaseDamaged(path=self.path, reason=str(error))
         if isinstance(error, self._own_errors):
             return error  # a fault in our SQL, or no tables
         return DatabaseUnavailable(reason=str(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those behind it: peewee wraps the driver's, some twice."""
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _of_mariadb(limits: Limits) -> dict[str, object]:
