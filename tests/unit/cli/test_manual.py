@@ -19,6 +19,12 @@ def test_the_page_describes_each_command() -> None:
     assert "action-lock" not in described  # an alias
 
 
+def test_options_name_their_values() -> None:
+    text = page()
+    for shown in (r"\-n, \-\-name NAME", r"\-f, \-\-format {text,json}", r"\-\-watch [SECONDS]", r"\-y, \-\-yes"):
+        assert f"\n.B {shown}\n" in text, shown
+
+
 def test_the_installed_page_names_commands_that_are_there() -> None:
     """Written by ``python -m heatlite.cli.manual > docs/man/heatlite.1``."""
     there = set(HEADING.findall(page()))
