@@ -14,6 +14,7 @@ from heatlite.cli.main import run
 from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
 from tests.waiting import eventually
@@ -417,6 +418,24 @@ def proposed(heat: Heat, type_: str) -> str:
     eventually(lambda: heat.get("/incidents?state=PROPOSED")["incidents"], "it is proposed")
     (incident,) = heat.get("/incidents")["incidents"]
     return str(incident["id"])
+
+
+def test_an_explanation_names_a_wait_at_a_lifecycle_hook(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    def group(count: int) -> JsonMap:
+        member = {"type": "OS::Heat::TestResource"}
+        return template(g={"type": "OS::Heat::ResourceGroup", "properties": {"count": count, "resource_def": member}})
+
+    hook = {"resource_registry": {"resources": {"g": {"*": {"lifecycle_hook": {"timeout": 600}}}}}}
+    path = heat.create(group(2), environment=hook)
+    heat.call("PATCH", path, {"template": group(1), "environment": hook}, code=202)
+    waiting = "/actions?status=WAITING_LIFECYCLE_COMPLETION"
+    eventually(lambda: heat.get(waiting)["actions"])
+    (action,) = heat.get(waiting)["actions"]
+    for stack in ("s", action["target"]):
+        assert Here(heat)(f"explain {stack}") == 0
+        told = capsys.readouterr().out
+        assert f"STACK_UPDATE {action['id']} is WAITING_LIFECYCLE_COMPLETION for " in told
+        assert "  openstack stack hook clear --pre-delete s" in told
 
 
 def test_an_explanation_says_that_no_engine_is_alive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

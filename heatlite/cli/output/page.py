@@ -12,6 +12,7 @@ from heatlite.cli.output.tally import span
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json
 from heatlite.core.records import record
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 
 NESTED = 20
 """Levels of nested stacks whose resources count."""
@@ -19,7 +20,8 @@ NESTED = 20
 MOST_SHOWN = 10
 """Resources that a page lists."""
 
-_OPEN = "INIT,WAITING,READY,RUNNING,SUSPENDED"
+_AT_HOOK = ActionStatus.WAITING_LIFECYCLE_COMPLETION
+_OPEN = ",".join(sorted(frozenset(ActionStatus) - ENDED_ACTIONS))
 """Statuses of actions that have not ended."""
 
 _NEEDS_ENGINE = frozenset({"READY", "RUNNING"})
@@ -62,13 +64,18 @@ def gather(client: Client, stack: Stack) -> Facts:
     """Read the facts of a stack."""
     held = an_object(client.request("GET", f"{stack.path}/lock"))
     actions = _permitted(client, "actions", {"target": stack.id, "status": _OPEN}) or []
+    resources = client.resources(stack, NESTED)
+    if stack.in_progress:
+        below = {item.get("physical_resource_id") for item in resources}
+        at_hooks = _permitted(client, "actions", {"status": _AT_HOOK}) or []
+        actions += [action for action in at_hooks if action.get("target") in below]
     engines = None
     if any(action.get("status") in _NEEDS_ENGINE for action in actions):
         engines = _permitted(client, "services", {})
     lacks_engine = engines is not None and all(engine.get("status") != "up" for engine in engines)
     lock = None if held.get("lock") is None else an_object(held, "lock")
     suppressed = len(objects(held, "suppressed"))
-    return Facts(stack, client.resources(stack, NESTED), actions, lock, suppressed, lacks_engine)
+    return Facts(stack, resources, actions, lock, suppressed, lacks_engine)
 
 
 def _permitted(client: Client, listed: str, query: Mapping[str, str]) -> list[Object] | None:
@@ -201,6 +208,8 @@ def ways(facts: Facts) -> Iterator[str]:
     for action in facts.actions:
         if action.get("status") == "SUSPENDED":
             yield f"heatlite action signal {text(action.get('id'))} RESUME    (or CANCEL)"
+        elif action.get("status") == _AT_HOOK:
+            yield f"openstack stack hook clear --pre-delete {name} RESOURCE    ends its wait at a lifecycle hook"
     if facts.lacks_engine:
         yield "heatlite serve    starts an engine; on a server with `heatlite api`: heatlite worker"
     if facts.stack.in_progress:
