@@ -1,6 +1,6 @@
 """Client of the API: answers as plain values, errors as Refused."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -177,7 +177,7 @@ class Client:
 
     def show(self, name: str) -> Object:
         """Return a stack by name or id, with outputs."""
-        with self._suggesting(name):
+        with self._suggesting(name, self._stack_names):
             return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
 
     def outputs(self, stack: Stack) -> list[Object]:
@@ -187,16 +187,29 @@ class Client:
 
     def find(self, name: str) -> Stack:
         """Return a stack by name or id."""
-        with self._suggesting(name):
+        with self._suggesting(name, self._stack_names):
             return self._find(name)
 
     def _find(self, name: str) -> Stack:
         query = {"resolve_outputs": "False"}
         return _stack(an_object(self.request("GET", f"/stacks/{part(name)}", query=query), "stack"))
 
+    def resource_type(self, name: str) -> Object:
+        """Return a resource type with its description."""
+        with self._suggesting(name, self._type_names):
+            return an_object(self.request("GET", f"/resource_types/{part(name)}", query={"with_description": "True"}))
+
+    def _stack_names(self) -> list[str]:
+        return [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]
+
+    def _type_names(self) -> list[str]:
+        found = self.request("GET", "/resource_types")
+        listed = found.get("resource_types") if isinstance(found, Mapping) else None
+        return list(map(text, listed)) if isinstance(listed, list) else []
+
     @contextmanager
-    def _suggesting(self, name: str) -> Iterator[None]:
-        """Extend the error for an unknown stack by similar names."""
+    def _suggesting(self, name: str, known: Callable[[], list[str]]) -> Iterator[None]:
+        """Extend the error for an unknown name by similar ones."""
         try:
             yield
         except Refused as error:
@@ -205,10 +218,9 @@ class Client:
             from difflib import get_close_matches
 
             try:
-                stacks = self.stacks({"limit": str(MOST_COMPARED)})
-            except Refused:  # the caller may not list stacks
+                close = get_close_matches(name, known())
+            except Refused:  # the caller may not list them
                 raise error from None
-            close = get_close_matches(name, [text(one.get("stack_name")) for one in stacks])
             if not close:
                 raise
             raise Refused(f"{error} Did you mean {' or '.join(close)}?", 404) from None

@@ -387,6 +387,7 @@ def test_types_and_database(run: Callable[..., str]) -> None:
     assert "length" in shown
     assert json.loads(run("types", "show", "OS::Heat::Value", "-f", "json"))["attributes"]["value"]
     assert "could not be found" in run("types", "show", "No::Such", code=1)
+    assert "Did you mean OS::Heat::Value" in run("types", "show", "OS::Heat::Valeu", code=1)
     assert {item["applied"] for item in json.loads(run("db", "status", "-f", "json"))} == {True}
 
 

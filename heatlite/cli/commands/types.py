@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from textwrap import indent
 
 from heatlite.cli.arguments import LISTING, CommandGroup, argument
-from heatlite.cli.client import Object, an_object, objects, part, text
+from heatlite.cli.client import Object, objects, text
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
@@ -58,20 +58,19 @@ def _draw_type(found: Object) -> None:
 )
 def types(arguments: argparse.Namespace, host: Host) -> int:
     """List the resource types, or show one with its properties and attributes."""
-    query = {"with_description": "True"}
     words: list[str] = [] if arguments.what == ["list"] else arguments.what
     if words and (words[0] != "show" or len(words) != 2):
         raise Misuse("Either: heatlite types list, or: heatlite types show TYPE")
     with connect(arguments, host, reads_only=True) as session:
         if words:
-            answer = session.client.request("GET", f"/resource_types/{part(words[1])}", query=query)
-            found = an_object(answer)
+            found = session.client.resource_type(words[1])
             if arguments.format == "table" and not arguments.column:
                 _draw_type(found)
             else:
                 render.one(found, arguments.format, arguments.column)
             return 0
-        listed = objects(session.client.request("GET", "/resource_types", query=query), "resource_types")
+        described = {"with_description": "True"}
+        listed = objects(session.client.request("GET", "/resource_types", query=described), "resource_types")
     if arguments.format == "table":
         listed = [{**item, "description": text(item.get("description")).partition("\n")[0]} for item in listed]
     render.listing(listed, ("resource_type", "description"), arguments)
