@@ -5,6 +5,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from heatlite.api.openapi.__main__ import text as openapi
 from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
+from heatlite.core.healing import Brake, ClosedAs, IncidentState, ReportResult
 from tests.tables import table
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +165,18 @@ def test_every_setting_in_a_table_is_there() -> None:
     }
     assert named
     assert named - known == set()
+
+
+def test_every_limit_is_on_its_page() -> None:
+    page = (ROOT / "docs/reference/limits.md").read_text()
+    limits = [field.name for field in fields(Settings) if field.name.startswith("max_")]
+    assert [name for name in limits if f"`{name}`" not in page] == []
+
+
+@table("words", [IncidentState, ClosedAs, ReportResult, Brake])
+def test_every_word_of_healing_is_on_its_page(words: type[StrEnum]) -> None:
+    page = (ROOT / "docs/reference/healing.md").read_text()
+    assert [word for word in words if not re.search(rf"\b{word}\b", page)] == []
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
