@@ -96,7 +96,7 @@ def _command(parser: argparse.ArgumentParser, words: str) -> Iterator[str]:
     formatter = parser._get_formatter()
     own = [group for group in parser._action_groups if group.title != "server and settings"]
     for action in (action for group in own for action in group._group_actions if action.help and action.dest != "help"):
-        flags = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+        flags = ", ".join(action.option_strings) or formatter._metavar_formatter(action, action.dest)(1)[0]
         takes = formatter._format_args(action, action.dest.upper()) if action.option_strings else ""
         yield f".TP\n.B {_text(f'{flags} {takes}'.rstrip())}\n{_text(action.help or '')}"
     for example in EXAMPLES.get(words, ()):

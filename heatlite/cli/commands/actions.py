@@ -137,7 +137,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     "signal",
     "cancel, suspend or resume an action",
     ACTION,
-    argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper),
+    argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper, help="what it is to do"),
     argument("--force", action="store_true", help="with CANCEL: force-cancel even if a worker holds the action"),
     YES,
 )

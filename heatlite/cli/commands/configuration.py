@@ -59,7 +59,7 @@ def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: AR
 @commands.command(
     "completion",
     "print the shell code that completes commands and names",
-    argument("shell", choices=("bash", "zsh", "fish")),
+    argument("shell", choices=("bash", "zsh", "fish"), help="your shell"),
     server=False,
 )
 def completion(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands

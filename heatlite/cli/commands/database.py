@@ -96,7 +96,9 @@ def restore(arguments: argparse.Namespace, host: Host) -> int:
 @commands.command(
     "keys",
     "print a new encryption key, or encrypt all secrets with the first key",
-    argument("what", choices=("new", "rotate"), metavar="{new,rotate}"),
+    argument(
+        "what", choices=("new", "rotate"), metavar="{new,rotate}", help="new: print a key; rotate: encrypt everything"
+    ),
     server=False,
 )
 def keys(arguments: argparse.Namespace, host: Host) -> int:

@@ -72,7 +72,7 @@ def acknowledge_source(arguments: argparse.Namespace, host: Host) -> int:
 @tokens.command(
     "create",
     "create an intake token, which may only report; it is shown once",
-    argument("name", metavar="NAME"),
+    argument("name", metavar="NAME", help="name, for lists"),
     argument("--source", metavar="SOURCE", help="the only source that it opens (default: all)"),
     argument("--expires-at", metavar="TIME", help="2027-01-01T00:00:00Z, +30d (default: never)"),
 )
@@ -93,7 +93,7 @@ def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@tokens.command("delete", "delete an intake token", argument("token", metavar="ID"), YES)
+@tokens.command("delete", "delete an intake token", argument("token", metavar="ID", help="id"), YES)
 def delete_token(arguments: argparse.Namespace, host: Host) -> int:
     need_consent(arguments, "delete ends the access of a monitoring system")
     agree(arguments, f"Delete intake token {arguments.token}?")

@@ -22,7 +22,13 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
     "repair a resource, or the members of a group that are marked unhealthy",
     STACK,
     PATH,
-    argument("--operation", choices=("RECREATE", "REBUILD", "REBOOT"), default="RECREATE", type=str.upper),
+    argument(
+        "--operation",
+        choices=("RECREATE", "REBUILD", "REBOOT"),
+        default="RECREATE",
+        type=str.upper,
+        help="default: RECREATE",
+    ),
     WAITS,
 )
 def recover(arguments: argparse.Namespace, host: Host) -> int:

@@ -186,7 +186,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
     "list the events of a stack",
     STACK,
     argument("-f", "--follow", action="store_true", help="print new events until Ctrl-C"),
-    argument("--format", choices=("log", *FORMATS), default="log"),
+    argument("--format", choices=("log", *FORMATS), default="log", help="default: log"),
     COLUMN,
     WIDE,
 )

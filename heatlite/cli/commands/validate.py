@@ -32,7 +32,7 @@ commands = CommandGroup()
     argument("files", type=Path, nargs="+", metavar="FILE", help="template (repeatable)"),
     ENVIRONMENT,
     PARAMETER,
-    argument("--format", choices=FORMATS, default="text"),
+    argument("--format", choices=FORMATS, default="text", help="default: text"),
     argument("--strict", action="store_true", help="exit code 1 for warnings, too"),
     cloud("check names in the template against this cloud"),
     server=False,

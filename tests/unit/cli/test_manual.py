@@ -1,5 +1,6 @@
 """The manual page and the completions that packages install."""
 
+import argparse
 import re
 import shlex
 from configparser import ConfigParser
@@ -21,8 +22,22 @@ def test_the_page_describes_each_command() -> None:
 
 def test_options_name_their_values() -> None:
     text = page()
-    for shown in (r"\-n, \-\-name NAME", r"\-f, \-\-format {text,json}", r"\-\-watch [SECONDS]", r"\-y, \-\-yes"):
+    options = (r"\-n, \-\-name NAME", r"\-f, \-\-format {text,json}", r"\-\-watch [SECONDS]", r"\-y, \-\-yes")
+    for shown in (*options, "{bash,zsh,fish}"):
         assert f"\n.B {shown}\n" in text, shown
+
+
+def test_each_argument_is_explained() -> None:
+    def silent(parser: argparse.ArgumentParser) -> list[str]:
+        found = []
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found += [name for child in action.choices.values() for name in silent(child)]
+            elif not action.help:
+                found.append(f"{parser.prog}: {action.dest}")
+        return found
+
+    assert silent(build_parser()) == []
 
 
 def test_the_installed_page_names_commands_that_are_there() -> None:
