@@ -412,13 +412,10 @@ class CommitUnanswered(DatabaseUnavailable):
     text = "The database is unavailable: {reason}. The change may have been made; look before you try again."
 
 
-class DatabaseDamaged(DatabaseUnavailable):
-    """The file of a SQLite database is none, or has damaged pages."""
+class DatabaseUnusable(DatabaseUnavailable):
+    """The file of a SQLite database cannot be opened, is none, or has damaged pages."""
 
-    text = (
-        "The database {path} cannot be used: {reason}. Give another with --database, or install a backup:"
-        " heatlite db restore FILE."
-    )
+    text = "The database {path} cannot be used: {reason}. {way}, or give another with --database."
 
 
 WIRE_NAMES: dict[type[HeatliteError], str] = {
@@ -427,7 +424,7 @@ WIRE_NAMES: dict[type[HeatliteError], str] = {
     OutputNotFound: "NotFound",
     EventNotFound: "HTTPNotFound",
     CommitUnanswered: "DatabaseUnavailable",
-    DatabaseDamaged: "DatabaseUnavailable",
+    DatabaseUnusable: "DatabaseUnavailable",
 }
 
 

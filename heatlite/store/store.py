@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
 from heatlite.core.json import JsonMap
 from heatlite.store.actions.actions import Actions
 from heatlite.store.actions.claims import Claims
@@ -129,7 +129,7 @@ class Store:
                     database.path.touch(mode=0o600)  # SQLite gives the files beside it the same mode
                     give_to_owner(database.path, database.path.parent)
             except OSError as error:
-                raise DatabaseUnavailable(reason=str(error)) from error
+                raise DatabaseUnusable(path=database.path, reason=str(error), way="Correct that") from error
         try:
             found = migrate.check_known(database)
         except Exception:

@@ -522,7 +522,7 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     assert run("ls", "--database", "/tmp/x.db", code=2).startswith("heatlite: The database is not given as a URL; ")
     (tmp_path / "text.db").write_text("no database at all" * 100)
     told = run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
-    assert "file is not a database. Give another with --database" in told
+    assert "file is not a database. Install a backup (heatlite db restore FILE), or give another" in told
     assert "try again" not in told
     assert "Not a directory" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db/below.db", code=1)
     for words in (("fsck",), ("keys", "rotate")):

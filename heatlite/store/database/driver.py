@@ -3,7 +3,7 @@
 Errors of the drivers become errors of the store:
 
 - server unreachable, file locked, disk full, missing rights → `DatabaseUnavailable`
-- SQLite file that is none or is damaged → `DatabaseDamaged`
+- SQLite file that is none or is damaged → `DatabaseUnusable`
 - violation of a unique index → `Duplicate`
 - a value that the database cannot store (too long, NUL in text) → `Invalid`
 """
@@ -21,7 +21,7 @@ import peewee
 
 from heatlite.core import masking
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import DatabaseDamaged, DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
 from heatlite.store.database.limits import Limits
 from heatlite.store.errors import Duplicate, MissingDriver
 
@@ -126,7 +126,8 @@ class Driver:
         if any(getattr(one, "sqlstate", None) == NO_RIGHTS for one in causes):
             return DatabaseUnavailable(reason=str(error).partition("\n")[0])
         if any(getattr(one, "sqlite_errorcode", None) in DAMAGED for one in causes):
-            return DatabaseDamaged(path=self.path, reason=str(error))
+            way = "Install a backup (heatlite db restore FILE)"
+            return DatabaseUnusable(path=self.path, reason=str(error), way=way)
         if isinstance(error, self._own_errors):
             return error  # a fault in our SQL, or no tables
         return DatabaseUnavailable(reason=str(error))

@@ -7,7 +7,7 @@ import time
 import weakref
 from pathlib import Path
 
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.errors import DatabaseUnusable
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import EngineRunning
@@ -57,7 +57,7 @@ def acquire(database: Path, info: JsonMap) -> EngineLock:
     """Take the lock of a database.
 
     Writes `info` (pid, url) into its file, for other processes.
-    Raises EngineRunning with the holder's info; DatabaseUnavailable if the file cannot be created.
+    Raises EngineRunning with the holder's info; DatabaseUnusable if the file cannot be created.
     """
     descriptor = open_beside(database, "engine")
     begin = time.monotonic()
@@ -78,13 +78,13 @@ def acquire(database: Path, info: JsonMap) -> EngineLock:
 def open_beside(database: Path, suffix: str) -> int:
     """Open a lock file beside a database. Creates a missing one.
 
-    Raises DatabaseUnavailable.
+    Raises DatabaseUnusable.
     """
     path = _beside(database, suffix)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise DatabaseUnavailable(reason=str(error)) from error
+        raise DatabaseUnusable(path=database, reason=str(error), way="Correct that") from error
     give_to_owner(path, database if database.exists() else database.parent)
     return descriptor
 
@@ -97,7 +97,7 @@ def _beside(database: Path, suffix: str) -> Path:
 def engine_of(url: str) -> JsonMap | None:
     """Return the info of the engine of a SQLite database, or None.
 
-    Raises DatabaseUnavailable.
+    Raises DatabaseUnusable.
     """
     kind, _, path = url.partition(":///")
     return holder(Path(path)) if kind == "sqlite" else None
@@ -106,14 +106,14 @@ def engine_of(url: str) -> JsonMap | None:
 def holder(database: Path) -> JsonMap | None:
     """Return the info of the holder of a database's lock, or None.
 
-    Raises DatabaseUnavailable.
+    Raises DatabaseUnusable.
     """
     try:
         descriptor = os.open(_beside(database, "engine"), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:  # another user's, or below what is no folder
-        raise DatabaseUnavailable(reason=str(error)) from error
+        raise DatabaseUnusable(path=database, reason=str(error), way="Correct that") from error
     try:
         if _lock(descriptor, fcntl.LOCK_SH):  # shared: readers do not see each other
             return None

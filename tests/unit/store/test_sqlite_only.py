@@ -19,7 +19,7 @@ import pytest
 from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import DatabaseDamaged, DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Connection, Database
 from heatlite.store.database.driver import BUSY_SECONDS
@@ -236,13 +236,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     url = f"sqlite:///{tmp_path}/file/heatlite.db"
     for use in (Store.open, engine_of):
-        with pytest.raises(DatabaseUnavailable, match="file"):
+        with pytest.raises(DatabaseUnusable, match=r"/file.*\. Correct that, or give another with --database\."):
             use(url)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "heatlite.db").write_text("not a database " * 100)
-    with pytest.raises(DatabaseDamaged, match=r"heatlite\.db cannot be used: file is not a database\. .* db restore"):
+    with pytest.raises(DatabaseUnusable, match=r"heatlite\.db cannot be used: file is not a database\. .* db restore"):
         Store.open(f"sqlite:///{tmp_path}/heatlite.db")
 
 
