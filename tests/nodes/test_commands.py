@@ -90,11 +90,8 @@ def test_a_list_of_nodes_says_why_work_waits(node: Here, capsys: pytest.CaptureF
         store.orchestrations.finish(found, 2.0, 3.0, {"errors": errors, "held_by": ["4f1c"]})
     assert node("list s -f value -c name -c reason") == 0
     shown = capsys.readouterr()
-    assert shown.out == "a \nb no route\n"
-    assert shown.err == (
-        "a: its resource is CHECK_FAILED: it gets no work\n"
-        "Work waits for a stack action: heatlite action show 4f1c\n"
-    )
+    assert shown.out == "a its resource is CHECK_FAILED: it gets no work\nb no route\n"
+    assert shown.err == "Work waits for a stack action: heatlite action show 4f1c\n"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from heatlite.agent import package
@@ -55,25 +55,16 @@ def nodes(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):
             answer = an_object(session.client.request("GET", f"{stack.path}/nodes"))
-            found = objects(answer, "nodes")
-            render.listing(found, NODE_COLUMNS, arguments)
-            _print_report(answer, {text(node.get("reason")) for node in found})
+            render.listing(objects(answer, "nodes"), NODE_COLUMNS, arguments)
+            _print_waits(answer)
     return 0
 
 
-def _print_report(answer: Object, told: Collection[str]) -> None:
-    """Print why node actions wait, by the last orchestration.
-
-    Leaves out reasons that were told.
-    """
+def _print_waits(answer: Object) -> None:
+    """Print the stack actions that node actions wait for, by the last orchestration."""
     orchestration = answer.get("orchestration")
     report = orchestration.get("report") if isinstance(orchestration, Mapping) else None
-    if not isinstance(report, Mapping):
-        return
-    errors, held_by = report.get("errors"), report.get("held_by")
-    for name, error in errors.items() if isinstance(errors, Mapping) else ():
-        if text(error) not in told:
-            print(f"{name}: {text(error)}", file=sys.stderr)
+    held_by = report.get("held_by") if isinstance(report, Mapping) else None
     for action in held_by if isinstance(held_by, list) else ():
         print(f"Work waits for a stack action: heatlite action show {text(action)}", file=sys.stderr)
 
