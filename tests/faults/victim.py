@@ -21,12 +21,9 @@ FOR_EVER = 10**9
 
 def put_bomb(database: str) -> None:
     """Have every COMMIT of this process count."""
-    if database.startswith("postgresql:"):
-        pipeline = importlib.import_module("heatlite.store.database.postgresql").Connection
-        pipeline.run = ticking(pipeline.run, lambda statements: any(sql == "COMMIT" for sql, _ in statements))
-    else:
-        cursor = importlib.import_module("pymysql.cursors").Cursor
-        cursor.execute = ticking(cursor.execute, lambda sql: sql == "COMMIT")
+    kind = "postgresql" if database.startswith("postgresql:") else "mariadb"
+    connection = importlib.import_module(f"heatlite.store.database.{kind}").Connection
+    connection.run = ticking(connection.run, lambda statements: any(sql == "COMMIT" for sql, _ in statements))
 
 
 def ticking(call: Callable[..., Any], commits: Callable[[Any], bool]) -> Callable[..., Any]:
