@@ -138,7 +138,7 @@ class Registry:
 
     def get(self, type_name: str) -> ResourceType:
         """The class. Raises EntityNotFound, or ResourceTypeUnavailable with the reason."""
-        found = self._find(type_name)
+        found = self._loaded.get(type_name) or self._find(type_name)
         if found is None:
             raise EntityNotFound(entity="Resource Type", name=type_name)
         if isinstance(found, UnavailableType):

@@ -485,8 +485,13 @@ class Schema:
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
         fields = cls.fields
-        given = {**before, **after}
-        return frozenset([name for name in given if name in fields and fields[name].differs(before, after)])
+        found: list[str] = []
+        for name in {**before, **after}:
+            old, new = before.get(name), after.get(name)
+            is_same = type(old) is str and type(new) is str and old == new  # most of them: saves some calls
+            if not is_same and name in fields and fields[name].differs(before, after):
+                found.append(name)
+        return frozenset(found)
 
     @classmethod
     def secret_values(cls, values: Mapping[str, object]) -> Iterator[object]:

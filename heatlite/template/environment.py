@@ -182,15 +182,17 @@ class Environment:
     def replacement(self, resource_name: str) -> Replacement:
         """Return the replacement of a resource whose update_policy has none."""
         found = Replacement()
+        if "resources" not in self.resource_registry:
+            return found
         for block in self._blocks(resource_name):
             if "replacement" in block:
                 found = found.refined(block["replacement"])
         return found
 
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
-        blocks = self._blocks(resource_name)
-        if not blocks:
+        if "resources" not in self.resource_registry:
             return frozenset()
+        blocks = self._blocks(resource_name)
         contents = [block[key] for block in blocks if block.get(key) is not None]
         return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
