@@ -29,6 +29,9 @@ MAX_OUTPUTS = 1024 * 1024
 MAX_BODY = 2 * MAX_ARGS
 """Bytes of a request's body: room for args whose JSON escapes much."""
 
+MAX_DEPTH = 100
+"""Levels of lists and maps in a request or an output. The server accepts few more in an answer."""
+
 MAX_REPORTED = 1024 * 1024
 """Bytes of actions in one answer about changes, unless a single one has more."""
 
@@ -108,9 +111,19 @@ def parse(text: str | bytes) -> Json:
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
         dump(value).encode()
+        is_deeper = _depth(value) > MAX_DEPTH
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        is_deeper = True
+    if is_deeper:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     return value
+
+
+def _depth(value: Json) -> int:
+    """Return the number of levels of lists and maps. Raises RecursionError."""
+    if not isinstance(value, (dict, list)):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def dump(value: object) -> str:

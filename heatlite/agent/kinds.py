@@ -266,8 +266,8 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
     wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
     try:
         said = form.parse(text)
-    except ValueError:
-        return "failed", wrong, {}
+    except ValueError as error:
+        return "failed", f"{wrong}: {error}", {}
     status = said.get("status") if isinstance(said, dict) else None
     if not isinstance(said, dict) or status not in ("running", "finished", "failed"):
         return "failed", wrong, {}

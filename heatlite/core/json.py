@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonMap: TypeAlias = dict[str, Json]
 
+MAX_DEPTH = 100
+"""Levels of lists and maps in a body. The bound makes recursion safe."""
+
 
 def _encoder(sort_keys: bool) -> Callable[[object], str]:
     """Return a function that writes JSON text without white space.
@@ -97,6 +100,21 @@ def whole_numbers(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: whole_numbers(one) for name, one in value.items()}
     return [whole_numbers(one) for one in value] if isinstance(value, list) else value
+
+
+def is_deeper(value: Json, most: int) -> bool:
+    """Return True if lists and maps are nested deeper than `most` levels."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))  # a check of a union takes three times as long
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def size(value: object, most: int) -> int:

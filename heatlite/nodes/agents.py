@@ -20,7 +20,7 @@ from heatlite.agent import signature
 from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import MAX_DEPTH, Json, JsonMap, dump, is_deeper
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.shapes import Shape
@@ -34,6 +34,8 @@ REACH = 3.0
 """Connect timeout in seconds: a machine that is down delays the other nodes of its orchestration."""
 MAX_BYTES = 4 * 2**20
 """Maximum size of an answer."""
+MAX_LEVELS = MAX_DEPTH + 10
+"""Maximum of levels of an answer: those of the body that has asked for an action, and some around its record."""
 MAX_PAGES = 4
 """Maximum of pages per poll; the next poll continues."""
 MAX_REASON = 500
@@ -302,6 +304,8 @@ def _read(said: bytes) -> JsonMap:
         raise NodeFault("its answer is no JSON that could be kept") from None
     if not isinstance(value, dict):
         raise NodeFault("its answer is no JSON object")
+    if is_deeper(value, MAX_LEVELS):
+        raise NodeFault(f"its answer is nested deeper than {MAX_LEVELS} levels")
     return value
 
 

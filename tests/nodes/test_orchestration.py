@@ -61,6 +61,7 @@ GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
     "no JSON": (200, b"<html>", None),
     "another form": (200, b'{"instance": "x", "revision": "7", "unchanged": true}', None),
     "no object": (200, b"[]", None),
+    "deep": (200, b'{"instance": "x", "revision": 1, "unchanged": true, "x": %s}' % (b"[" * 300 + b"]" * 300), None),
     "half a surrogate": (200, b'{"instance": "\\ud800", "revision": 1, "unchanged": true}', None),
     "too much": (200, b" " * (5 * 2**20), None),
     "not signed": (200, b"{}", ""),
