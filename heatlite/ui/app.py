@@ -234,8 +234,12 @@ def _fields(req: Request) -> dict[str, str]:
         out: dict[str, str] = {}
         for part in req.get_media():
             content = part.stream.read().decode("utf-8", "replace")
-            if part.name and (content or part.name not in out):
-                out[part.name] = content
+            try:
+                name = part.name
+            except UnicodeDecodeError:
+                raise falcon.HTTPBadRequest(description="The name of a field is not UTF-8.") from None
+            if name and (content or name not in out):
+                out[name] = content
         return out
     text = req.bounded_stream.read().decode("utf-8", "replace")
     if text.count("&") >= MAX_FIELDS:

@@ -129,6 +129,12 @@ def test_a_form_has_many_parameters_but_not_any_number(browser: Browser) -> None
     assert "more than 2000 fields" in answer.text
 
 
+def test_the_name_of_a_field_is_text(browser: Browser) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n1\r\n--x--\r\n'
+    answer = browser.app.post("/ui/login", part, {"Content-Type": "multipart/form-data; boundary=x"}, status=400)
+    assert "not UTF-8" in answer.text
+
+
 def test_a_change_does_exactly_its_plan(browser: Browser) -> None:
     path = browser.heat.create(template(a=value("old"), b=value()), name="changes")
     form = draft(browser.get(path + "/change"))
