@@ -106,11 +106,11 @@ class Fault(Exception):
 def parse(text: str | bytes) -> Json:
     """Parse JSON strictly.
 
-    Raises ValueError, also for JSON that other parsers reject: NaN, lone surrogates, too deep nesting.
+    Raises ValueError, also for JSON that other parsers reject: NaN, 1e999, lone surrogates, too deep nesting.
     """
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
-        dump(value).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         is_deeper = _depth(value) > MAX_DEPTH
     except RecursionError:
         is_deeper = True

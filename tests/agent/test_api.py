@@ -201,6 +201,7 @@ def test_much_is_told_in_pages(agent: Agent) -> None:
         (b"{", 400, "InvalidRequest"),
         (b"[" * 100_000, 400, "InvalidRequest"),
         (b'{"kind": "test/success", "args": {"a": NaN}}', 400, "InvalidRequest"),
+        (b'{"kind": "script", "args": {"config": "x", "inputs": {"a": 1e999}}}', 400, "InvalidRequest"),
         (rb'{"kind": "script", "args": {"config": "\ud800"}}', 400, "InvalidRequest"),
         ({"kind": "test/success", "id": "../up"}, 400, "InvalidRequest"),
         ({"kind": "test/success", "id": "queue"}, 400, "InvalidRequest"),
