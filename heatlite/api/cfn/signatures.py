@@ -108,7 +108,7 @@ def _version_4(parts: Mapping[str, str], time: str, valid: str | None) -> Claim:
         signed_at = datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
         raise _unreadable("X-Amz-Date is not of the form 20150830T123600Z") from None
-    if not time.startswith(scope[0]):
+    if time[:8] != scope[0]:
         raise _unreadable("the dates of Credential and X-Amz-Date differ")
     expires_at = None
     if valid is not None:

@@ -149,6 +149,11 @@ CREDENTIAL = "AWS4-HMAC-SHA256 Credential=K/20150830/r/s/aws4_request"
             Code.IncompleteSignature,
             "differ",
         ),
+        (
+            with_authorization("AWS4-HMAC-SHA256 Credential=K/2/r/s/aws4_request, SignedHeaders=host, Signature=b"),
+            Code.IncompleteSignature,
+            "differ",
+        ),
         (presigned("604801"), Code.IncompleteSignature, "X-Amz-Expires"),
         (presigned("1e9"), Code.IncompleteSignature, "X-Amz-Expires"),
         (replace(V2, query=[("Signature", "a")]), Code.IncompleteSignature, "SignatureVersion"),
