@@ -142,7 +142,8 @@ def now() -> str:
 
 def as_text(time: datetime) -> str:
     """Return a time as wire text: ISO 8601, UTC."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # strftime writes years before 1000 with fewer digits, which is not ISO 8601.
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def as_time(text: str) -> datetime:

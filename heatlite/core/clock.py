@@ -24,7 +24,8 @@ def to_text(moment: float | None) -> str | None:
     """Return ``2026-11-21T02:44:00Z`` for a time, None for None (Heat's form)."""
     if moment is None:
         return None
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # strftime writes years before 1000 with fewer digits, which is not ISO 8601.
+    return f"{datetime.fromtimestamp(moment, UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def from_text(text: str) -> float:
