@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TextIO
 
@@ -106,7 +107,8 @@ def _shortened(columns: Sequence[str], lines: Sequence[Sequence[str]], now: floa
 
 def _short(shown: str, now: float) -> str:
     if _TIME.fullmatch(shown):
-        return age(shown, now)
+        with suppress(ValueError, OverflowError):  # a reason or a name of others may look like a time
+            return age(shown, now)
     return "" if shown in ("false", "state changed", "[]", "{}") else "yes" if shown == "true" else shown
 
 

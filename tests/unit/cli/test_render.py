@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from heatlite.cli.client import causes
-from heatlite.cli.output.render import cell, folded, line, one
+from heatlite.cli.output.render import cell, folded, line, one, rows
 
 
 class Terminal(io.StringIO):
@@ -68,3 +68,11 @@ def test_a_terminal_gets_no_control_characters_of_others(monkeypatch: pytest.Mon
         assert (cell(given), folded(given, stream)) == (meant, meant)
         line(given, "red")
         assert stream.getvalue() == f"{meant}\n"
+
+
+def test_a_text_that_looks_like_a_time_and_is_none_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasons and names come from other users, and from agents."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    rows([{"name": "a", "reason": "2026-13-45T99:99:99Z"}], ["name", "reason"], "table", ())
+    assert "2026-13-45T99:99:99Z" in sys.stdout.getvalue()
