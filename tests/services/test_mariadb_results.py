@@ -7,6 +7,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from pymysql.constants import FIELD_TYPE
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.database import Database
@@ -75,6 +76,28 @@ def test_an_error_leaves_the_connection_usable(both: tuple[Connection, Any]) -> 
     with pytest.raises(pymysql.ProgrammingError, match="nothing"):
         answer(ours, "SELECT * FROM nothing")
     assert answer(ours, "SELECT 1")[0] == ((1,),)
+
+
+@pytest.mark.parametrize("last", [1, 253])
+def test_an_answer_that_is_read_in_part_is_no_part_of_the_next_one(url: str, last: int) -> None:
+    """After 253 rows the next packet has the number of a first one.
+
+    That number is one byte.
+    """
+
+    def number(text: str) -> int:
+        if text == str(last):
+            raise MemoryError
+        return int(text)
+
+    with closing(Database(url)) as database:
+        database.read("SELECT 1")
+        connection = database.peewee.connection()
+        connection.decoders = {**connection.decoders, FIELD_TYPE.LONGLONG: number}
+        with pytest.raises(MemoryError):
+            database.read("SELECT seq FROM seq_1_to_300")
+        assert not connection.open
+        assert [*database.read("SELECT 'next'")] == [("next",)]
 
 
 def test_a_lost_connection_is_told(url: str) -> None:

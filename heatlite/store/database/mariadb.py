@@ -114,7 +114,13 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # as ab
             return int(super()._read_query_result(unbuffered))
         self._result = None
         result = _Result(self)
-        result.read()
+        try:
+            result.read()
+        except pymysql.MySQLError:
+            raise
+        except BaseException:
+            self._force_close()  # the next statement might take the rest of the answer for its own
+            raise
         self._result = result
         if result.server_status is not None:
             self.server_status = result.server_status
