@@ -138,6 +138,29 @@ def test_a_request_waits_briefly_for_a_row_and_the_next_one_not_at_all(store: St
     assert ["another transaction holds" in text for text in refusals] == [False, True, True]
 
 
+@pytest.mark.usefixtures("long_memory")
+def test_only_the_row_that_a_request_waited_for_is_refused_to_others(store: Store, holder: Store) -> None:
+    for stack in (held := a_stack("held"), free := a_stack("free")):
+        insert(store, stack)
+    found: list[object] = []
+
+    def ask() -> None:
+        store.database.use_request_limits()
+        with closing(store):
+            with pytest.raises(DatabaseUnavailable), store.transaction():
+                store.database.send("UPDATE stack SET name = 'other' WHERE id = ?", (held.id,))
+                store.stacks.lock(free.id)
+            with store.transaction():
+                found.append(store.stacks.lock(free.id))
+
+    with holder.transaction():
+        holder.stacks.lock(held.id)
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    assert found == [free]
+
+
 @pytest.fixture
 def patient(store: Store) -> Iterator[Store]:
     """A store whose requests wait for a row until the server answers no more.

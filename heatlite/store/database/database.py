@@ -144,6 +144,7 @@ class Database:
         """Return all rows of a SELECT with ``?`` marks. Raises DatabaseUnavailable."""
         sql = self._with_marks(sql)
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
+            self.flush()  # a statement before it may wait for another row
             return self.row_waits.select(self._fetched, sql, parameters, self._limits.lock or 0.0)
         return self._fetched(sql, parameters)
 
