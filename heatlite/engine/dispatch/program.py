@@ -307,9 +307,13 @@ def _engine_step(program: WorkerProgram) -> type[bootsteps.StartStopStep]:
 
 def _report_step(outages: Outages) -> type[bootsteps.StartStopStep]:
     class ReportStep(bootsteps.StartStopStep):  # type: ignore[misc]
-        """Reports each connection to the broker."""
+        """Reports each connection to the broker, once all of the worker uses it."""
 
-        requires = ("celery.worker.consumer.tasks:Tasks",)
+        requires = (
+            "celery.worker.consumer.tasks:Tasks",
+            "celery.worker.consumer.heart:Heart",
+            "celery.worker.consumer.control:Control",
+        )
 
         def start(self, consumer: Consumer) -> None:
             outages.ended()
