@@ -1,13 +1,12 @@
 """The state of each stack of a migration, in a file with which it continues."""
 
-import fcntl
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from heatlite.core.file_locks import locked
 from heatlite.core.json import Json, JsonMap, as_maps, as_texts
 from heatlite.core.records import record
 from heatlite.migrate.findings import Finding, Kind
@@ -99,16 +98,12 @@ class Ledger:
 
         Other commands may have written states of their stacks meanwhile. Raises OSError.
         """
-        folder = os.open(self.file.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # the file itself is replaced
+        with locked(self.file.parent):
             self.moves = {**self.moves, **load(self.file).moves, move.name: move}
             text = json.dumps(self.to_json(), indent=2, ensure_ascii=False)
             beside = self.file.with_name(f"{self.file.name}.new")
             beside.write_text(f"{text}\n", "utf-8")
             beside.replace(self.file)
-        finally:
-            os.close(folder)
         return move
 
     def to_json(self) -> JsonMap:

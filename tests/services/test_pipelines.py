@@ -1,6 +1,5 @@
 """Statements of one transaction that go to PostgreSQL together."""
 
-import secrets
 import socket
 import subprocess
 import threading
@@ -17,21 +16,12 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.postgresql import PREPARED, USES
 from heatlite.store.errors import Duplicate
-from tests.databases import SERVERS
-
-ADD = "INSERT INTO pair (id, text, ratio, is_on) VALUES (?, ?, ?, ?)"
+from tests.services.pairs import ADD, relayed, rows
 
 
 @pytest.fixture
 def relay() -> Iterator[Relay]:
-    """A relay to a server with the table `pair`."""
-    name = f"heatlite_pipelines_{secrets.token_hex(4)}"
-    with SERVERS[Dialect.POSTGRESQL].database(name) as url, Relay(url) as relay:
-        owner = Database(url)
-        owner.peewee.execute_sql(
-            "CREATE TABLE pair (id integer PRIMARY KEY, text varchar(20), ratio double precision, is_on boolean)"
-        )
-        owner.close()
+    with relayed(Dialect.POSTGRESQL) as relay:
         yield relay
 
 
@@ -40,10 +30,6 @@ def database(relay: Relay) -> Iterator[Database]:
     database = Database(relay.url)
     yield database
     database.close()
-
-
-def rows(database: Database) -> list[object]:
-    return [*database.read("SELECT * FROM pair ORDER BY id")]
 
 
 def test_a_text_with_nul_ends_the_transaction(database: Database) -> None:

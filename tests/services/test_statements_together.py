@@ -1,6 +1,5 @@
 """Statements of one transaction that go to a server together."""
 
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,23 +12,15 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.mariadb import TOGETHER
 from heatlite.store.errors import Duplicate
-from tests.databases import SERVERS
+from tests.services.pairs import ADD, relayed, rows
 
-ADD = "INSERT INTO pair (id, text, ratio, is_on) VALUES (?, ?, ?, ?)"
 OWN_NUMBER = {Dialect.POSTGRESQL: "SELECT pg_backend_pid()", Dialect.MARIADB: "SELECT CONNECTION_ID()"}
 END = {Dialect.POSTGRESQL: "SELECT pg_terminate_backend(?, 10000)", Dialect.MARIADB: "KILL ?"}
 
 
 @pytest.fixture(params=[Dialect.POSTGRESQL, Dialect.MARIADB])
 def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
-    """A relay to a server with the table `pair`."""
-    name = f"heatlite_together_{secrets.token_hex(4)}"
-    with SERVERS[request.param].database(name) as url, Relay(url) as relay:
-        owner = Database(url)
-        owner.peewee.execute_sql(
-            "CREATE TABLE pair (id integer PRIMARY KEY, text varchar(20), ratio double precision, is_on boolean)"
-        )
-        owner.close()
+    with relayed(request.param) as relay:
         yield relay
 
 
@@ -38,10 +29,6 @@ def database(relay: Relay) -> Iterator[Database]:
     database = Database(relay.url)
     yield database
     database.close()
-
-
-def rows(database: Database) -> list[object]:
-    return [*database.read("SELECT * FROM pair ORDER BY id")]
 
 
 def test_statements_before_an_answer_take_one_round_trip(relay: Relay, database: Database) -> None:

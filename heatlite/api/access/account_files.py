@@ -3,7 +3,6 @@
 They hold hashes of passwords and tokens. A change takes effect with the next request.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -11,7 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -20,6 +19,7 @@ from typing import Generic, TypeVar
 from heatlite.core.clock import to_text
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
+from heatlite.core.file_locks import locked
 from heatlite.core.records import record
 
 log = logging.getLogger(__name__)
@@ -213,21 +213,15 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other commands from a file between its reading and its replacement.
-
-    Locks the folder, since the file itself is replaced. Raises BadSetting.
-    """
+    """Lock the folder of a file, which is made if it is missing. Raises BadSetting."""
     folder = path.resolve().parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise BadSetting(f"{path}: cannot be written: {error.strerror}.") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder))
+        except OSError as error:
+            raise BadSetting(f"{path}: cannot be written: {error.strerror}.") from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -307,8 +307,9 @@ def _engine_step(program: WorkerProgram) -> type[bootsteps.StartStopStep]:
 
 def _report_step(outages: Outages) -> type[bootsteps.StartStopStep]:
     class ReportStep(bootsteps.StartStopStep):  # type: ignore[misc]
-        """Reports each connection to the broker, once all of the worker uses it."""
+        """Reports each connection to the broker, after the first events."""
 
+        # Celery repeats these without end while a broker is frozen, and does not look at signals then.
         requires = (
             "celery.worker.consumer.tasks:Tasks",
             "celery.worker.consumer.heart:Heart",
