@@ -19,6 +19,8 @@ _SECONDS = 10.0
 """Timeout of a request in seconds."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 60.0
 """Seconds between retries; the pause doubles each time."""
+_LONGEST = 1000
+"""Characters of the server's sentence that are logged."""
 _LOOK = 2.0
 """Seconds between two reads of the file with the URL."""
 
@@ -122,7 +124,7 @@ class Reporter:
                 answer.read(65536)
         except urllib.error.HTTPError as error:
             with error:
-                return f"HTTP {error.code}"
+                return f"HTTP {error.code}{_message(error, url)}"
         except urllib.error.URLError as error:
             if isinstance(error.reason, ConnectionRefusedError):
                 return "nothing listens there: is the server running?"
@@ -130,6 +132,18 @@ class Reporter:
         except (OSError, http.client.HTTPException) as error:
             return f"{type(error).__name__}: {error}"
         return None
+
+
+def _message(answer: urllib.error.HTTPError, url: str) -> str:
+    """Return the server's sentence, such as why it refuses the agent.
+
+    It never has the URL, which is a secret.
+    """
+    try:
+        said = json.loads(answer.read(65536))["error"]["message"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return ": " + str(said).replace(url, "[url]").replace(urlsplit(url).query or url, "[url]")[:_LONGEST]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 
 from heatlite.api.access.login_throttle import Network, address_of
 from heatlite.api.access.policy import OPEN, PROVEN, REPORT
@@ -24,10 +25,13 @@ UNRECORDED = frozenset(
         "stacks:validate_template",
         OPEN,
         REPORT,  # of monitoring systems, every few seconds; incidents tell what came of them
-        PROVEN,  # the state of an agent, every few seconds
+        PROVEN,  # of agents, at each change; transitions of node actions tell what they did
     }
 )
 """Rules of requests that change nothing, and of reports."""
+
+_OF_COLUMNS = frozenset({"project", "stack_name", "stack_id", "resource_name", "form"})
+"""Variables of paths that have columns of their own, or none."""
 
 MAX_NAME, MAX_PATH, MAX_REASON = 255, 2000, 1000
 """Characters that are kept. A client chooses the length of each."""
@@ -60,13 +64,17 @@ class AuditTrail:
 
     def end(self, req: Request, status: int) -> None:
         """Write the outcome. `status` is the code of the answer."""
+        if req.operation == PROVEN and status >= HTTPStatus.BAD_REQUEST:
+            self.follow(req)
+            names = (req.parts.get("resource_name"), req.parts.get("stack_name"), address_of(req, self._trusted))
+            log.warning("the agent of %s in stack %s, from %s, is refused: %s", *names, req.refusal)
         entry, req.entry = req.entry, None
         if entry is None:
             return
         req.answered = status
         try:
             # A refused report is kept: another system may have tried a token.
-            is_kept = req.operation == REPORT or req.operation not in UNRECORDED
+            is_kept = req.operation in (REPORT, PROVEN) or req.operation not in UNRECORDED
             entry.close(is_kept=bool(req.operation) and is_kept)
         except DatabaseUnavailable as error:
             log.error("%s %r by %s is missing in the audit log: %s", req.method, req.path, _user(req), error)
@@ -87,6 +95,7 @@ class AuditTrail:
             stack_id=_kept(req.parts, "stack_id", 36),
             stack_name=_kept(req.parts, "stack_name", MAX_NAME),
             resource=_kept(req.parts, "resource_name", MAX_NAME),
+            target=_target(req.parts),
             outcome=_outcome(status),
             status=None if status < 400 else status,
             reason=req.refusal[:MAX_REASON],
@@ -109,6 +118,12 @@ def _caller(req: Request) -> Context | None:
 def _user(req: Request) -> str | None:
     caller = _caller(req)
     return None if caller is None else caller.user[:MAX_NAME]
+
+
+def _target(parts: Mapping[str, str]) -> str | None:
+    """Return the id or name of what is neither stack nor resource: an incident …"""
+    found = [value for name, value in parts.items() if name not in _OF_COLUMNS]
+    return found[-1][:MAX_NAME] or None if found else None
 
 
 def _kept(parts: Mapping[str, str], name: str, length: int) -> str | None:

@@ -491,6 +491,13 @@ def protection(name: str, value: Json) -> Protection:
     return Protection(as_text(given.get("resource")), as_text(given.get("reason")))
 
 
+def named_resources(value: Json) -> tuple[str, ...]:
+    """Return the resources that the value of an action names, for the audit log."""
+    given = as_map(value)
+    one = as_text(given.get("resource"))
+    return as_texts(given.get("resources")) if one is None else (one,)
+
+
 def lifecycle_token(value: Json) -> str:
     """Return the token in the value of `complete_lifecycle`."""
     check(LIFECYCLE, value, "complete_lifecycle")

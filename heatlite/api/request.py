@@ -15,6 +15,7 @@ from falcon import RequestOptions
 from heatlite.core.context import Context, Replay
 from heatlite.core.logs import Ids
 from heatlite.store.audit import Entry
+from heatlite.store.records import StackRecord
 
 REPLAY = "heatlite.replay"
 """Key in the WSGI environment of a replayed request for its `Replay`."""
@@ -63,7 +64,7 @@ class Request(falcon.Request):
         self.operation = ""
         """The last rule of the access policy that was checked."""
         self.parts: Mapping[str, str] = {}
-        """Project, stack and resource of the path."""
+        """Variables of the path, and what `concerns` adds, for the audit log."""
         self.plan_digest: str | None = None
         """The plan that the request approves."""
         self.refusal = ""
@@ -75,6 +76,15 @@ class Request(falcon.Request):
         """Set the user that the signature of the URL has proven."""
         self.caller = replace(self.caller, user=user)
         self.is_proven = True
+
+    def concerns(self, stack: StackRecord | None = None, **named: str) -> None:
+        """Note for the audit log what the path does not say.
+
+        `named` may have a `resource_name`, and a `target`: the id or name of what is neither stack nor resource.
+        """
+        if stack is not None:
+            named |= {"stack_name": stack.name, "stack_id": stack.id}
+        self.parts = {**self.parts, **named}
 
     def require(self, rule: str) -> None:
         """Raise Forbidden unless the caller has the right that the rule names."""

@@ -1,12 +1,12 @@
 """Nodes: registration of agents, and the view of a stack's nodes."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
-from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.core.nodes import REGISTER, NodeActionState, NodeState
 from heatlite.core.records import record
 from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.agents import Agents
@@ -16,6 +16,8 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
+REFUSED_SECONDS = 600.0
+"""Time for which a refusal is shown. A refused agent asks again after a minute at most."""
 EVENT, ANOTHER = "NODE", "REPLACED"
 """The event ``NODE_REPLACED``, with the node's id as physical id."""
 EVENT_TYPE = "OS::Heat::Node"
@@ -34,12 +36,25 @@ class Registered:
 
 
 @record(frozen=True, slots=True)
+class RefusedAgent:
+    """The last refused request of an agent that has not registered since."""
+
+    stack_id: str
+    name: str
+    address: str
+    reason: str
+    time: float
+
+
+@record(frozen=True, slots=True)
 class Seen:
     """Nodes of a stack and its nested stacks, as the API shows them."""
 
     nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]
     """Each node with the number of its unfinished actions by state."""
     orchestration: OrchestrationRecord | None
+    refused: list[RefusedAgent]
+    """Agents that the server has refused lately, by stack name and own name."""
 
 
 class Nodes:
@@ -127,4 +142,22 @@ class Nodes:
         nodes.sort(key=lambda node: (names.get(node.stack_id, ""), node.name))
         counts = self._store.node_actions.open_counts([node.id for node in nodes])
         last = self._store.orchestrations.get(stack.root_id or stack.id)
-        return Seen([(node, counts.get(node.id, {})) for node in nodes], last)
+        refused = self._refused(stack.project, names, {(node.stack_id, node.name): node for node in nodes})
+        return Seen([(node, counts.get(node.id, {})) for node in nodes], last, refused)
+
+    def _refused(
+        self, project: str, names: Mapping[str, str], nodes: Mapping[tuple[str, str], NodeRecord]
+    ) -> list[RefusedAgent]:
+        """Return the agents whose last request was refused.
+
+        `names` has the stacks by id, `nodes` those that are registered. A request whose signature is wrong counts for
+        a registered node only: others may send it, too.
+        """
+        found: dict[tuple[str, str], RefusedAgent] = {}
+        for row in self._store.audit.refusals(project, REGISTER, self._clock.now() - REFUSED_SECONDS):
+            key = (row.stack_id or "", row.resource or "")
+            node = nodes.get(key)
+            is_over = node is not None and node.registered_at >= row.last_time
+            if key[0] in names and not is_over and (row.user is not None or node is not None):
+                found.setdefault(key, RefusedAgent(*key, row.address, row.reason, row.last_time))
+        return sorted(found.values(), key=lambda one: (names[one.stack_id], one.name))

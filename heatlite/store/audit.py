@@ -30,6 +30,8 @@ REPEAT_SECONDS = 60.0
 MAX_DISTINCT = 100
 """Refusals of one caller with a row of their own in `DISTINCT_SECONDS`; more are one row per operation and status."""
 DISTINCT_SECONDS = 3600.0
+MAX_REFUSALS = 1000
+"""Rows that are read for the refusals of one operation."""
 WRITE_SECONDS = 1.0
 """Maximum seconds for which repeats of a refusal are counted in memory only."""
 MAX_CACHED = 1000
@@ -65,6 +67,8 @@ class AuditRecord:
     stack_id: str | None = None
     stack_name: str | None = None
     resource: str | None = None
+    target: str | None = None
+    """Id or name of what else it concerns, such as an incident, a run, or a token."""
     outcome: Outcome = Outcome.DONE
     status: int | None = None
     """Code of the answer, unless the request succeeded."""
@@ -337,6 +341,13 @@ class AuditLog:
         rows = Audit.select(*_COLUMNS).where(*wanted).order_by(*directed(order, descending=True)).limit(query.limit)
         decrypted = (self._encryption.decrypt_columns(row, _SEALED) for row in self.database.select(rows))
         return [AuditRecord(*row) for row in decrypted]
+
+    def refusals(self, project: str, operation: str, since: float) -> list[AuditRecord]:
+        """Return the newest refused requests for an operation, latest first."""
+        wanted = (Audit.project == project, Audit.operation == operation, Audit.outcome == str(Outcome.REFUSED))
+        rows = Audit.select(*_COLUMNS).where(*wanted, Audit.time >= since).order_by(Audit.last_time.desc())
+        found = self.database.select(rows.limit(MAX_REFUSALS))
+        return [AuditRecord(*self._encryption.decrypt_columns(row, _SEALED)) for row in found]
 
     def has(self, project: str, request_id: str) -> bool:
         """Return whether a project has a row of a request."""

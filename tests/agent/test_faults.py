@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -388,3 +390,34 @@ def test_a_server_that_is_not_there_is_named_in_words(tmp_path: Path) -> None:
         assert "nothing listens there: is the server running?" in agent.log() and "Errno" not in agent.log()
     finally:
         agent.stop()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that refuses every agent with a sentence."""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = f"url: node_hosts does not list it ({self.path})."
+        said = json.dumps({"code": 400, "error": {"type": "HTTPBadRequest", "message": message}}).encode()
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_why_the_server_refuses_is_in_the_log_of_the_agent(tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/nodes/1?Signature=hush"
+    agent = Agent(tmp_path / "agent", settings=f'register = "{url}"')
+    agent.start()
+    try:
+        eventually(lambda: "register-failed" in agent.log())
+        assert "HTTP 400: url: node_hosts does not list it" in agent.log() and "hush" not in agent.log()
+    finally:
+        agent.stop()
+        server.shutdown()
+        server.server_close()

@@ -26,6 +26,7 @@ from tests.waiting import eventually
 
 from .conftest import Heat, registered, served_routes, template
 from .described import unlike
+from .test_lock_matrix import READS, REDIRECTS, P, R
 
 SOURCE = Path(__file__).parents[2] / "api-ref" / "source" / "v1"
 SAMPLES = SOURCE / "samples"
@@ -401,6 +402,39 @@ def play_nodes(play: Play) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
+WITHOUT_STACK = ("/access_keys", "/health/", "/health_tokens", "/node_playbooks", "/software_")
+"""Below the project: what belongs to no stack. The audit log has its id or name."""
+UNRECORDED = READS | REDIRECTS | {
+    *(f"{method} {R}/node" for method in ("PUT", "POST")),
+    *(f"{method} {P}/health/{{source}}" for method in ("PUT", "POST")),
+    "POST /v1",
+}
+"""Requests that leave no row, or one of their own kind (tests/api/test_cfn.py)."""
+
+
+def check_audit_targets(heat: Heat, routes: list[tuple[str, str]]) -> None:
+    """Each row of the audit log names what its request was about."""
+    rows = heat.get("/audit?limit=1000")["audit"]
+    left = {route for route in routes if route[0] not in ("GET", "HEAD") and f"{route[0]} {route[1]}" not in UNRECORDED}
+    for row in rows:
+        patterns = {one: re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", one[1]) for one in routes if one[0] == row["method"]}
+        found = {one: match for one, pattern in patterns.items() if (match := re.fullmatch(pattern, row["path"]))}
+        if not found:  # an ARN
+            continue
+        route, match = min(found.items(), key=lambda one: one[0][1].count("{"))
+        left.discard(route)
+        below = route[1].removeprefix("/v1/{project}")
+        parts = match.groupdict()
+        about = f"{route}: {row}"
+        if not below.startswith(WITHOUT_STACK) and row["outcome"] == "done":
+            assert row["stack_name"] and row["stack_id"], about
+        if "resource_name" in parts or "incidents" in below or "node_action" in below:
+            assert row["resource_name"], about
+        if below.startswith(WITHOUT_STACK) or parts.keys() - {"project", "stack_name", "stack_id", "resource_name"}:
+            assert row["target"], about
+    assert not left, "the scenario changes nothing by these routes"
+
+
 @pytest.mark.full
 def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring.Embedded) -> None:
     play = Play(heat)
@@ -544,6 +578,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
     assert not play.differences, "\n".join(play.differences)
     assert play.played == BY_TITLE.keys()
+    check_audit_targets(heat, served_routes(server.app))
     conflicts = {"error-resource-is-locked", "error-action-conflict", "error-action-in-progress"}
     assert play.samples | conflicts == {path.stem for path in SAMPLES.iterdir()}
 

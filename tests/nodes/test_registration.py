@@ -56,8 +56,8 @@ def until_up(heat: Heat, path: str) -> Any:
 
 def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: TinyAgent) -> None:
     path = heat.create(template(a=SERVER, b=SERVER))
-    assert heat.get(f"{path}/nodes") == {"nodes": [], "orchestration": None}
-    heat.call("POST", f"{path}/orchestrate", code=202)
+    assert heat.get(f"{path}/nodes") == {"nodes": [], "orchestration": None, "refused": []}
+    assert "no agent has registered" in heat.fault("POST", f"{path}/orchestrate", code=404)[1]
     own = door(heat, path)
     heat.fault("POST", own, code=404)
     made = heat.call("PUT", own, body(agent), code=200).json["node"]
@@ -126,6 +126,31 @@ def test_what_is_wrong_is_refused(heat: Heat, agent: TinyAgent) -> None:
     heat.fault("POST", own, {"a": 1})
     heat.fault("POST", f"{path}/orchestrate", {"a": 1})
     assert heat.get(f"{path}/nodes")["nodes"] == []
+
+
+def test_who_is_refused_is_in_the_list_of_nodes_the_audit_log_and_the_log(
+    heat: Heat, agent: TinyAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    heat.app.extra_environ["REMOTE_ADDR"] = "127.0.0.1"
+    path = heat.create(template(a=SERVER, b=SERVER))
+    own = door(heat, path)
+    for _ in range(2):
+        _, sentence = heat.fault("PUT", own, body(agent, url="http://10.1.2.3:8005"))
+    heat.fault("PUT", f"{path}/resources/b/node?Signature=x", body(agent), code=403)  # anybody can send that
+    (refused,) = heat.get(f"{path}/nodes")["refused"]
+    assert (refused["name"], refused["reason"], refused["address"]) == ("a", sentence, "127.0.0.1")
+    rows = {row["resource_name"]: row for row in heat.get("/audit?operation=nodes:register")["audit"]}
+    assert rows["a"]["reason"] == sentence and rows["a"]["stack_id"] == path.rpartition("/")[2]
+    assert rows["b"]["user"] is None
+    assert f"the agent of a in stack s, from 127.0.0.1, is refused: {sentence}" in caplog.text
+    heat.call("PUT", own, body(agent), code=200)
+    assert heat.get(f"{path}/nodes")["refused"] == []
+    # The machine has moved to an address that is not allowed; what runs at the old one stays registered.
+    until_up(heat, path)
+    heat.fault("PUT", own, body(agent, url="http://10.1.2.4:8005"))
+    found = heat.get(f"{path}/nodes")
+    assert [(one["name"], one["state"]) for one in found["nodes"]] == [("a", "UP")]
+    assert "10.1.2.4" in found["refused"][0]["reason"]
 
 
 def test_a_nodes_signature_opens_nothing_else(heat: Heat, agent: TinyAgent) -> None:

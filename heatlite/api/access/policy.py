@@ -7,6 +7,7 @@ from collections.abc import Container
 from typing import Final, Protocol
 
 from heatlite.core.context import ADMIN, TYPE, Context
+from heatlite.core.nodes import REGISTER
 
 STACK_USER: Final = "heat_stack_user"
 """The role of machines: they read their own metadata, and signal."""
@@ -21,8 +22,8 @@ OPEN: Final = ""
 REPORT: Final = "health:report"
 """The only rule that an intake token has."""
 SIGNAL: Final = "resource:signal"
-PROVEN: Final = "a signed URL"
-"""In place of a rule: needs a signed URL, whose signature the handler checks."""
+PROVEN: Final = REGISTER
+"""In place of a rule, and its name in the audit log: needs a signed URL, whose signature the handler checks."""
 
 TABLE: Final = {
     "access_keys:create": READERS,

@@ -259,6 +259,7 @@ class Actions:
             raise Forbidden("The access key opens resources of its own stack only.")
         if stack is None:
             raise StackNotFound(name=given)
+        call.req.concerns(stack)
         return stack
 
 

@@ -41,6 +41,7 @@ class AccessKeys:
             raise NotSupported("Keystone keeps the access keys here: openstack ec2 credentials create makes one.")
         caller = req.caller
         key_id, secret = PREFIX + secrets.token_hex(10).upper(), secrets.token_urlsafe(30)
+        req.concerns(target=key_id)
         record = AccessKeyRecord(key_id, caller.project, caller.user, caller.roles, secret, self._clock.now())
         with self._store.transaction():
             self._store.limit_locks.take(f"access keys of {caller.project}")

@@ -71,7 +71,9 @@ class Actions:
         signal, force = bodies.action_signal(req)
         if force:
             req.require("actions:force")
-        asked = self._controls.signal(req.caller, self._find(req, action), signal, force)
+        found = self._find(req, action)
+        req.concerns(self._store.stacks.get(found.stack_id), target=found.id)
+        asked = self._controls.signal(req.caller, found, signal, force)
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": self._shown(req, [asked])[0]}
 

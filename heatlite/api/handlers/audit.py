@@ -57,6 +57,7 @@ def view(record: AuditRecord) -> JsonMap:
         "stack_id": record.stack_id,
         "stack_name": record.stack_name,
         "resource_name": record.resource,
+        "target": record.target,
         "outcome": record.outcome,
         "status": record.status,
         "reason": record.reason,

@@ -19,7 +19,7 @@ from heatlite.store.records import ActionRecord, StackRecord
 
 DEEP = (
     r"/v1/(?P<project>[^/]+)/stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)"
-    r"/resources/(?P<path>[^/]+(?:/[^/]+)+)/actions$"
+    r"/resources/(?P<resource_name>[^/]+(?:/[^/]+)+)/actions$"
 )
 """A path below nested stacks; its slashes prevent an ordinary route."""
 
@@ -43,7 +43,7 @@ class MemberActions:
         """
         if req.method != "POST":
             raise falcon.HTTPMethodNotAllowed(["POST"])
-        self._start(req, resp, parts["stack_name"], parts["stack_id"], parts["path"])
+        self._start(req, resp, parts["stack_name"], parts["stack_id"], parts["resource_name"])
 
     def _start(self, req: Request, resp: Response, stack_name: str, stack_id: str, path: str) -> None:
         stack = self._finder.find_live(req, stack_name, stack_id)

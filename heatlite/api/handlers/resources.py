@@ -72,6 +72,7 @@ class Resources:
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Mark several resources of a tree unhealthy or healthy: all or none."""
         marks = bodies.marks(req)
+        req.concerns(resource_name=", ".join(mark.resource for mark in marks))
         self._health.mark_all(req.caller, self._finder.find_live(req, stack_name, stack_id), marks)
         resp.text = "null"
 

@@ -35,7 +35,9 @@ class Snapshots:
         """Take a snapshot."""
         name = bodies.snapshot(req)
         stack = self._finder.find_live(req, stack_name, stack_id)
-        resp.media = views.snapshot(self._snapshots.take(req.caller, stack, name))
+        taken = self._snapshots.take(req.caller, stack, name)
+        req.concerns(target=taken.id)
+        resp.media = views.snapshot(taken)
 
     def on_get_one(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
         """Show a snapshot with its data."""

@@ -31,6 +31,7 @@ class SoftwareConfigs:
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a configuration."""
         record = self._software.create_config(req.caller.project, bodies.software_config(req))
+        req.concerns(target=record.id)
         resp.media = {"software_config": views.config(record, views.masked_inputs(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, config_id: str) -> None:
@@ -70,6 +71,7 @@ class SoftwareDeployments:
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a deployment."""
         record = self._software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
+        req.concerns(target=record.id)
         self._publish(record.project, record.server_id)
         resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 

@@ -46,6 +46,9 @@ class StackActions:
         if name not in ACTIONS:
             raise HTTPBadRequest(f"Invalid action {name} specified")
         req.require(f"actions:{name}")
+        named = bodies.named_resources(value)
+        if named:
+            req.concerns(resource_name=", ".join(named))
         ACTIONS[name](self, req.caller, stack, value)
         resp.text = "null"
 

@@ -110,7 +110,9 @@ class Stacks:
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a stack."""
-        stack = self._stacks.create(req.caller, bodies.create(req))
+        asked = bodies.create(req)
+        req.concerns(stack_name=asked.name or "")
+        stack = self._stacks.create(req.caller, asked)
         url = views.stack_url(req.base, stack)
         resp.status = HTTPStatus.CREATED
         resp.location = url

@@ -118,6 +118,7 @@ class IntakeTokens:
             now,
             expires_at,
         )
+        req.concerns(target=record.id)
         with self._store.transaction():
             self._store.limit_locks.take(f"intake tokens of {req.caller.project}")
             if self._store.health_tokens.count(req.caller.project) >= MAX_TOKENS:

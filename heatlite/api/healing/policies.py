@@ -51,6 +51,7 @@ class HealingPolicies:
     def on_post_acknowledge(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """End the suspension of a scope."""
         scope = str(bodies.checked(req, SCOPE)["scope"])
+        req.concerns(target=scope)
         self._healing.acknowledge(req.caller, self._finder.find_live(req, stack_name, stack_id), scope)
         self.on_get(req, resp, stack_name, stack_id)
 
@@ -106,11 +107,18 @@ class Incidents:
 
     def on_post_close(self, req: Request, resp: Response, incident_id: str) -> None:
         """Close an incident, and mute its alerts until they have resolved once."""
+        self._name(req, incident_id)
         self._healing.close(req.caller, incident_id, str(bodies.checked(req, REASON).get("reason", "")))
         self.on_get_one(req, resp, incident_id)
 
     def on_post_approve(self, req: Request, resp: Response, incident_id: str) -> None:
         """Begin the repair that an incident proposes."""
+        self._name(req, incident_id)
         self._healing.approve(req.caller, incident_id, str(bodies.checked(req, DIGEST)["plan_digest"]))
         resp.status = HTTPStatus.ACCEPTED
         self.on_get_one(req, resp, incident_id)
+
+    def _name(self, req: Request, incident_id: str) -> None:
+        """Name stack and resource for the audit log. Raises EntityNotFound."""
+        found = self._healing.incident(req.caller.project, incident_id)
+        req.concerns(self._store.stacks.get(found.root_id), resource_name=found.path)

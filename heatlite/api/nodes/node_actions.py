@@ -72,7 +72,10 @@ class NodeActions:
     def on_post_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Create a node action."""
         stack = self._finder.find_live(req, stack_name, stack_id)
-        found, is_new = self._requests.create(req.caller, stack, _request(bodies.checked(req, CREATE)))
+        asked = _request(bodies.checked(req, CREATE))
+        req.concerns(resource_name=asked.node)
+        found, is_new = self._requests.create(req.caller, stack, asked)
+        req.concerns(target=found.id)
         resp.status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         resp.media = self._shown(req, found)
 
@@ -82,17 +85,17 @@ class NodeActions:
 
     def on_post_approve(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Approve a node action."""
-        found = self._find(req, node_action_id)
+        found = self._named(req, node_action_id)
         resp.media = self._shown(req, self._requests.approve(req.caller, found, _digest(req)))
 
     def on_post_reject(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Reject a node action."""
-        found = self._find(req, node_action_id)
+        found = self._named(req, node_action_id)
         resp.media = self._shown(req, self._requests.reject(req.caller, found, _digest(req)))
 
     def on_post_cancel(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Cancel a node action. 202 if the agent must confirm it first."""
-        found = self._find(req, node_action_id)
+        found = self._named(req, node_action_id)
         bodies.checked_or_empty(req, NOTHING_ELSE)
         found = self._requests.cancel(req.caller, found)
         resp.status = HTTPStatus.OK if found.has_ended else HTTPStatus.ACCEPTED
@@ -139,6 +142,12 @@ class NodeActions:
     def _mask(self, stack_id: str) -> Mask:
         stack = self._store.stacks.get(stack_id)
         return NOTHING if stack is None else self._reader.mask(stack)
+
+    def _named(self, req: Request, action_id: str) -> NodeActionRecord:
+        """Do as `_find`, and name its stack and node for the audit log."""
+        found = self._find(req, action_id)
+        req.concerns(self._store.stacks.get(found.stack_id), resource_name=found.node)
+        return found
 
     def _find(self, req: Request, action_id: str) -> NodeActionRecord:
         """Return the node action of the caller's project. Raises EntityNotFound."""

@@ -9,6 +9,7 @@ from heatlite.api import bodies, query
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
+from heatlite.core.errors import EntityNotFound
 from heatlite.core.shapes import Shape
 from heatlite.engine.operations.signals import Signals
 from heatlite.nodes import agents
@@ -76,10 +77,13 @@ class Nodes:
         resp.media = {
             "nodes": [node_views.node(node, counts, seen.orchestration) for node, counts in seen.nodes],
             "orchestration": node_views.orchestration(seen.orchestration),
+            "refused": [node_views.refused(one) for one in seen.refused],
         }
 
     def on_post_orchestrate(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Orchestrate the nodes as soon as possible."""
         bodies.checked_or_empty(req, NOTHING)
-        self._nodes.orchestrate(self._finder.find_live(req, stack_name, stack_id))
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        if not self._nodes.orchestrate(stack):
+            raise EntityNotFound(f"Stack {stack.name} has no nodes: no agent has registered.")
         resp.status = HTTPStatus.ACCEPTED

@@ -79,6 +79,7 @@ class Playbooks:
         if body.get("dry_run"):
             resp.media = node_views.playbook_plan(self._playbooks.plan(stack, asked))
             return
+        req.concerns(target=asked.name or "")
         run = self._store.actions.get(self._playbooks.run(req.caller, stack, asked))
         assert run is not None
         resp.status = HTTPStatus.ACCEPTED
@@ -100,10 +101,14 @@ class Playbooks:
         return {"action": views.action(req.base, run, self._store.action_list.relations([run])[run.id])}
 
     def _find(self, req: Request, run_id: str) -> ActionRecord:
-        """Return the run in the caller's project. Raises EntityNotFound."""
+        """Return the run in the caller's project. Raises EntityNotFound.
+
+        Names its stack for the audit log.
+        """
         found = self._store.actions.get(run_id)
         if found is None or found.project != req.caller.project or found.verb is not Verb.PLAYBOOK:
             raise EntityNotFound(entity="Run of a playbook", name=run_id)
+        req.concerns(self._store.stacks.get(found.stack_id))
         return found
 
 

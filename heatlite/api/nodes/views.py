@@ -12,6 +12,7 @@ from heatlite.core.json import JsonMap, as_map
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.nodes.playbooks import Plan
 from heatlite.nodes.redaction import NodeVeil
+from heatlite.nodes.registration import RefusedAgent
 from heatlite.store.nodes.records import (
     NodeActionRecord,
     NodePlaybookRecord,
@@ -111,6 +112,17 @@ def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: Orches
         "registered_at": to_text(record.registered_at),
         "seen_at": to_text(seen),
         "unfinished": {str(state): count for state, count in sorted(counts.items())},
+    }
+
+
+def refused(agent: RefusedAgent) -> JsonMap:
+    """Return the refusal of an agent."""
+    return {
+        "name": agent.name,
+        "stack_id": agent.stack_id,
+        "address": agent.address,
+        "reason": agent.reason,
+        "time": to_text(agent.time),
     }
 
 

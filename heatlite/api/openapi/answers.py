@@ -117,6 +117,7 @@ ANSWERS: dict[str, JsonMap] = {
         orchestration=or_null(
             record(due_at=TIME_OR_NULL, started_at=TIME_OR_NULL, ended_at=TIME_OR_NULL, report=or_null(MAP))
         ),
+        refused=listed(record(name=TEXT, stack_id=TEXT, address=TEXT, reason=TEXT, time=TIME)),
     ),
     "Register node": record(node=ref("Node")),
     "Validate template": {

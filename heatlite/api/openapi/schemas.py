@@ -376,7 +376,7 @@ SCHEMAS: JsonMap = {
         time=TIME,
         last_time=TIME,
         times=COUNT,
-        **named("user user_id address stack_id stack_name resource_name plan_digest action_id", TEXT_OR_NULL),
+        **named("user user_id address stack_id stack_name resource_name target plan_digest action_id", TEXT_OR_NULL),
         outcome=one_of(Outcome),
         status=or_null(COUNT),
     ),

@@ -8,8 +8,8 @@ from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 
 COLUMNS = (
-    "time", "user", "operation", "stack_name", "resource_name", "outcome", "reason", "address", "times", "status",
-    "request_id", "plan_digest", "action_id",
+    "time", "user", "operation", "stack_name", "resource_name", "target", "outcome", "reason", "address", "times",
+    "status", "request_id", "plan_digest", "action_id",
 )  # fmt: skip
 
 commands = CommandGroup()

@@ -57,6 +57,7 @@ def nodes(arguments: argparse.Namespace, host: Host) -> int:
             answer = an_object(session.client.request("GET", f"{stack.path}/nodes"))
             render.listing(objects(answer, "nodes"), NODE_COLUMNS, arguments)
             _print_waits(answer)
+            _print_refusals(answer)
     return 0
 
 
@@ -67,6 +68,13 @@ def _print_waits(answer: Object) -> None:
     held_by = report.get("held_by") if isinstance(report, Mapping) else None
     for action in held_by if isinstance(held_by, list) else ():
         print(f"Work waits for a stack action: heatlite action show {text(action)}", file=sys.stderr)
+
+
+def _print_refusals(answer: Object) -> None:
+    """Print which agents the server refuses, and why."""
+    for one in objects(answer, "refused"):
+        where = f"the agent at {text(one.get('address'))}"
+        print(f"{text(one.get('name'))}: {where} is refused: {text(one.get('reason'))}", file=sys.stderr)
 
 
 @commands.command(

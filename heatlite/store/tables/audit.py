@@ -35,6 +35,9 @@ class Audit(peewee.Model):
     repeat_key = peewee.CharField(max_length=64, null=True, unique=True)
     """Digest by which a refusal is counted; NULL for other requests."""
 
+    target = LongTextField(null=True)
+    """Id or name of what else the request concerns: an incident, a run, a token."""
+
     class Meta:
         table_name = "audit"
         indexes = (

@@ -18,7 +18,7 @@ EXPORT_PAGE, EXPORT_PAGES = 1000, 50
 FILTERS: Final = ("user", "operation", "outcome", "stack", "address", "since", "until")
 COLUMNS: Final = (
     "time", "last_time", "times", "user", "user_id", "address", "method", "path", "operation", "stack_name", "stack_id",
-    "resource_name", "outcome", "status", "reason", "plan_digest", "action_id", "request_id",
+    "resource_name", "target", "outcome", "status", "reason", "plan_digest", "action_id", "request_id",
 )  # fmt: skip
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters by which a spreadsheet takes a text for a formula."""

@@ -277,6 +277,7 @@ class NodesPage(Part):
         nodes = as_maps(found.get("nodes"))
         return {
             "nodes": nodes,
+            "refused": as_maps(found.get("refused")),
             "labels": labels({text(one.get("id")): text(one.get("name")) for one in nodes}),
             "orchestration": as_map(found.get("orchestration")),
             "node_actions": as_maps(api.get(f"{path}/node_actions", limit=50).get("node_actions")),
