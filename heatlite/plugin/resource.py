@@ -319,7 +319,7 @@ class Resource(Handlers, Generic[P_co]):
         A resource with the properties `own` is made after, and deleted before, one of type `kind` (of `after`) with
         those of `other`.
 
-        In both, references stand as `template.types.Referred`, and what is not known as UNKNOWN.
+        In both, a text of its own stands for each reference, and UNKNOWN for what is not known.
         """
         return False
 

@@ -21,13 +21,6 @@ class Fault:
 
 
 @record(frozen=True, slots=True)
-class Referred:
-    """Reference to a resource in properties for `ResourceTypeView.comes_after`."""
-
-    name: str
-
-
-@record(frozen=True, slots=True)
 class PropertyType:
     """One property, as far as a template that stands for its type has to know it."""
 
@@ -75,7 +68,7 @@ class ResourceTypeView(Protocol):
     def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
         """Test for an implicit dependency on a resource of type `kind` (of `after`).
 
-        References stand in both as `Referred`, and what is not known as UNKNOWN.
+        In both, a text of its own stands for each reference, and UNKNOWN for what is not known.
         """
 
     def kind_of(self, path: Sequence[str | int]) -> str:

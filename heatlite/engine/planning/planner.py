@@ -13,11 +13,11 @@ from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, R
 from heatlite.engine.planning.replacement_order import order_replacements
 from heatlite.engine.state.protected import Protected
 from heatlite.store.records import ResourceRecord
-from heatlite.template.definitions.definitions import ResourceDefinition, referring
+from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
-from heatlite.template.expression import has_unknown
+from heatlite.template.expression import fields, has_unknown, walk
+from heatlite.template.functions.references import GetResource
 from heatlite.template.replacement import KEEP
-from heatlite.template.types import Referred
 
 
 def plan_converge(
@@ -87,20 +87,15 @@ def _is_certain(decision: Decision, wanted: Wanted, renewed: Container[str]) -> 
     known = [key for key in decision.changed if not has_unknown(wanted.properties.get(key))]
     if known or not decision.changed:
         return True
-    given = referring(wanted.definition.resources[decision.row.name].properties)
-    return any(name in renewed for key in decision.changed for name in _references(given.get(key)))
+    written = wanted.definition.resources[decision.row.name].properties
+    given = fields(written)
+    parts = [written] if given is None else [given.get(key) for key in decision.changed]
+    return any(name in renewed for part in parts for name in _references(part))
 
 
 def _references(value: object) -> Iterator[str]:
-    """Yield the names of the resources that a value refers to."""
-    if isinstance(value, Referred):
-        yield value.name
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
+    """Return the names of the resources whose reference a value, or a text in it, has."""
+    return (one.resource for one in walk(value) if isinstance(one, GetResource))
 
 
 def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:

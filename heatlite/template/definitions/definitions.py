@@ -5,7 +5,6 @@ from dataclasses import field
 
 from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN, Expression, fields, sift
-from heatlite.template.types import Referred
 
 
 @record(frozen=True, slots=True)
@@ -56,10 +55,14 @@ class OutputDefinition:
 
 
 class _References:
-    """Scope in which references stand for themselves and attributes are unknown."""
+    """Scope with a text of its own for each reference. Attributes are unknown.
+
+    Functions take it as they take an id. Its first and last character are of those that Unicode keeps for internal
+    use, so that no text of a template equals it.
+    """
 
     def reference(self, name: str) -> object:
-        return Referred(name)
+        return f"\ufdd0{name}\ufdd1"
 
     def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:  # noqa: ARG002
         return UNKNOWN

@@ -1,6 +1,6 @@
 """Plans from decisions: steps, order, and replacements after other deletions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -20,13 +20,14 @@ from tests.tables import table
 from .rows import Thing, row, wanted
 
 
-def define(registry: Json = None, **uses: str) -> Definition:
+def referred(name: str) -> Json:
+    return {"get_resource": name}
+
+
+def define(registry: Json = None, refer: Callable[[str], Json] = referred, **uses: str) -> Definition:
     """Return a definition by the references of each resource: ``b="a"``."""
     resources: dict[str, Json] = {
-        name: {
-            "type": "Test::Thing",
-            "properties": {"text": "x", "net": [{"get_resource": one} for one in used.split()]},
-        }
+        name: {"type": "Test::Thing", "properties": {"text": "x", "net": [refer(one) for one in used.split()]}}
         for name, used in uses.items()
     }
     document: Mapping[str, Json] = {"heat_template_version": "2021-04-16", "resources": resources}
@@ -273,9 +274,29 @@ class Lasting(Thing):
     lasting_reference = True
 
 
-@pytest.mark.parametrize(("kind", "refused"), [(Thing, {"b"}), (Lasting, set())])
-def test_a_new_reference_makes_the_replacement_certain(kind: ResourceType, refused: set[str]) -> None:
-    definition = define(a="", b="a", c="b")
+def in_text(name: str) -> Json:
+    return {"str_replace": {"template": "x-N", "params": {"N": referred(name)}}}
+
+
+def by_attribute(name: str) -> Json:
+    """It may be the same for another object."""
+    return {"get_attr": [name, "show"]}
+
+
+@table(
+    ("refer", "kind", "refused"),
+    [
+        (referred, Thing, {"b"}),
+        (referred, Lasting, set()),
+        (in_text, Thing, {"b"}),
+        (in_text, Lasting, set()),
+        (by_attribute, Thing, set()),
+    ],
+)
+def test_a_new_reference_makes_the_replacement_certain(
+    refer: Callable[[str], Json], kind: ResourceType, refused: set[str]
+) -> None:
+    definition = define(refer=refer, a="", b="a", c="b")
     rows = [stored("a"), stored("b", "a"), stored("c", "b")]
     net = frozenset({"net"})
     choices = {
@@ -283,7 +304,6 @@ def test_a_new_reference_makes_the_replacement_certain(kind: ResourceType, refus
         "b": choice(definition, rows[1], Outcome.REPLACE, True, changed=net),
         "c": choice(definition, rows[2]),
     }
-    # `referring` sees the reference to a in b's property.
     assert set(planner.plan_converge(definition, rows, choices, relations(blocks="c")).refused) == refused
 
 
