@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Protocol
 
-from heatlite.core.errors import Invalid, Problem, StackValidationFailed
+from heatlite.core.errors import HeatliteError, Invalid, Problem, StackValidationFailed
 from heatlite.core.json import size as json_size
 from heatlite.core.records import record
 from heatlite.template.source.loader import Path
@@ -357,7 +357,14 @@ class Function(Expression):
         self.bindings.charge(weight(arguments) if self.strict else 1)
         if self.strict and has_unknown(arguments):
             return UNKNOWN
-        return self.apply(arguments)
+        try:
+            return self.apply(arguments)
+        except HeatliteError:
+            raise
+        except Exception:
+            if has_unknown(arguments):  # it takes UNKNOWN for data; what is wrong besides shows once all is known
+                return UNKNOWN
+            raise
 
     def apply(self, arguments: object) -> object:
         """The result for resolved arguments."""

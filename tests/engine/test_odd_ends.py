@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.json import Json
 from heatlite.core.status import state
 from heatlite.store.records import StackRecord
+from heatlite.template.functions.text import Digest
 from tests.databases import PLACES, claim_one
 
 from .conftest import MEMBER, Engine, attr, ref, resource, template, thing
@@ -135,6 +136,17 @@ class TestOddAnswers:
         assert final(stack) in ("CREATE_FAILED", "UPDATE_FAILED")
         assert f"ZeroDivisionError: {broken}" in stack.status_reason
         assert "Internal error" not in stack.status_reason
+
+    def test_a_function_that_fails(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It fails its resource, not the engine."""
+        def made(text: str) -> Any:
+            return template(a=thing({"digest": ["sha512", attr("c", "output")]}), b=thing(text), c=thing())
+
+        stack = engine.create(made("1"))
+        monkeypatch.setattr(Digest, "apply", lambda *_: 1 // 0)
+        stack = engine.put(stack, made("2"))
+        assert final(stack) == "UPDATE_FAILED"
+        assert "ZeroDivisionError: resources.a: " in stack.status_reason
 
     def test_an_attribute_that_fails_hides_nothing_else(self, engine: Engine) -> None:
         outputs = {"o": attr("a", "odd"), "p": attr("z", "output")}

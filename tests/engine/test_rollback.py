@@ -1,11 +1,15 @@
 """A failed update returns to the previous state; cancels and rollbacks by callers."""
 
+import json
 from typing import Any
 
 import pytest
 
 from heatlite.core.errors import NotSupported, ResourceIsLocked
 from heatlite.core.status import Status, Verb, state
+from heatlite.engine.execution import execution
+from heatlite.engine.execution.final_writes import INTERNAL_ERROR
+from heatlite.engine.steps.converge_steps import ConvergeSteps
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, param, ref, resource, template, thing
@@ -257,3 +261,62 @@ def test_a_replaced_one_in_a_failed_update_and_then_a_rollback(engine: Engine) -
     assert final(stack) == "ROLLBACK_COMPLETE"
     assert engine.row(stack, "a") == old
     assert engine.value(stack, "z") == old.physical_id
+
+
+class TestInternalErrors:
+    """Errors that no part of the engine expects are failures like any other."""
+
+    @pytest.fixture(params=["plan", "step"])
+    def broken(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+        """Names of the resources that the engine cannot plan, or cannot begin."""
+        names, plan, begin = {"broken"}, execution.converge, ConvergeSteps.begin
+
+        def planned(definition: Any, *others: Any) -> Any:
+            if not names.isdisjoint(definition.resources) and request.param == "plan":
+                raise ZeroDivisionError("broken")
+            return plan(definition, *others)
+
+        def begun(steps: ConvergeSteps, step: Any) -> Any:
+            if step.name in names:
+                raise ZeroDivisionError("broken")
+            return begin(steps, step)
+
+        monkeypatch.setattr(execution, "converge", planned)
+        monkeypatch.setattr(ConvergeSteps, "begin", begun)
+        return names
+
+    def test_an_update_is_rolled_back(self, engine: Engine, broken: set[str]) -> None:
+        stack = engine.create(template(a=thing("1"), gone=thing()), **BACK)
+        ids, mark = engine.ids(stack), engine.now_on(stack)
+        stack = engine.put(stack, template(a=thing("2"), slow=thing(wait_secs=5), broken=thing(depends_on="a")), **BACK)
+        assert (final(stack), engine.value(stack, "a")) == ("ROLLBACK_COMPLETE", "1")
+        assert engine.ids(stack) == ids
+        told = engine.told(stack, mark)
+        reasons = {text: event.status_reason for text, event in zip(told, engine.events(stack)[mark:], strict=True)}
+        assert reasons["s UPDATE_FAILED"] == INTERNAL_ERROR
+        assert told.index("s UPDATE_FAILED") + 1 == told.index("s ROLLBACK_IN_PROGRESS")
+        assert told[-1] == "s ROLLBACK_COMPLETE"
+
+    def test_a_create_is_rolled_back(self, engine: Engine, broken: set[str]) -> None:
+        stack = engine.create(template(a=thing(), slow=thing(wait_secs=5), broken=thing(depends_on="a")), **BACK)
+        assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
+
+    def test_without_a_rollback_it_fails(self, engine: Engine, broken: set[str]) -> None:
+        stack = engine.create(template(a=thing("1")))
+        stack = engine.put(stack, template(a=thing("2"), broken=thing(depends_on="a")))
+        assert (final(stack), stack.status_reason) == ("UPDATE_FAILED", INTERNAL_ERROR)
+        assert engine.events(stack)[-1].status_reason == INTERNAL_ERROR
+
+    def test_a_rollback_that_is_broken_too_ends(self, engine: Engine, broken: set[str]) -> None:
+        stack = engine.create(template(a=thing("1"), later=thing(depends_on="a")))
+        broken.add("later")
+        stack = engine.put(stack, template(a=thing(fail=True)), **BACK)
+        assert (final(stack), stack.status_reason) == ("ROLLBACK_FAILED", INTERNAL_ERROR)
+
+    def test_a_nested_stack_fails_and_its_root_is_rolled_back(self, engine: Engine, broken: set[str]) -> None:
+        files = {"c.yaml": json.dumps(template(a=thing(), broken=thing(depends_on="a")))}
+        stack = engine.create(template(a=thing("1")), **BACK)
+        stack = engine.put(stack, template(a=thing("2"), c=resource("c.yaml")), files=files, **BACK)
+        assert (final(stack), engine.value(stack, "a")) == ("ROLLBACK_COMPLETE", "1")
+        assert engine.store.stacks.descendants(stack) == []
+        assert any(INTERNAL_ERROR in event.status_reason for event in engine.events(stack))

@@ -61,16 +61,19 @@ class Stopping:
         patience: float,
         rolls_back: bool,
         deadline: float | None,
+        is_repair: bool = False,
     ) -> None:
+        """Create the state of an operation. A repair cannot be rolled back."""
         self.failures: list[str] = []
         """``Resource CREATE failed: …``, in the order in which they happened."""
         self.cause: Stop | None = None
         """The reason why the operation stops, on any engine: never DRAIN."""
         self.deadline = deadline
-        self.rolls_back = rolls_back
+        self.rolls_back = rolls_back and not is_repair
         """True if a rollback follows a failure."""
         self.is_made = False
         """True if all that was wanted exists, and only the clean-up is left."""
+        self._is_repair = is_repair
         self._clock = clock
         self._patience = patience
         self.patience_ends: float | None = None
@@ -86,6 +89,13 @@ class Stopping:
     def stop(self) -> Stop | None:
         """Return the reason why no further step begins here."""
         return Stop.DRAIN if self._drains else self.cause
+
+    @property
+    def turns_back(self) -> bool:
+        """True if the operation stops, and a rollback follows."""
+        if self.stop is Stop.CANCEL_ROLLBACK:
+            return not self._is_repair
+        return self.stop in (Stop.FAILURE, Stop.TIMEOUT) and self.rolls_back
 
     def record(self, suspended: float) -> StopRecord:
         """Return the state for the next attempt; empty while nothing stops.
@@ -144,8 +154,9 @@ class Stopping:
         """Leave the action to another engine; this one stops (from any thread)."""
         self._draining = True
 
-    def fail(self) -> None:
-        """Stop because a resource has failed."""
+    def fail(self, *failures: str) -> None:
+        """Stop because of failures. Those of resources are recorded already."""
+        self.failures += failures
         if self.cause is None:
             self._halt(Stop.FAILURE)
 

@@ -68,16 +68,20 @@ class Commits:
 
     def write_progress(self) -> None:
         """Write the changes of a tick, if any, and the state for the next attempt."""
+        data = self.stopped_data()
+        is_news, self.data = data != self.data, data
+        if self._unit_of_work.dirty or self._children.placed or is_news:
+            self.commit()
+
+    def stopped_data(self) -> ActionData:
+        """Return the action's data with the state of stopping, for the next attempt."""
         stopped = self._stopping.record(self.action.suspended)
         tally = self._transitions.operations.tally
-        data = changed(
+        return changed(
             self.data,
             stopping=None if stopped == StopRecord() else stopped,
             checked=None if tally == CheckTally() else tally.copy(),
         )
-        is_news, self.data = data != self.data, data
-        if self._unit_of_work.dirty or self._children.placed or is_news:
-            self.commit()
 
     def kept_data(self) -> ActionData:
         """Return the action's data without that of the running phase."""

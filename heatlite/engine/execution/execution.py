@@ -7,6 +7,7 @@ from concurrent.futures import Executor as Pool
 from dataclasses import replace
 from functools import partial
 
+from heatlite.core.action_payloads import ActionData
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
@@ -117,7 +118,8 @@ class Execution:
             parts.clock,
             self._read_control,
             patience=parts.settings.error_wait_time,
-            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK and action.inputs.heal is None,
+            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
+            is_repair=action.inputs.heal is not None,
             deadline=deadline,
         )
         self._calls = Calls(
@@ -180,6 +182,18 @@ class Execution:
         self._stopping.control = action.control
         self._resources.suspended = action.suspended
         self._commits.action = action
+
+    def fail(self, reason: str) -> ActionData | None:
+        """Stop after an internal error, and wait for running handlers.
+
+        Returns the data for an attempt that only rolls back. None: there is no rollback, or this is such an attempt.
+        """
+        is_second = reason in self._stopping.failures
+        self._stopping.fail(reason)
+        if is_second or not self._stopping.turns_back:
+            return None
+        self._calls.wait()
+        return self._commits.stopped_data()
 
     def execute(self) -> Generator[float | None, None, Result | None]:
         """Execute the action. Yields as `Walker.walk`.
@@ -285,12 +299,10 @@ class Execution:
                 self._resources.restore(entries)
             if self.action.inputs.converge:
                 self._resources.observe(self._rows(), self._parts.pool.map)
-            yield from self._make(self._parts.definitions.of(self._stack))
+            if not self._stopping.gives_up or any(row.status is Status.IN_PROGRESS for row in self._rows()):
+                yield from self._make(self._parts.definitions.of(self._stack))
             yield from self.walker.wait_out()
-            stop = self._stopping.stop
-            failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._stopping.rolls_back
-            # A repair has no earlier definition to return to.
-            if not failed and (stop is not Stop.CANCEL_ROLLBACK or self.action.inputs.heal is not None):
+            if not self._stopping.turns_back:
                 yield from self._end()
                 return
             self._start_rollback()
@@ -306,8 +318,7 @@ class Execution:
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
         if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
             # Begin nothing. Steps of an earlier attempt continue; the steps themselves refuse the rest.
-            self._stopping.failures += refused
-            self._stopping.fail()
+            self._stopping.fail(*refused)
             return
         self._transitions.converging.start(definition, plan)
         yield from self.walker.walk(plan, self._transitions.converging.begin)
@@ -415,7 +426,7 @@ class Execution:
         if self.action.verb is Verb.SNAPSHOT:
             snapshot_id = self.action.inputs.snapshot or ""
             also = partial(write_snapshot, parts.store, stack, self._rows(), snapshot_id)
-        if succeeded and self._makes:
+        if succeeded and self.action.parent_id is None and self._stack.verb in ROLLED_BACK:  # for nested stacks, too
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
             by, now = self.action.requested_by, parts.clock.now()
             also = partial(declare, parts.store, stack, by, now, entries=entries)
@@ -423,14 +434,6 @@ class Execution:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result
         self._commit(stack, result, also)
-
-    @property
-    def _makes(self) -> bool:
-        """True for an action that a caller asked for and that can be rolled back.
-
-        At its end declared protection is written, for the nested stacks too.
-        """
-        return self.action.parent_id is None and self._stack.verb in ROLLED_BACK
 
     def _end_unbegun(self) -> None:
         """End the action: an action that it depends on has not succeeded."""

@@ -4,15 +4,20 @@ import logging
 import threading
 from collections.abc import Callable
 
+from heatlite.core.action_payloads import ActionData
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.records import changed
+from heatlite.engine.execution.execution import Execution
 from heatlite.engine.execution.termination import Termination
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
+
+INTERNAL_ERROR = "Internal error of the engine; its log has the details"
 
 RETRY_INTERVAL = 1.0
 """Seconds between two attempts to write."""
@@ -63,6 +68,29 @@ class FinalWrites:
     def give_up(self, action: ActionRecord, reason: str) -> None:
         """End an action that no worker can complete."""
         self._repeat(action, lambda: self._termination.give_up(action, reason, self._settings.lease_seconds))
+
+    def end_broken(self, action: ActionRecord, execution: Execution | None) -> float | None:
+        """End an action after an internal error, or have another attempt roll it back.
+
+        Returns the time of that attempt. None: there is none.
+        """
+        data = None if execution is None else execution.fail(INTERNAL_ERROR)
+        if data is None:
+            self.give_up(action, INTERNAL_ERROR)
+            return None
+        now = self._clock.now()
+        self._repeat(action, lambda: self._store_stop(action, data, now))
+        return now
+
+    def _store_stop(self, action: ActionRecord, data: ActionData, now: float) -> None:
+        with self._store.transaction():
+            found = self._store.actions.get(action.id)
+            if found is None:
+                raise Fenced(action.id)
+            # The broken attempt may not know its last commits.
+            last = changed(action, commits=found.commits)
+            self._store.claims.begin_commit(last, now, self._settings.lease_seconds, data)
+            self._store.moves.requeue(action, INTERNAL_ERROR, now, now)
 
     def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
         with self._store.transaction():

@@ -259,7 +259,8 @@ class Worker:
         except Exception:
             # An internal error must not leave the stack IN_PROGRESS forever.
             log.exception("action %s: internal error", action.id)
-            self._final_writes.give_up(action, "Internal error of the engine; its log has the details")
+            broken = None if attempt is None else attempt.execution
+            self._retry_at(self._final_writes.end_broken(action, broken))
         finally:
             if not waits:
                 now = self._clock.now()

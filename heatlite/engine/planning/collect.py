@@ -81,9 +81,10 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
         else:
             try:
                 choice = choose_row(definition, name, existing, values)
-            except HeatliteError as error:
+            except Exception as error:  # noqa: BLE001 - types and functions may raise anything; the step logs it
                 # The step meets the same error and fails with it, unless the missing values are known by then.
-                decision = Decision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, error.message)
+                text = error.message if isinstance(error, HeatliteError) else f"{type(error).__name__}: {error}"
+                decision = Decision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, text)
                 choice = Choice(decision)
         choices[name] = choice
         values.record(name, None if choice is None else choice.decision)

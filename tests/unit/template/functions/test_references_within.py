@@ -13,8 +13,11 @@ from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Failed, fields, resolve, sift
+from heatlite.template.functions.text import StrReplace
 from tests.function_examples import CALLS, calls, put_in, references
 from tests.tables import table
+
+LATEST = DIALECTS["heat_template_version.2021-04-16"]
 
 
 def document(dialect: Dialect, values: JsonMap) -> JsonMap:
@@ -135,9 +138,19 @@ def test_conditions_over_what_is_not_known_yet(key: str) -> None:
                     assert definition.findings.ordered() == [], row
 
 
-TYPES = Registry(BUILTIN)
-LATEST = DIALECTS["heat_template_version.2021-04-16"]
+def test_a_function_that_takes_the_unknown_for_data_makes_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StrReplace, "strict", False)
+    call: Json = {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": "later"}, "M": 1}}}
+    value = fields(bound(LATEST, {"v": call}, "s3cret").resources["x"].properties)
+    assert value is not None
+    assert resolve(value["v"], Later()) is UNKNOWN
+    monkeypatch.setattr(StrReplace, "value_text", lambda *_: 1 // 0)
+    assert resolve(value["v"], Later()) is UNKNOWN
+    with pytest.raises(ZeroDivisionError):
+        resolve(value["v"], Known())
 
+
+TYPES = Registry(BUILTIN)
 
 def test_types_that_look_for_implied_dependencies_take_every_value() -> None:
     """All properties of all resources have the same value."""
