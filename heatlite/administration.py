@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 NO_CIPHER = (
     "Secrets cannot be encrypted: that needs keys (encryption_keys; `heatlite keys new` prints one; a SQLite database"
-    " has its own) and cryptography (pip install 'heatlite[server]')."
+    " has its own) and cryptography, of the extra server."
 )
 
 

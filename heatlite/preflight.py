@@ -41,7 +41,7 @@ class NoPort(Conflict):
 def check_servable(settings: Settings) -> None:
     """Raise the error that would prevent a server from starting.
 
-    Raises NotLoopback, EngineBusy, NoPort, BadSetting, BadEnvironmentFile, MissingLibrary, NoSdk, and errors of the
+    Raises NotLoopback, EngineBusy, NoPort, BadSetting, BadEnvironmentFile, MissingLibrary, and errors of the
     database and its keys.
     """
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):

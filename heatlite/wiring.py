@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
 from heatlite.api.access.authentication import AccessControl
-from heatlite.api.access.factory import MissingLibrary, create_access_control
+from heatlite.api.access.factory import create_access_control
 from heatlite.api.app import create_app
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
@@ -21,7 +21,8 @@ from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.reading import NeedsEngine
@@ -62,12 +63,6 @@ if TYPE_CHECKING:
     from heatlite.simulated.simulation import Scenario
 
 log = logging.getLogger(__name__)
-
-
-class NoMetrics(Invalid):
-    """The setting `metrics` needs a library that is not installed."""
-
-    text = "The setting metrics needs prometheus_client: pip install 'heatlite[server]', or set it to false."
 
 
 class OnDemandOrchestrator:
@@ -335,7 +330,7 @@ def dashboard() -> Callable[[App, AccessControl, Store, Clock, Settings], None]:
     try:
         from heatlite.ui.app import mount
     except ImportError as error:
-        raise MissingLibrary(setting="ui", library=error.name, extra="server") from error
+        raise MissingLibrary("The setting ui", error.name, "server") from error
     return mount
 
 
@@ -344,7 +339,7 @@ def distributed() -> "type[CeleryDispatcher]":
     try:
         from heatlite.engine.dispatch.distributed import CeleryDispatcher
     except ImportError as error:
-        raise MissingLibrary(setting="broker", library=error.name, extra="distributed") from error
+        raise MissingLibrary("The setting broker", error.name, "distributed") from error
     return CeleryDispatcher
 
 
@@ -447,7 +442,7 @@ def _clouds(
 ) -> Clouds:
     """Create the clouds for resources. `database` is the SQLite file or None.
 
-    Raises BadSetting, NoSdk.
+    Raises BadSetting, MissingLibrary.
     """
     if settings.cloud is None:
         return Clouds(None, clock.now)
@@ -486,7 +481,7 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
     """Yield the types.
 
     Within the context, templates are checked against the configured cloud.
-    The checks cover names of objects and required services. Raises BadSetting, NoSdk.
+    The checks cover names of objects and required services. Raises BadSetting, MissingLibrary.
     """
     types = installed_types(settings)
     clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
@@ -566,12 +561,12 @@ def _file(settings: Settings) -> Path | None:
 
 
 def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
-    """Return the meter of this process. Raises NoMetrics."""
+    """Return the meter of this process. Raises MissingLibrary."""
     meter = Meter()
     if settings.metrics:
         try:
             from heatlite.metrics import Metrics
         except ImportError as error:
-            raise NoMetrics from error
+            raise MissingLibrary("The setting metrics", error.name, "server") from error
         meter = Metrics(store, clock)
     return meter

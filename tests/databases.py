@@ -30,7 +30,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 @dataclass(frozen=True)
 class Server:
-    """A place for databases. Its methods raise DatabaseUnavailable and MissingDriver."""
+    """A place for databases. Its methods raise DatabaseUnavailable and MissingLibrary."""
 
     variable: str
     """The variable of the environment that names it."""

@@ -1,20 +1,35 @@
 """Build of the API reference: ``sphinx-build -W -b html api-ref/source <out>``.
 
-Needs sphinx, os-api-ref and openstackdocstheme (extra ``docs``); neither heatlite itself nor the network.
-The theme prints the commit, so the build wants a git checkout.
+Needs ``requirements/docs.txt``; neither heatlite itself nor the network. Its pages load nothing from elsewhere.
 """
 
-project = "heatlite API Reference"
+from docutils import nodes
+from sphinx.application import Sphinx
+
+project = "heatlite API reference"
 copyright = "2026, the heatlite authors"  # noqa: A001 - the name is Sphinx's
 language = "en"
 
-extensions = ["openstackdocstheme", "os_api_ref"]
-
-master_doc = "index"
+extensions = ["os_api_ref"]
 exclude_patterns = ["v1/*.inc"]
-pygments_style = "native"
 
-html_theme = "openstackdocs"
-html_theme_options = {"sidebar_mode": "toc", "display_badge": False}
+html_theme = "furo"
+html_title = "heatlite API reference"
+html_static_path = ["_static"]
+html_css_files = ["api-ref.css"]
 html_copy_source = False
-openstackdocs_auto_name = False
+html_show_sphinx = False
+
+
+def drop_script(
+    _app: Sphinx, _page: str, _template: str, context: dict[str, object], _tree: nodes.document | None
+) -> None:
+    """Leave out the script of os-api-ref, which folds operations with jQuery and Bootstrap: all are open here."""
+    scripts = context["script_files"]
+    assert isinstance(scripts, list)
+    context["script_files"] = [script for script in scripts if "api-site.js" not in str(script.filename)]
+
+
+def setup(app: Sphinx) -> None:
+    """Register the handler, as Sphinx demands."""
+    app.connect("html-page-context", drop_script)

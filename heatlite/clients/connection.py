@@ -23,7 +23,8 @@ from heatlite.clients.cloud import (
 from heatlite.core.bulkhead import Bulkhead, for_requests
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import Invalid, Unavailable
+from heatlite.core.errors import Unavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
@@ -49,12 +50,6 @@ SERVICES = 50
 """Maximum of addresses to which connections are kept open."""
 API_VERSIONS = {"dns": "2", "image": "2"}
 """Versions for addresses of clouds.yaml, behind which the SDK finds none: Glance refuses to tell its version there."""
-
-
-class NoSdk(Invalid):
-    """A cloud is configured, but openstacksdk is not installed."""
-
-    text = "The cloud {cloud} is set, but openstacksdk is not installed: pip install 'heatlite[openstack]'"
 
 
 class RealCloud:
@@ -198,7 +193,7 @@ class Connections:
     def open(self) -> RealCloud:
         """Return the cloud of the configured user without asking a service.
 
-        Raises BadSetting, NoSdk.
+        Raises BadSetting, MissingLibrary.
         """
         with self._lock:
             if self._own is None:
@@ -208,13 +203,13 @@ class Connections:
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
         """Return the cloud for a project without its own credential.
 
-        Raises BadSetting, NoSdk.
+        Raises BadSetting, MissingLibrary.
         """
         return self.open()
 
     @property
     def region(self) -> str | None:
-        """Region of the cloud's entry. Raises BadSetting, NoSdk."""
+        """Region of the cloud's entry. Raises BadSetting, MissingLibrary."""
         return self.open().region
 
     def by(
@@ -223,7 +218,7 @@ class Connections:
         """Return the cloud as another user sees it.
 
         `prove` maps the auth arguments of the configured user (``auth_url``, ``username`` …) to the auth plugin of the
-        other user. `project_id` is the project, if known. Raises BadSetting, NoSdk.
+        other user. `project_id` is the project, if known. Raises BadSetting, MissingLibrary.
         """
         return RealCloud(self._connect(prove), self._cloud, project_id)
 
@@ -235,7 +230,7 @@ class Connections:
             from openstack.connection import Connection
             from openstack.exceptions import ConfigException
         except ImportError as error:
-            raise NoSdk(cloud=self._cloud) from error
+            raise MissingLibrary(f"The cloud {self._cloud}", error.name, "openstack") from error
         try:
             region = get_cloud_region(
                 cloud=self._cloud,

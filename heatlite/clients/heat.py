@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from heatlite.clients.cloud import CloudUnavailable, NoService
-from heatlite.clients.connection import LOOKED_FOR, NoSdk
+from heatlite.clients.connection import LOOKED_FOR
 from heatlite.core.config import BadSetting
+from heatlite.core.extras import MissingLibrary
 
 if TYPE_CHECKING:
     from keystoneauth1.session import Session
@@ -52,14 +53,14 @@ class Heat:
 def connect(cloud: str) -> Heat:
     """Return the Heat of a cloud: an entry of clouds.yaml, or `ENVIRONMENT`.
 
-    Raises BadSetting, NoSdk, NoService and CloudUnavailable.
+    Raises BadSetting, MissingLibrary, NoService and CloudUnavailable.
     """
     try:
         from keystoneauth1.exceptions import ClientException, EndpointNotFound
         from openstack import connect
         from openstack.exceptions import ConfigException, SDKException
     except ImportError as error:
-        raise NoSdk(cloud=cloud) from error
+        raise MissingLibrary(f"The cloud {cloud}", error.name, "openstack") from error
     try:
         connection = connect(cloud=cloud, app_name="heatlite")
         endpoint, project = connection.orchestration.get_endpoint(), connection.current_project_id

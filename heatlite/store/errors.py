@@ -34,10 +34,6 @@ class SchemaMismatch(Invalid):
     """The tables do not fit this program; `upgrade` or a newer program is needed."""
 
 
-class MissingDriver(Invalid):
-    """The driver for the database's URL is not installed."""
-
-
 class UnreadableSecret(DatabaseUnavailable):
     """No key decrypts a stored secret."""
 

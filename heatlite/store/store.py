@@ -119,7 +119,7 @@ class Store:
         Its tables may not exist yet. `keys` is the setting `encryption_keys`, checked on first use. `lease` is the
         lease of the workers in seconds; time limits for a server derive from it (None: no limits). A missing SQLite
         file is created with its folder, both readable by their owner only. Raises BadSetting for another URL,
-        MissingDriver, SchemaMismatch if a newer heatlite has changed the tables, DatabaseUnavailable.
+        MissingLibrary, SchemaMismatch if a newer heatlite has changed the tables, DatabaseUnavailable.
         """
         database = Database(url, lease)
         if database.path is not None:

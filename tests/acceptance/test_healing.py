@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.store.database.driver import Dialect
-from heatlite.store.errors import MissingDriver
 from heatlite.store.store import Store
 from tests import brokers
 from tests.acceptance.monitoring import (
@@ -295,7 +295,7 @@ def distributed(tmp_path: Path) -> Iterator[Site]:
         try:
             database = ends.enter_context(SERVERS_OF_DATABASES[Dialect.POSTGRESQL].database(f"healing_{os.getpid()}"))
             broker = ends.enter_context(brokers.broker("RabbitMQ"))
-        except (DatabaseUnavailable, MissingDriver, brokers.NoBroker) as error:
+        except (DatabaseUnavailable, MissingLibrary, brokers.NoBroker) as error:
             pytest.skip(f"no PostgreSQL and RabbitMQ to test with: {error}")
         store = Store.open(database)
         store.upgrade()

@@ -362,7 +362,7 @@ def test_templates_of_others(
 
 def test_every_command_of_heats_client_is_used() -> None:
     """Some test of this folder runs it against a server."""
-    pytest.importorskip("heatclient", reason="python-heatclient is not installed: pip install 'heatlite[client]'")
+    pytest.importorskip("heatclient", reason="python-heatclient is not installed: pip install -e '.[client]'")
     every = distribution("python-heatclient").entry_points
     commands = [one.name for one in every if one.group.startswith("openstack.")]
     assert len(commands) > 40

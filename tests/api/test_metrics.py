@@ -21,6 +21,7 @@ from heatlite import administration, preflight, wiring
 from heatlite import metrics as metrics_module
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.worker import serve_metrics
@@ -237,13 +238,13 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
 
     def fails(name: str, *more: Any, **named: Any) -> Any:
         if name.startswith(("prometheus_client", "heatlite.metrics")):
-            raise ImportError(name)
+            raise ImportError(name, name="prometheus_client")
         return imported(name, *more, **named)
 
     monkeypatch.setattr(builtins, "__import__", fails)
     settings = Settings(database=sqlite(tmp_path), metrics=True, port=0)
     for start in (preflight.check_servable, wiring.embedded):
-        with pytest.raises(wiring.NoMetrics, match=r"pip install 'heatlite\[server\]'"):
+        with pytest.raises(MissingLibrary, match=r"The setting metrics needs prometheus_client, .*\[server\]"):
             start(settings)
     wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind
 

@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
 
 def _region(folder: Path, **settings: str) -> AbstractContextManager[Region]:
     installing.folder()
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
     pytest.importorskip("keystonemiddleware", reason="keystonemiddleware is not installed (extra `keystone`)")
     real.needed()
     return region(folder, HEATLITE_HIDDEN_STACK_TAGS="hidden", **settings)

@@ -176,7 +176,7 @@ class Moved:
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     installing.folder()
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
     real.needed()
     from heatlite.cli.heat import client
 

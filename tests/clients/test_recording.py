@@ -86,7 +86,7 @@ class Clouds:
 @pytest.fixture(scope="module")
 def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clouds]:
     folder()
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
     found = Clouds(tmp_path_factory)
     yield found
     found.close()

@@ -13,7 +13,7 @@ from tests.engine.conftest import place  # noqa: F401 - the fixture
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The clouds.yaml of a project in the real cloud, which must be empty at the end."""
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
     real.needed()
     with real.project(tmp_path_factory.mktemp("cloud")) as path:
         yield path

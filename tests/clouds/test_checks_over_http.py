@@ -10,7 +10,7 @@ from heatlite.core.status import state
 from tests.clouds.services import REFUSED, Answer, FakeCloud, Network, clouds_yaml, fake_cloud
 from tests.engine.conftest import Engine, place, resource, template  # noqa: F401 - a fixture
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 Change = Callable[[FakeCloud, Network], None]
 

@@ -12,15 +12,16 @@ import pytest
 from heatlite import preflight, wiring
 from heatlite.api.faults import status_of
 from heatlite.clients import cloud as errors
-from heatlite.clients.connection import Connections, NoSdk, RealCloud
+from heatlite.clients.connection import Connections, RealCloud
 from heatlite.clients.finders import Finders
 from heatlite.core.config import BadSetting, Settings
+from heatlite.core.extras import MissingLibrary
 from tests.clouds.services import Answer, FakeCloud, clouds_yaml, fake_cloud
 
 try:
     import openstack  # noqa: F401
 except ImportError:
-    pytest.skip("openstacksdk is not installed: pip install 'heatlite[openstack]'", allow_module_level=True)
+    pytest.skip("openstacksdk is not installed: pip install -e '.[openstack]'", allow_module_level=True)
 
 
 NET = {"id": "n1", "name": "net", "admin_state_up": True, "router:external": False, "subnets": [], "tags": []}
@@ -320,7 +321,7 @@ def test_a_file_that_is_no_yaml(
 
 def test_without_the_sdk_it_is_told_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openstack.config", None)
-    with pytest.raises(NoSdk, match=r"The cloud x is set, .* pip install 'heatlite\[openstack\]'"):
+    with pytest.raises(MissingLibrary, match=r"The cloud x needs .*\[openstack\]"):
         Connections("x", 5.0).open()
 
 

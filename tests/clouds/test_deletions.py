@@ -8,7 +8,7 @@ import pytest
 from tests.clouds.services import Answer, Network, clouds_yaml, fake_cloud
 from tests.engine.conftest import Engine, place, resource, template  # noqa: F401 - fixtures
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 
 class Hasty(Network):

@@ -13,7 +13,7 @@ from heatlite.store.records import StackRecord
 from tests.clouds.services import Answer, FakeCloud, Network, clouds_yaml, fake_cloud
 from tests.engine.conftest import Engine, place, resource, template  # noqa: F401 - a fixture
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 NET = template(net=resource("OS::Neutron::Net"))
 AWAY = Answer(503, {"error": {"code": 503, "message": "Down for maintenance"}})

@@ -11,7 +11,7 @@ import pytest
 from heatlite.clients.connection import RealCloud
 from heatlite.core.json import Json, JsonMap
 
-openstack = pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+openstack = pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 
 VERSIONS = {"network": "v2.0", "load_balancer": "v2.0", "dns": "v2", "key_manager": "v1", "identity": "v3"}

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.healing import ClosedAs, IncidentState, RepairResult
 from heatlite.core.status import Status, Verb
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
-from heatlite.store.errors import MissingDriver
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.stacks.events import EventQuery
@@ -95,7 +95,7 @@ def prepared(place: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
     with ExitStack() as ends:
         try:
             template_url = ends.enter_context(found.database(f"{name}_prepared"))
-        except (DatabaseUnavailable, MissingDriver) as error:
+        except (DatabaseUnavailable, MissingLibrary) as error:
             pytest.skip(f"no PostgreSQL to test with ({found.variable} names one): {error}")
         admin = Database(os.environ.get(found.variable, found.loopback))
         ends.callback(admin.close)

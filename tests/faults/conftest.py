@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.errors import MissingDriver
+from heatlite.core.extras import MissingLibrary
 from heatlite.store.store import Store
 from tests.databases import SERVERS
 from tests.faults.servers import NoServer, Server
@@ -39,7 +39,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     with ExitStack() as made:
         try:
             url = made.enter_context(found.database(f"heatlite_faults_{uuid4().hex[:12]}"))
-        except (DatabaseUnavailable, MissingDriver) as error:
+        except (DatabaseUnavailable, MissingLibrary) as error:
             pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
         store = Store.open(url)
         store.upgrade()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable, HTTPBadRequest
+from heatlite.core.extras import MissingLibrary
 from heatlite.store.database.database import Database
-from heatlite.store.errors import MissingDriver
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 from tests import brokers
@@ -45,7 +45,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
     with ExitStack() as made:
         try:
             url = made.enter_context(found.database(f"heatlite_test_{os.getpid()}"))
-        except (DatabaseUnavailable, MissingDriver) as error:
+        except (DatabaseUnavailable, MissingLibrary) as error:
             pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
         yield url
 

@@ -28,7 +28,7 @@ from tests.types.lives import Living
 from tests.types.marking import RECORDED
 from tests.types.rest_services import RestServices, rest_services
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 CASES = [(file, name) for file, content in RECORDED.items() for name in content["cases"]]
 

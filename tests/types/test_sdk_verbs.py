@@ -16,7 +16,7 @@ from tests.tables import table
 @pytest.fixture(scope="module", autouse=True)
 def _sdk() -> None:
     """Import the library on first use: that takes a second in each process."""
-    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+    pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 
 MODULES = {

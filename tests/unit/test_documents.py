@@ -208,3 +208,10 @@ def test_the_openapi_document_is_up_to_date() -> None:
     """Run ``python -m heatlite.api.openapi > heatlite/api/openapi/openapi.json``."""
     written = (ROOT / "heatlite" / "api" / "openapi" / "openapi.json").read_text()
     assert written == openapi(ROOT / "api-ref" / "source" / "v1"), "run the command of this test's docstring"
+
+
+def test_no_text_installs_the_package_from_an_index() -> None:
+    """An index has no heatlite, or one of a stranger."""
+    others = [path for room in ("deploy", "api-ref/source") for path in (ROOT / room).rglob("*") if path.is_file()]
+    files = {*DOCUMENTS, *SOURCES, *others} - {Path(__file__)}
+    assert [str(path) for path in files if re.search(r"\binstall [^\n]*['\" ]heatlite\[", path.read_text())] == []

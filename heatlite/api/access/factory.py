@@ -13,16 +13,10 @@ from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
-from heatlite.core.errors import Invalid
+from heatlite.core.extras import MissingLibrary
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.store.store import Store
-
-
-class MissingLibrary(Invalid):
-    """A setting needs a library that is not installed."""
-
-    text = "The setting {setting} needs {library}, which is not installed: pip install 'heatlite[{extra}]'"
 
 
 def create_access_control(
@@ -47,13 +41,13 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
             try:
                 from heatlite.api.access.passwords import Basic
             except ImportError as error:
-                raise MissingLibrary(setting="auth = basic", library=error.name, extra="server") from error
+                raise MissingLibrary("The setting auth = basic", error.name, "server") from error
             return Basic(Path(settings.users_file), clock.now, proxies(settings.trusted_proxies))
         case Auth.KEYSTONE:
             try:
                 from heatlite.api.access.keystone import Keystone
             except ImportError as error:
-                raise MissingLibrary(setting="auth = keystone", library=error.name, extra="keystone") from error
+                raise MissingLibrary("The setting auth = keystone", error.name, "keystone") from error
             return Keystone(settings.keystone, clock.now, proxies(settings.trusted_proxies))
 
 
@@ -63,7 +57,7 @@ def _policy(settings: Settings) -> Policy:
     try:
         from heatlite.api.access.policy_file import PolicyFile
     except ImportError as error:
-        raise MissingLibrary(setting="policy_file", library=error.name, extra="keystone") from error
+        raise MissingLibrary("The setting policy_file", error.name, "keystone") from error
     return PolicyFile(Path(settings.policy_file))
 
 
@@ -75,7 +69,7 @@ def add_user(settings: Settings, user: str, password: str, projects: Projects) -
     try:
         from heatlite.api.access.passwords import hash_password
     except ImportError as error:
-        raise MissingLibrary(setting="auth = basic", library=error.name, extra="server") from error
+        raise MissingLibrary("The setting auth = basic", error.name, "server") from error
     path = Path(settings.users_file)
     write_account(path, user, hash_password(password), projects)
     return path

@@ -7,10 +7,10 @@ from pathlib import Path
 from heatlite.cli import contexts
 from heatlite.cli.arguments import CONTEXT, LISTING, CommandGroup, argument
 from heatlite.cli.client import Object
-from heatlite.cli.errors import CommandError
 from heatlite.cli.output import render
 from heatlite.cli.session import FLAGS, Host, settings
 from heatlite.core import config
+from heatlite.core.extras import MissingLibrary
 
 COLUMNS = ("name", "value", "origin")
 CONTEXT_COLUMNS = ("name", "endpoint", "project", "username", "in_use")
@@ -67,6 +67,6 @@ def completion(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG00
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
-        raise CommandError("Completion needs argcomplete: pip install 'heatlite[cli]'") from None
+        raise MissingLibrary("Completion", "argcomplete", "cli") from None
     print(shellcode(["heatlite"], shell=arguments.shell))
     return 0

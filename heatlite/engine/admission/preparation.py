@@ -325,7 +325,7 @@ class Preparation:
     def _missing(self, view: Callable[[], Finders], constraint: str, value: object) -> str:
         """Return the problem with a value that names a cloud object; "" without one.
 
-        Raises CloudUnavailable, NoSdk.
+        Raises CloudUnavailable, MissingLibrary.
         """
         return "" if self._clouds.name is None else view().missing(constraint, value)
 

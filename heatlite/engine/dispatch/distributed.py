@@ -20,6 +20,7 @@ from kombu.exceptions import OperationalError
 from heatlite.core import masking
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
@@ -86,8 +87,8 @@ class CeleryDispatcher:
             raise BadSetting(f"broker: unknown kind {scheme!r}; use amqp://user:password@host/vhost or redis://host/0.")
         try:
             importlib.import_module(TRANSPORTS[scheme])
-        except ImportError:
-            raise BadSetting(f"broker: {scheme}:// needs a package: pip install 'heatlite[distributed]'.") from None
+        except ImportError as error:
+            raise MissingLibrary(f"broker: {scheme}://", error.name, "distributed") from None
         try:
             Connection(broker)
         except ValueError:

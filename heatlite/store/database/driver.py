@@ -22,8 +22,9 @@ import peewee
 from heatlite.core import masking
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
+from heatlite.core.extras import MissingLibrary
 from heatlite.store.database.limits import Limits
-from heatlite.store.errors import Duplicate, MissingDriver
+from heatlite.store.errors import Duplicate
 
 BUSY_SECONDS = 5
 """Seconds that a SQLite connection waits for another writer."""
@@ -52,7 +53,7 @@ class Dialect(StrEnum):
 
 
 class Driver:
-    """The driver for a database URL. Raises BadSetting and MissingDriver."""
+    """The driver for a database URL. Raises BadSetting and MissingLibrary."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -166,4 +167,4 @@ def _import(driver: str, dialect: Dialect, extra: str) -> ModuleType:
     try:
         return importlib.import_module(driver)
     except ImportError as error:
-        raise MissingDriver(f"{dialect} needs {driver}: pip install 'heatlite[{extra}]'") from error
+        raise MissingLibrary(dialect, driver, extra) from error

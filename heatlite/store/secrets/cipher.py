@@ -11,6 +11,7 @@ from pathlib import Path
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import MissingKey, UnreadableSecret
@@ -113,7 +114,7 @@ def open_cipher(
     except ImportError as error:
         if not keys:
             return None
-        raise BadSetting("encryption_keys: needs cryptography: pip install 'heatlite[server]'") from error
+        raise MissingLibrary("encryption_keys", "cryptography", "server") from error
     if keys:
         return Cipher(keys, "encryption_keys")
     assert database is not None

@@ -105,7 +105,9 @@ def _language() -> Callable[[str], Query]:
     try:
         from yaql.language.factory import YaqlFactory
     except ImportError:
-        raise wrong('The function "yaql" needs the library yaql: install heatlite with the extra "server"') from None
+        raise wrong(
+            'The function "yaql" needs the library yaql: in the folder of heatlite\'s source, pip install \'.[server]\''
+        ) from None
     options = {"yaql.limitIterators": MAX_ITERATIONS, "yaql.memoryQuota": MEMORY_QUOTA}
     engine = YaqlFactory().create(options=options)
     root = root_context()

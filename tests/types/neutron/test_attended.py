@@ -15,7 +15,7 @@ from tests.engine.conftest import resource, template
 from tests.types.lives import Living
 from tests.types.rest_services import RestServices, rest_services
 
-pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 ROUTER, SUBNET = ("10000000-0000-4000-8000-00000000000" + digit for digit in "12")
 ALIASES = ("fwaas", "taas", "vpnaas")

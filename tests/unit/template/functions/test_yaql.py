@@ -266,7 +266,8 @@ for problem in Template(document).definition(Environment(), {}).findings.ordered
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        'outputs.o.value.yaql: The function "yaql" needs the library yaql: install heatlite with the extra "server"'
+        'outputs.o.value.yaql: The function "yaql" needs the library yaql: in the folder of heatlite\'s source,'
+        " pip install '.[server]'"
     )
 
 
