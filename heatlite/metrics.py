@@ -106,7 +106,8 @@ class Metrics(Meter):
         )
         # Finding a series costs as much as adding to it.
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
-        self._ignored = Counter("heatlite_signals_ignored", "Signals without effect.", ("reason",), registry=registry)
+        text = "Signals and marks without effect."
+        self._ignored = Counter("heatlite_signals_ignored", text, ("reason",), registry=registry)
         text = "Reports of monitoring systems, by result."
         self._reports = Counter("heatlite_health_reports", text, ("format", "result"), registry=registry)
         for form, result in product(DEFAULT_SOURCES, ReportResult):

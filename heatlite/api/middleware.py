@@ -35,7 +35,7 @@ ACTION = "X-Heatlite-Action"
 
 
 IGNORED = "X-Heatlite-Ignored"
-"""Header with the reason why a signal had no effect."""
+"""Header with the reason why a signal or a mark had no effect."""
 
 
 class RequestMiddleware:

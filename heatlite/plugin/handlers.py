@@ -48,13 +48,15 @@ class ReplaceResource(Exception):
 class NoActionNeeded(Exception):
     """Raised by `handle_signal` and `resized`: there is nothing to do.
 
-    `reason` is a word for the sender, `retry_after` the seconds until the same signal may have an effect.
+    `reason` is a word for the sender, `retry_after` the seconds until the same signal may have an effect. `detail` is a
+    sentence for the event.
     """
 
-    def __init__(self, reason: str = "no_change", retry_after: int | None = None) -> None:
+    def __init__(self, reason: str = "no_change", retry_after: int | None = None, detail: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_after = retry_after
+        self.detail = detail
 
 
 @record(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class StackResource(Resource[P_co]):
         Called while no other operation runs; `nested` is the stack as it is. Changes of `data` are stored. Raises
         NoActionNeeded.
         """
-        raise NoActionNeeded
+        raise NoActionNeeded(detail=f"signals do not scale {self.name}.")
 
     def recorded(self, entry: JsonMap) -> JsonMap:
         """Return this resource's entry in a record, with its members as they are here.

@@ -169,14 +169,15 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
         if not self.scaled_by_signals:
-            raise NoActionNeeded
+            raise NoActionNeeded(detail=f"signals do not scale group {self.name}.")
         limits = self.size_limits()
         adjustment = cast(float, wanted["adjustment"])
         kind, least = str(wanted["kind"]), cast("int | None", wanted["least"])
         present = len(self.well())
         size = within(adjusted(present, adjustment, kind, least), limits.low, limits.high)
         if size == present:
-            raise NoActionNeeded
+            text = f"group {self.name} stays at {present} members; it has {limits.low} to {limits.high}."
+            raise NoActionNeeded(detail=text)
         if self.cooldown_left() > 0:
             raise NoActionNeeded("cooldown", math.ceil(self.cooldown_left()))
         own = wanted["cooldown"]

@@ -148,7 +148,7 @@ FREE, RUNNING, MAINTENANCE = "StackExists", "ResourceIsLocked", "StackLocked"
 WRONG, UNSUPPORTED, GONE = "InvalidStackState", "NotSupported", "EntityNotFound"
 BUSY_MARK, NO_SIGNAL = "ActionInProgress", "ResourceActionNotSupported"
 NOTHING = "nothing"
-"""200, and nothing has changed."""
+"""200, nothing has changed, and a header says so."""
 CODES = {
     FREE: 409, RUNNING: 409, MAINTENANCE: 409, WRONG: 409, BUSY_MARK: 409,
     UNSUPPORTED: 400, NO_SIGNAL: 400, GONE: 404,
@@ -422,6 +422,7 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
         return
     if expected == NOTHING:
         assert (answer.status_int, answer.text, after) == (200, "null", before)
+        assert answer.headers["X-Heatlite-Ignored"] == "no_change"
         return
     assert (answer.status_int, answer.json["error"]["type"]) == (CODES[expected], expected), answer.text
     come = new_suppressed(before, after)
@@ -809,6 +810,8 @@ def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
     if resource == "policy" and name in HELD:
         assert len(new_suppressed(before, after)) == 1
     elif resource == "policy" and stack.status is Status.IN_PROGRESS:
+        (event,) = after.pop("event")[len(before.pop("event")) :]
+        assert any(str(cell).startswith("Signal ignored: busy: ") for cell in event)
         assert after == before
     elif resource == "policy":
         (action,) = bench.store.actions.live([stack.id, nested.id])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import (
+    InvalidStackState,
     InvalidValue,
     NotSupported,
     RequestLimitExceeded,
@@ -62,10 +63,11 @@ def test_a_signal_is_kept_and_told(engine: Engine, stack: StackRecord, details: 
     assert engine.get(stack).verb is Verb.CREATE
 
 
-def test_without_an_action_there_is_no_event(engine: Engine, stack: StackRecord) -> None:
+def test_without_an_action_the_event_says_so(engine: Engine, stack: StackRecord) -> None:
     since = engine.now_on(stack)
     signal(engine, stack, "ear", {"nothing": True})
-    assert (heard(engine, stack), told(engine, stack, since)) == ([], [])
+    assert heard(engine, stack) == []
+    assert told(engine, stack, since) == [("ear", "SIGNAL_COMPLETE", "Signal ignored: no_change")]
 
 
 def test_what_the_type_finds_wrong_is_the_answer(engine: Engine, stack: StackRecord) -> None:
@@ -182,9 +184,7 @@ def test_the_second_of_two_signals_is_ignored(engine: Engine, scaled: StackRecor
     with engine.clock.held():
         signal(engine, scaled, "policy", {"size": 2})
         engine.begun(lambda: engine.states(nested(engine, scaled)).get("m1") == "CREATE_IN_PROGRESS")
-        before = everything(engine)
-        signal(engine, scaled, "policy", {"size": 3})
-        assert everything(engine) == before
+        ignored(engine, scaled, {"size": 3}, "busy: ")
     assert engine.states(engine.settle(nested(engine, scaled))).keys() == {"m0", "m1"}
 
 
@@ -204,6 +204,19 @@ def everything(engine: Engine) -> list[Any]:
     """All rows that a signal might change."""
     tables = ("stack", "resource", "event", "action", "mail")
     return [engine.store.database.read(f"SELECT * FROM {table} ORDER BY id") for table in tables]
+
+
+def ignored(engine: Engine, stack: StackRecord, details: JsonMap | None, event: str) -> None:
+    """Send a signal without effect to the policy. It leaves an event only."""
+    before, since = everything(engine), engine.now_on(stack)
+    signal(engine, stack, "policy", details)
+    after = everything(engine)
+    events = after.pop(2)[len(before.pop(2)) :]
+    assert after == before
+    assert len(events) == 1
+    ((name, status, reason),) = told(engine, stack, since)
+    assert (name, status) == ("policy", "SIGNAL_COMPLETE")
+    assert reason.startswith(f"Signal ignored: {event}")
 
 
 def test_under_a_lock_it_is_ignored_and_listed(engine: Engine, scaled: StackRecord) -> None:
@@ -260,29 +273,35 @@ def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackReco
     )
     with engine.store.transaction():
         engine.store.queue.enqueue(running)
-    before = everything(engine)
-    signal(engine, scaled, "policy", {"size": 2})
-    assert everything(engine) == before
+    ignored(engine, scaled, {"size": 2}, "busy: ")
     assert engine.store.suppressed.list(scaled.id) == []
 
 
 @pytest.mark.parametrize("group", ["", "policy", "nobody"])
 def test_a_group_that_is_not_there_needs_no_action(engine: Engine, group: str) -> None:
     stack = engine.create(template(policy=resource("Test::Policy", group=group)))
-    before = everything(engine)
-    signal(engine, stack, "policy", {"size": 2})
-    assert everything(engine) == before
+    ignored(engine, stack, {"size": 2}, f"no_group: stack s has no group {group}.")
 
 
-@pytest.mark.parametrize("status", [Status.FAILED, Status.IN_PROGRESS])
-def test_a_group_that_is_not_whole_is_left_alone(engine: Engine, scaled: StackRecord, status: Status) -> None:
-    engine.put_row(scaled, "group", Verb.UPDATE, status)
-    before = everything(engine)
-    signal(engine, scaled, "policy", {"size": 2})
-    assert everything(engine) == before
+@pytest.mark.parametrize(
+    ("verb", "status", "event"),
+    [
+        (Verb.UPDATE, Status.FAILED, "unhealthy: group group is UPDATE_FAILED and does not scale: update the stack."),
+        (Verb.CHECK, Status.FAILED, "unhealthy: group group is CHECK_FAILED and does not scale: mark it healthy"),
+        (Verb.UPDATE, Status.IN_PROGRESS, "busy: group group is UPDATE_IN_PROGRESS."),
+    ],
+)
+def test_a_group_that_is_not_whole_is_left_alone(
+    engine: Engine, scaled: StackRecord, verb: Verb, status: Status, event: str
+) -> None:
+    engine.put_row(scaled, "group", verb, status)
+    ignored(engine, scaled, {"size": 2}, event)
+    if status is Status.FAILED:
+        with pytest.raises(InvalidStackState):
+            engine.components.signals.signal(
+                engine.who, engine.get(scaled), engine.row(scaled, "policy"), {"size": 2}, fail_fast=True
+            )
 
 
 def test_a_group_may_need_no_action(engine: Engine, scaled: StackRecord) -> None:
-    before = everything(engine)
-    signal(engine, scaled, "policy")
-    assert everything(engine) == before
+    ignored(engine, scaled, None, "no_change")

@@ -12,8 +12,8 @@ from heatlite.api.cfn import parameters, views
 from heatlite.api.cfn.callers import Reach, within
 from heatlite.api.cfn.errors import Code, QueryError
 from heatlite.api.cfn.parameters import Parameters
+from heatlite.api.handlers.common import ignored
 from heatlite.api.handlers.resources import metadata_of
-from heatlite.api.handlers.signals import add_header
 from heatlite.api.handlers.stacks import UUID, StackDetails, mask_of
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, Forbidden, StackNotFound
@@ -227,7 +227,7 @@ class Actions:
         within(call.reach, row.name)
         resource = self._reader.resources_of(stack).make(row)
         details = resource.simple_signal(status == "SUCCESS", identifier) if isinstance(resource, Signalled) else None
-        add_header(call.resp, self._signals.signal(call.req.caller, stack, row, details))
+        ignored(call.resp, self._signals.signal(call.req.caller, stack, row, details))
         return {}
 
     # -- finding -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from falcon import Response
 
 from heatlite.api import query, views
+from heatlite.api.middleware import IGNORED
 from heatlite.api.request import Request
 from heatlite.core.errors import StackNotFound
 from heatlite.core.json import JsonMap, size
@@ -46,6 +47,12 @@ def set_status(resp: Response, status: HTTPStatus) -> None:
     """Set the status, and a body that repeats it as Heat does."""
     resp.status = status
     resp.media = {"message": "", "code": f"{status.value} {status.phrase}", "title": status.phrase}
+
+
+def ignored(resp: Response, reason: object) -> None:
+    """Say in a header why a signal or a mark had no effect. None: it had one."""
+    if reason is not None:
+        resp.set_header(IGNORED, str(reason))
 
 
 def redirect(req: Request, resp: Response, url: str) -> None:

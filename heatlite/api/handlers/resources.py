@@ -7,7 +7,7 @@ from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.access.policy import SIGNAL
-from heatlite.api.handlers.common import ListBudget, StackFinder
+from heatlite.api.handlers.common import ListBudget, StackFinder, ignored
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
@@ -73,7 +73,8 @@ class Resources:
         """Mark several resources of a tree unhealthy or healthy: all or none."""
         marks = bodies.marks(req)
         req.concerns(resource_name=", ".join(mark.resource for mark in marks))
-        self._health.mark_all(req.caller, self._finder.find_live(req, stack_name, stack_id), marks)
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        ignored(resp, self._health.mark_all(req.caller, stack, marks))
         resp.text = "null"
 
     def _list(
@@ -129,7 +130,7 @@ class Resource:
         """Mark a resource unhealthy, or healthy again."""
         mark = bodies.mark(req, resource_name)
         stack = self._finder.find_live(req, stack_name, stack_id)
-        self._health.mark(req.caller, stack, resource_name, mark.unhealthy, mark.reason)
+        ignored(resp, self._health.mark(req.caller, stack, resource_name, mark.unhealthy, mark.reason))
         resp.text = "null"
 
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:

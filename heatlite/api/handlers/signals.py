@@ -5,11 +5,10 @@ from falcon import Response
 
 from heatlite.api import bodies, query
 from heatlite.api.access.policy import STACK_USER
-from heatlite.api.handlers.common import StackFinder
-from heatlite.api.middleware import IGNORED
+from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.request import Request
 from heatlite.core.context import Context
-from heatlite.engine.operations.signals import IgnoredSignal, Signals
+from heatlite.engine.operations.signals import Signals
 from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import NATIVE
 
@@ -38,14 +37,8 @@ class ResourceSignal:
         else:
             stack = self._finder.find_live(req, stack_name, stack_id)
             row = self._reader.resource(stack, resource_name)
-        add_header(resp, self._signals.signal(req.caller, stack, row, details, query.flag(req, query.FAIL_FAST)))
+        ignored(resp, self._signals.signal(req.caller, stack, row, details, query.flag(req, query.FAIL_FAST)))
         resp.text = "null"
-
-
-def add_header(resp: Response, ignored: IgnoredSignal | None) -> None:
-    """Say in a header that the signal had no effect, and why."""
-    if ignored is not None:
-        resp.set_header(IGNORED, ignored.header)
 
 
 class SignedSignals:
@@ -66,7 +59,7 @@ class SignedSignals:
         roles = frozenset({STACK_USER})
         req.caller = Context(stack.project, user=row.physical_name, roles=roles, queued=req.queued)
         fail_fast = query.flag(req, query.FAIL_FAST)
-        add_header(resp, self._signals.signal(req.caller, stack, row, bodies.signal(req), fail_fast))
+        ignored(resp, self._signals.signal(req.caller, stack, row, bodies.signal(req), fail_fast))
         if parts["form"] == "waitcondition":
             resp.media = {"resource": row.name, "metadata": self._reader.metadata(stack, row)}
         else:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from falcon import Response
 
 from heatlite.api import bodies
-from heatlite.api.handlers.common import StackFinder
+from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.context import Context
@@ -49,11 +49,13 @@ class StackActions:
         named = bodies.named_resources(value)
         if named:
             req.concerns(resource_name=", ".join(named))
-        ACTIONS[name](self, req.caller, stack, value)
+        if ACTIONS[name](self, req.caller, stack, value) is False:
+            ignored(resp, "no_change")
         resp.text = "null"
 
 
-Start: TypeAlias = Callable[[StackActions, Context, StackRecord, Json], None]
+Start: TypeAlias = Callable[[StackActions, Context, StackRecord, Json], bool | None]
+"""Starts an action. Returns False if there is nothing to do."""
 
 
 def _lock(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
@@ -70,8 +72,8 @@ def _protect(to: StackActions, caller: Context, stack: StackRecord, value: Json)
     to.protection.protect(caller, stack, *bodies.protection("protect", value))
 
 
-def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
-    to.protection.unprotect(caller, stack, *bodies.protection("unprotect", value))
+def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> bool:
+    return to.protection.unprotect(caller, stack, *bodies.protection("unprotect", value))
 
 
 def _heal(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:

@@ -44,37 +44,41 @@ class HealthMarks:
         self._admission = admission
         self._reader = reader
 
-    def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
+    def mark(
+        self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None
+    ) -> str | None:
         """Mark a resource as unhealthy, or take the mark back.
 
         `resource` is its name or its physical id. The next update replaces a marked resource; therefore the parent
-        resource of a locked nested stack cannot be marked. Taking a mark back restores the state before it. Raises
-        ResourceNotFound, ActionInProgress, and as `admitted`.
+        resource of a locked nested stack cannot be marked. Taking a mark back restores the state before it.
+
+        Returns why it had no effect: `not_marked`, or `deleted` for what is being deleted. Raises ResourceNotFound,
+        ActionInProgress, and as `admitted`.
         """
         mark = Mark(resource, unhealthy, reason)
         path, body = f"/resources/{resource}", _body(mark)
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
         with self._admission.admitted(prechecked) as stack:
-            self._write(context, stack, self._reader.resource(stack, resource), resource, mark)
+            return self._write(context, stack, self._reader.resource(stack, resource), resource, mark)
 
-    def mark_all(self, context: Context, stack: StackRecord, marks: Sequence[Mark]) -> None:
+    def mark_all(self, context: Context, stack: StackRecord, marks: Sequence[Mark]) -> str | None:
         """Mark resources of a tree in one transaction; all of them or none.
 
-        `resource` of a mark may be a path into nested stacks. Raises as `mark`: the first error, with all resources
-        that were refused.
+        `resource` of a mark may be a path into nested stacks. Returns why one of them had no effect. Raises as `mark`:
+        the first error, with all resources that were refused.
         """
         body: JsonMap = {"marks": [{"resource": one.resource, **_body(one)} for one in marks]}
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", "/resources", body)
         with self._admission.admitted(prechecked) as stack:
             refused: list[HeatliteError] = []
-            held = {stack.id: stack}
+            held, ignored = {stack.id: stack}, None
             for mark in marks:
                 try:
                     path = mark.resource.strip("/").split("/")
                     owner, row = self._reader.resource_at(stack, path)
                     if owner.id not in held:
                         held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
-                    self._write(context, held[owner.id], row, path[-1], mark)
+                    ignored = self._write(context, held[owner.id], row, path[-1], mark) or ignored
                 except DatabaseUnavailable:
                     raise
                 except HeatliteError as error:
@@ -84,9 +88,13 @@ class HealthMarks:
                 first = next((one for one in refused if isinstance(one, StackLocked)), refused[0])
                 first.message = f"Nothing was marked. {' '.join(one.message for one in refused)}"
                 raise first
+        return ignored
 
-    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, named: str, mark: Mark) -> None:
-        """Write the mark of a row, which was found by `named`. Call with its stack held."""
+    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, named: str, mark: Mark) -> str | None:
+        """Write the mark of a row, which was found by `named`. Call with its stack held.
+
+        Returns why it has no effect.
+        """
         now = self._clock.now()
         # A name finds the current row; a physical id may find one that waits for its clean-up.
         if row.name != named and not self._is_current(stack, row):
@@ -98,14 +106,17 @@ class HealthMarks:
         if row.status is Status.IN_PROGRESS:
             raise ActionInProgress(stack_name=stack.name, action=row.verb)
         is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
-        if row.verb is Verb.DELETE or not mark.unhealthy and not is_marked:
-            return
+        if row.verb is Verb.DELETE:
+            return "deleted"
+        if not mark.unhealthy and not is_marked:
+            return "not_marked"
         text = mark.reason or MARKED.format("unhealthy" if mark.unhealthy else "healthy")
         row = row_with_mark(row, mark.unhealthy, text, now)
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
         self._store.healing_policies.wake(stack.root_id or stack.id, now)
         self._store.incidents.wake_tree(stack.root_id or stack.id, now)
+        return None
 
     def _is_current(self, stack: StackRecord, row: ResourceRecord) -> bool:
         """Return True unless the row waits for its clean-up."""

@@ -31,9 +31,12 @@ class Protection:
         record = ProtectionRecord(context.user, self._clock.now(), reason)
         self._set(context, Operation.PROTECT, stack, resource, reason, record)
 
-    def unprotect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> None:
-        """Lift the protection of a stack or of a resource. Raises ResourceNotFound."""
-        self._set(context, Operation.UNPROTECT, stack, resource, reason, None)
+    def unprotect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> bool:
+        """Lift the protection of a stack or of a resource.
+
+        Returns False if there is none. Raises ResourceNotFound.
+        """
+        return self._set(context, Operation.UNPROTECT, stack, resource, reason, None)
 
     def _set(
         self,
@@ -43,7 +46,7 @@ class Protection:
         resource: str | None,
         reason: str | None,
         record: ProtectionRecord | None,
-    ) -> None:
+    ) -> bool:
         options: JsonMap = {}
         if resource is not None:
             options["resource"] = resource
@@ -61,11 +64,13 @@ class Protection:
                     self._store.events.append_many([event])
             else:
                 rows = [replace(row, protection=record) for row in self._rows(stack, resource, record)]
+                changes = bool(rows)
                 self._store.resources.save_many(rows)
                 events = [resource_event(row, now) for row in rows]
                 marked = [protection_event(event, operation, context.user, reason) for event in events]
                 self._store.events.append_many(marked)
         audit.info("%s stack=%s resource=%s by=%s reason=%r", operation, stack.id, resource, context.user, reason)
+        return changes
 
     def _rows(self, stack: StackRecord, name: str, record: ProtectionRecord | None) -> list[ResourceRecord]:
         """Return the rows to change.

@@ -56,25 +56,26 @@ class Schedule:
         self._settings = settings
         self._admission = admission
 
-    def start(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
+    def start(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> bool:
         """Enqueue a check, suspend or resume, or schedule it for its start time.
 
-        An action with dependencies holds the stack while it waits for them. Raises HTTPBadRequest for a time in the
-        past or an unknown action. Raises ActionConflict if the stack already has a series of the verb,
-        RequestLimitExceeded, and as `Admission.admitted`.
+        Returns False if the stack is suspended or resumed already. An action with dependencies holds the stack while
+        it waits for them. Raises HTTPBadRequest for a time in the past or an unknown action. Raises ActionConflict if
+        the stack already has a series of the verb, RequestLimitExceeded, and as `Admission.admitted`.
         """
         if timing.not_before is not None:
             self._admission.require_types(context, Operation(verb.lower()), stack)
             self._keep(context, stack, verb, timing)
-            return
+            return True
         prechecked = self._admission.precheck_action(context, Operation(verb.lower()), stack, timing.body)
         with self._admission.admitted(prechecked) as stack:
             depends_on = self._checked(stack, verb, timing)
             self._check_order(stack, timing.depends_on)
             if _is_done(stack, verb):
-                return
+                return False
             action = self._action(context, self._admission.set_in_progress(stack, verb), verb, timing)
             self._admission.enqueue_action(context, action, depends_on)
+        return True
 
     def _keep(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
         with self._store.transaction():

@@ -19,6 +19,7 @@ from heatlite.core.errors import (
     HeatliteError,
     InvalidBreakPointHook,
     InvalidLifecycleActionToken,
+    InvalidStackState,
     InvalidValue,
     NotSupported,
     RequestLimitExceeded,
@@ -57,19 +58,27 @@ ALARM = frozenset({"previous", "current", "reason"})
 """Keys in the details of an alarm."""
 
 
+REFUSED = frozenset({"unhealthy", "no_group"})
+"""Reasons that `fail_fast` answers with 409: time alone does not end them."""
+
+PERIODS = {"no_change": 3600, "unhealthy": 3600, "no_group": 3600}
+"""Seconds with at most one event of an ignored signal; 60 for other reasons, which pass by themselves."""
+
 MAX_COUNTS = 10_000
 """Policies whose ignored signals are counted in memory."""
 
 
 @record(frozen=True, slots=True)
 class IgnoredSignal:
-    """Reason of an ignored signal: cooldown, busy, locked, no_change, not_alarm."""
+    """Reason of an ignored signal.
+
+    One of cooldown, busy, locked, unhealthy, no_group, no_change, not_alarm.
+    """
 
     reason: str
     retry_after: int | None = None
 
-    @property
-    def header(self) -> str:
+    def __str__(self) -> str:
         """Return the value of ``X-Heatlite-Ignored``."""
         return self.reason if self.retry_after is None else f"{self.reason}; retry_after={self.retry_after}"
 
@@ -93,8 +102,8 @@ class Signals:
         self._admission = admission
         self._reader = reader
         self._lock = threading.Lock()
-        self._counts: dict[str, tuple[float | None, int]] = {}
-        """By row: the minute of the last event of an ignored signal, and the number since."""
+        self._counts: dict[tuple[str, str], tuple[float | None, int]] = {}
+        """By row and reason: the period of the last event of an ignored signal, and the number since."""
 
     def proven(
         self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
@@ -154,47 +163,52 @@ class Signals:
                 raise
             log.info("signal to %s of stack %s: no effect: %s", row.name, stack.id, error)
             reason = "locked" if isinstance(error, StackLocked) else "busy"
-            return self._ignored(row, IgnoredSignal(reason, error.retry_after))
+            return self._ignored(row, IgnoredSignal(reason, error.retry_after), error.message)
         except NoActionNeeded as nothing:
             if fail_fast and nothing.retry_after is not None:
                 refusal = ActionCooldown(group=row.name, seconds=nothing.retry_after)
                 refusal.retry_after = nothing.retry_after
                 raise refusal from nothing
-            return self._ignored(row, IgnoredSignal(nothing.reason, nothing.retry_after))
+            if fail_fast and nothing.reason in REFUSED:
+                raise InvalidStackState(nothing.detail) from nothing
+            return self._ignored(row, IgnoredSignal(nothing.reason, nothing.retry_after), nothing.detail)
         return None
 
-    def _ignored(self, row: ResourceRecord, ignored: IgnoredSignal) -> IgnoredSignal:
-        """Count a signal in a cooldown: one event per minute, with the number since then.
+    def _ignored(self, row: ResourceRecord, ignored: IgnoredSignal, detail: str) -> IgnoredSignal:
+        """Count an ignored signal: one event per reason and period, with a number.
 
-        Signals ignored for another reason leave no event: the action or the lock in the way has its own.
+        A signal under a lock has its entry in the list of suppressed requests.
         """
-        if ignored.reason != "cooldown":
+        if ignored.reason in ("locked", "not_alarm"):
             return ignored
-        minute = self._clock.now() // 60
+        key, period = (row.id, ignored.reason), self._clock.now() // PERIODS.get(ignored.reason, 60)
         with self._lock:
-            last, count = self._counts.get(row.id, (None, 0))
+            last, count = self._counts.get(key, (None, 0))
             if len(self._counts) >= MAX_COUNTS:
                 self._counts.clear()
-            self._counts[row.id] = (minute, 0 if last != minute else count + 1)
-        if last != minute:
+            self._counts[key] = (period, 0 if last != period else count + 1)
+        if last != period:
+            why = f": {detail}" if detail else ""
             more = f", and {count} more since the last such event" if count else ""
             with self._store.transaction():
-                self._record_event(row, SIGNAL, f"Signal ignored: {ignored.reason}{more}")
+                self._record_event(row, SIGNAL, f"Signal ignored: {ignored.reason}{more}{why}")
         return ignored
 
-    def rotate_keys(self, context: Context, stack: StackRecord) -> None:
+    def rotate_keys(self, context: Context, stack: StackRecord) -> bool:
         """Renew the signal keys of all resources in the stack and its nested stacks.
 
         Old signed URLs and tokens become invalid. Properties that contain one change with the next update. Each stack
-        is one transaction: after a refusal the earlier stacks stay done, and the call can be repeated. Raises as
-        `admitted`.
+        is one transaction: after a refusal the earlier stacks stay done, and the call can be repeated. Returns False
+        if no resource has a key. Raises as `admitted`.
         """
+        rotated = 0
         for one in (stack, *self._store.stacks.descendants(stack)):
             prechecked = self._admission.precheck_action(context, Operation.ROTATE_KEYS, one)
             with self._admission.admitted(prechecked) as held:
-                self._rotate(held)
+                rotated += self._rotate(held)
+        return rotated > 0
 
-    def _rotate(self, stack: StackRecord) -> None:
+    def _rotate(self, stack: StackRecord) -> int:
         resources = self._reader.resources_of(stack)
         rows = []
         for row in self._store.resources.of(stack.id):
@@ -205,6 +219,7 @@ class Signals:
         self._store.resources.save_many(rows)
         for row in rows:
             self._record_event(row, row.verb, "A new signal key was drawn")
+        return len(rows)
 
     def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
         """Release the resource that waits with this token before its deletion.
@@ -321,10 +336,12 @@ class Signals:
         group, definition = self._group(stack, resize.group), self._definitions.of(stack)
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
         if nested is None or group.name not in definition.resources:
-            raise NoActionNeeded
+            raise NoActionNeeded("no_group", detail=f"group {group.name} has no members to scale.")
         with self._admission.admitted(prechecked, on=nested) as nested:
+            if group.status is Status.FAILED:
+                raise NoActionNeeded("unhealthy", detail=_unhealthy(group))
             if group.status is not Status.COMPLETE:
-                raise NoActionNeeded("busy")
+                raise NoActionNeeded("busy", detail=f"group {group.name} is {group.verb}_{group.status}.")
             resources = self._reader.resources_of(stack)
             resource = resources.make(group, update_policy=_update_policy(nested))
             assert isinstance(resource, StackResource)
@@ -354,7 +371,7 @@ class Signals:
                 with type_code():
                     if resources.make(row).reference() == reference:
                         return row
-        raise NoActionNeeded
+        raise NoActionNeeded("no_group", detail=f"stack {stack.name} has no group {reference}.")
 
     def _record_event(self, row: ResourceRecord, verb: str, reason: str) -> None:
         # Without properties: they have not changed, and machines may signal often.
@@ -369,6 +386,11 @@ def described(details: JsonMap | None) -> str:
     if details.keys() >= ALARM:
         return "alarm state changed from {previous} to {current} ({reason})".format_map(details)
     return "Unknown"
+
+
+def _unhealthy(group: ResourceRecord) -> str:
+    way = "mark it healthy, or repair the stack" if group.verb is Verb.CHECK else "update the stack"
+    return f"group {group.name} is {group.verb}_{group.status} and does not scale: {way}."
 
 
 def _update_policy(nested: StackRecord) -> JsonMap:

@@ -386,13 +386,13 @@ class Stacks:
         """Enqueue a check of every resource; see `Schedule.start`."""
         self._schedule.start(context, stack, Verb.CHECK, timing)
 
-    def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Enqueue a suspend of every resource. No-op for a SUSPEND_COMPLETE stack."""
-        self._schedule.start(context, stack, Verb.SUSPEND, timing)
+    def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> bool:
+        """Enqueue a suspend of every resource. Returns False for a SUSPEND_COMPLETE stack."""
+        return self._schedule.start(context, stack, Verb.SUSPEND, timing)
 
-    def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Enqueue a resume of every resource. No-op for a RESUME_COMPLETE stack."""
-        self._schedule.start(context, stack, Verb.RESUME, timing)
+    def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> bool:
+        """Enqueue a resume of every resource. Returns False for a RESUME_COMPLETE stack."""
+        return self._schedule.start(context, stack, Verb.RESUME, timing)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
         """Cancel the running operation.

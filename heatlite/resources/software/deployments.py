@@ -370,13 +370,13 @@ class Deployment(Signalled[DeploymentSchema]):
     def handle_signal(self, details: JsonMap | None) -> str:
         found = self._deployment()
         if found is None:
-            raise NoActionNeeded
+            raise NoActionNeeded(detail="the deployment is gone.")
         given = details or {}
         declared = self.facts.services.software.config(self.facts.project, found.config_id).outputs
         outputs, problems = answered(declared, given)
         reason = ", ".join(problems) if problems else "Outputs received"
         if not self._finish(bool(problems), reason, outputs):
-            raise NoActionNeeded
+            raise NoActionNeeded(detail="the deployment has ended already.")
         return f"deployment {self.physical_id} {'failed' if problems else 'succeeded'}"
 
     # -- deciding ----------------------------------------------------------------------------------
