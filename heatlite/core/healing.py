@@ -133,6 +133,8 @@ class Brake(StrEnum):
     CANNOT_LOOK = "cannot_look"
     NO_CREDENTIAL = "no_credential"
     NO_STEP = "no_step"
+    INTERNAL_ERROR = "internal_error"
+    """The last look at it has failed; the engine's log has the error."""
     STALE_EVIDENCE = "stale_evidence"
     BUSY = "busy"
     IN_GRACE = "in_grace"
@@ -153,7 +155,7 @@ PACE_BRAKES = frozenset({
 """Brakes that say "not now"."""
 
 STOP_BRAKES = frozenset(Brake) - PACE_BRAKES
-"""Brakes that say "do not trust this" or "not allowed". Their release needs new evidence."""
+"""Brakes that say "do not trust this" or "not allowed". Their release needs new evidence, except after our error."""
 
 IGNORABLE = PACE_BRAKES - {Brake.BUSY} | {
     Brake.BREAKER_OPEN, Brake.STORM, Brake.SCOPE_SUSPENDED, Brake.STALE_EVIDENCE, Brake.CANCELLED, Brake.DISPUTED,

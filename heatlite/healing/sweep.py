@@ -22,7 +22,18 @@ from heatlite.healing.marks import note_marks
 from heatlite.healing.repairing import REPAIR_LOOK, Repairing
 from heatlite.healing.reports import API
 from heatlite.healing.rules.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
-from heatlite.healing.rules.incident import BEFORE_REPAIR, Effect, Event, Move, Wants, look, marked, move, pending
+from heatlite.healing.rules.incident import (
+    BEFORE_REPAIR,
+    Effect,
+    Event,
+    Move,
+    Wants,
+    look,
+    marked,
+    move,
+    pending,
+    unseen,
+)
 from heatlite.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.healing.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.healing.scopes import count_failure, judge_new, refresh_breakers
@@ -88,9 +99,14 @@ class HealingLoop:
         except Exception:
             # One tree must not keep the others from their repairs.
             log.exception("cannot look at the incidents of stack %s", root_id)
+            later = now + LONGEST_HOLD
             with self._store.transaction():
-                self._store.incidents.postpone(root_id, now, now + LONGEST_HOLD)
-                self._store.healing_policies.postpone(root_id, now, now + LONGEST_HOLD)
+                self._store.incidents.postpone(root_id, now, later)
+                self._store.healing_policies.postpone(root_id, now, later)
+            with self._store.transaction():
+                for incident in self._store.incidents.open_of_root(root_id):
+                    if incident.due == later and incident.state in BEFORE_REPAIR:
+                        self._store.incidents.move(unseen(incident))
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""

@@ -29,6 +29,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleIn, ScaleOut, SizeRequest
 from heatlite.healing.by_hand import HealRequest
 from heatlite.healing.rules.policy import DEFAULT, VERSION
@@ -616,6 +617,38 @@ def test_a_repair_that_spreads_waits_for_approval(healing: Healing) -> None:
     assert digest is not None
     approve(healing, incident, digest)
     healing.sweep()
+    assert healing.told(incident)[0] == "SETTLING"
+
+
+def test_a_repair_of_an_id_within_a_text(healing: Healing) -> None:
+    text = {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": "a"}}}}
+    user = {"type": "OS::Heat::SoftwareConfig", "properties": {"config": text}}
+    source = {"type": "OS::Heat::RandomString"}
+    healing.stack = healing.engine.create(template(a=source, b=user), name="texts", wait=False)
+    healing.sweep(5)
+    healing.pass_(700)
+    healing.policy(**AUTO)
+    incident = healing.fire("a")
+    healing.pass_(90)
+    assert healing.told(incident) == ("PROPOSED", "spreads")
+
+
+def test_a_look_that_fails_is_told_and_repeated(healing: Healing, monkeypatch: pytest.MonkeyPatch) -> None:
+    healing.policy(**AUTO)
+    incident = healing.fire("g/2")
+    with monkeypatch.context() as patch:
+        patch.setattr(Repairs, "_plan", lambda *_: 1 // 0)
+        healing.pass_(90)
+        assert healing.told(incident) == ("MARKED", "internal_error")
+        healing.engine.lock(healing.stack)
+        healing.pass_(90)
+        assert healing.told(incident) == ("MARKED", "locked")
+        healing.engine.unlock(healing.stack)
+        healing.pass_(90)
+        healing.fire("g/2")
+        healing.pass_(90)
+        assert healing.told(incident) == ("MARKED", "internal_error")
+    healing.pass_(90)
     assert healing.told(incident)[0] == "SETTLING"
 
 

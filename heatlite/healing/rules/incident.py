@@ -204,7 +204,7 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
     """
     brakes = [one.brake for one in held]
     before = [brake for brake in (incident.reason, *incident.also) if brake is not None]
-    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE} - OF_PLAN
+    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE, Brake.INTERNAL_ERROR} - OF_PLAN
     if released:
         return move(incident, Event.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
     if incident.state is CONFIRMED and incident.evidence_since is None:
@@ -249,6 +249,12 @@ def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: S
 def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentRecord:
     reason, *also = (one.brake for one in held) if held else (None,)
     return replace(incident, reason=reason, also=tuple(brake for brake in also if brake is not None))
+
+
+def unseen(incident: IncidentRecord) -> IncidentRecord:
+    """Return the incident after a look that has failed with an internal error."""
+    held = [one for one in (incident.reason, *incident.also) if one not in (None, Brake.INTERNAL_ERROR)]
+    return _with_brakes(incident, [Held(Brake.INTERNAL_ERROR), *map(Held, held)])
 
 
 @record(frozen=True, slots=True)

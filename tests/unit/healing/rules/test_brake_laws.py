@@ -87,9 +87,9 @@ def test_of_two_brakes_of_the_mark_the_other_is_in_also(first: Brake, second: Br
 def releases() -> Iterator[tuple[Brake, IncidentState]]:
     """Yield each stop brake that facts show, in each state that it holds.
 
-    The brakes of a plan are in the engine's tests.
+    The brakes of a plan and after an error are in the engine's tests.
     """
-    for brake in sorted(STOP_BRAKES - OF_PLAN):
+    for brake in sorted(STOP_BRAKES - OF_PLAN - {Brake.INTERNAL_ERROR}):
         yield from ((brake, state) for state in (MARKED, PROPOSED))
         yield from ((brake, state) for state in (OBSERVED, CONFIRMED) if brake in OF_MARK)
 

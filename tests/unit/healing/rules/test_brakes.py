@@ -94,7 +94,7 @@ OF_MARK = [
     Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.SOURCE_BLIND, Brake.STORM, Brake.BREAKER_OPEN, Brake.BUSY,
     Brake.IN_GRACE, Brake.CONFIRMING,
 ]  # fmt: skip
-OF_REPAIR = [brake for brake in Brake if brake not in (Brake.IN_GRACE, Brake.CONFIRMING)]
+OF_REPAIR = [brake for brake in Brake if brake not in (Brake.IN_GRACE, Brake.CONFIRMING, Brake.INTERNAL_ERROR)]
 ONE_OF = ({Brake.MODE_OFF, Brake.AWAITING_APPROVAL}, {Brake.CANCELLED, Brake.DISPUTED, Brake.CANNOT_LOOK})
 """Brakes of which only one can hold at a time."""
 
