@@ -12,7 +12,7 @@ from typing import Any
 import falcon
 from falcon import RequestOptions
 
-from heatlite.core.context import Context, Replay
+from heatlite.core.context import MACHINE, Context, Replay
 from heatlite.core.logs import Ids
 from heatlite.store.audit import Entry
 from heatlite.store.records import StackRecord
@@ -72,9 +72,9 @@ class Request(falcon.Request):
         self.answered: int | None = None
         """Code of the answer, once there is one."""
 
-    def prove(self, user: str) -> None:
-        """Set the user that the signature of the URL has proven."""
-        self.caller = replace(self.caller, user=user)
+    def prove(self, physical_name: str) -> None:
+        """Set the machine that the signature of the URL has proven."""
+        self.caller = replace(self.caller, user=f"{MACHINE}{physical_name}")
         self.is_proven = True
 
     def concerns(self, stack: StackRecord | None = None, **named: str) -> None:

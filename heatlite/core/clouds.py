@@ -44,6 +44,11 @@ class CloudIdentity:
         return self._place == other._place and (None in ids or ids[0] == ids[1])
 
     @property
+    def account(self) -> tuple[str, str | None, str | None]:
+        """Address, region and project: those that have the same have the same objects."""
+        return *self._place, self.project_id
+
+    @property
     def _place(self) -> tuple[str, str | None]:
         return _address(self.auth_url), self.region
 

@@ -9,6 +9,10 @@ from heatlite.core.records import record
 ANONYMOUS = "anonymous"
 """Caller of an installation without authentication."""
 
+MACHINE = "machine:"
+"""Begin of the names of machines that have proven themselves by a key of a resource.
+The physical name of the resource follows. No account has such a name."""
+
 ADMIN = "admin"
 """The role of administrators."""
 

@@ -297,6 +297,10 @@ class ActionCooldown(Conflict):
     text = "Group {group} is in its cooldown for {seconds} s more, and was not scaled. Try again then."
 
 
+class ObjectTaken(Conflict):
+    """Another stack has an object that is to be adopted."""
+
+
 class PlanChanged(Conflict):
     """The plan is out of date: the update would now differ from it."""
 

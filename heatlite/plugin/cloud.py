@@ -112,6 +112,8 @@ class CloudResource(Resource[P_co]):
         super().__init_subclass__(type=type)
         if kind:
             cls.kind = kind
+        if cls.kind:
+            cls.object_kind = cls.kind
         cls.cloud_service, _, noun = cls.kind.partition(".")
         if cls.cloud_service == "network":
             cls.network_extension = next((one for prefix, one in EXTENSIONS.items() if noun.startswith(prefix)), "")

@@ -372,6 +372,9 @@ class Facts:
     """True if the operation changes no number of members: a nested stack that exists keeps the members it has."""
     recorded: frozenset[str] = frozenset()
     """During a restore, the names of the members of the nested stack in the snapshot."""
+    row_id: str = ""
+    """The id of the row.
+    No other resource has it, and no stack document tells it."""
 
 
 @record(frozen=True, slots=True)

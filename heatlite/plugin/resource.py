@@ -41,7 +41,7 @@ that also writes the event; it must not wait for anything. What it raises is the
 means that there is nothing to do, and leaves no event. A signal that
 calls a service does so in `prepare_signal`, before the transaction. There are two kinds of signals:
 
-- one that *delivers data* keeps it in ``facts.services.mailbox``, under the address `physical_name`, and returns what
+- one that *delivers data* keeps it in ``facts.services.mailbox``, under its `mailbox_address`, and returns what
   the event is to say, or None. It passes while a maintenance lock holds. Whatever it leaves in `data` is lost: a
   running operation has the row.
 - one that *changes what there is* changes nothing itself and returns a `Resize`: the engine asks the group named
@@ -140,6 +140,10 @@ class Resource(Handlers, Generic[P_co]):
     blocks: ClassVar[frozenset[str]] = frozenset()
     """Types that cannot be deleted while this object exists.
     A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first."""
+    shares_object: ClassVar[bool] = False
+    """True if the physical id is that of an object that others may have too, as for an assignment to a user."""
+    object_kind: ClassVar[str] = ""
+    """Types of the same kind have the same objects: ``network.network``; without a service the type's name."""
     lasting_reference: ClassVar[bool] = False
     """True if a successor may have the same reference, as it follows from properties."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
@@ -162,7 +166,7 @@ class Resource(Handlers, Generic[P_co]):
     def __init_subclass__(cls, type: str = "") -> None:  # noqa: A002
         super().__init_subclass__()
         if type:
-            cls.type_name = type
+            cls.type_name = cls.object_kind = type
         for base in cls.__dict__.get("__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)
             if isinstance(origin, builtins.type) and issubclass(origin, Resource):
@@ -200,6 +204,11 @@ class Resource(Handlers, Generic[P_co]):
     def physical_name(self) -> str:
         """The name that the real object carries."""
         return self.facts.physical_name
+
+    @property
+    def mailbox_address(self) -> str:
+        """The address of the resource's messages in the mailbox."""
+        return self.facts.row_id
 
     @property
     def physical_id(self) -> str | None:

@@ -68,6 +68,8 @@ _BELOW = {NATIVE: "signal", NODE: "node"}
 """End of a path below the resource."""
 
 
+ACCESS_KEY_TYPE = "AWS::IAM::AccessKey"
+"""The type whose physical id is an access key."""
 MACHINE = "HLM"
 """Begin of the access keys of resources that machines signal."""
 

@@ -148,7 +148,7 @@ class Workflow(
         for execution in self._executions():
             with suppress(CloudNotFound):
                 self.service("delete_execution", execution)
-        self.facts.services.mailbox.clear(self.physical_name)
+        self.facts.services.mailbox.clear(self.mailbox_address)
         return super().handle_delete()
 
     # -- signals -----------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ class Workflow(
 
     def _executions(self) -> list[str]:
         """Ids of the executions that signals have begun, the newest first."""
-        return cast(list[str], self.facts.services.mailbox.read(self.physical_name).get(EXECUTIONS, []))
+        return cast(list[str], self.facts.services.mailbox.read(self.mailbox_address).get(EXECUTIONS, []))
 
     def _keep(self, executions: list[str]) -> None:
-        self.facts.services.mailbox.put(self.physical_name, EXECUTIONS, [*executions[:MAX_EXECUTIONS]])
+        self.facts.services.mailbox.put(self.mailbox_address, EXECUTIONS, [*executions[:MAX_EXECUTIONS]])
 
     def handle_suspend(self) -> Json:
         return None

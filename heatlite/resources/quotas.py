@@ -26,6 +26,7 @@ P_co = TypeVar("P_co", bound=QuotaProps, covariant=True)
 class ProjectQuota(CloudResource[P_co]):
     """Base of the types. The physical id is the project's id."""
 
+    shares_object = True
     searched = False  # setting the quotas is idempotent
     reverting: ClassVar[str] = "delete_quota"
     """Verb that restores the default quotas."""

@@ -83,7 +83,7 @@ class Handle(Signalled[HandleSchema]):
         super().handle_adopt()
         self.physical_id = self.physical_name
         for identifier, content in received(as_map(self.data.get(SIGNALS))).items():
-            self.facts.services.mailbox.put(self.physical_name, identifier, content)
+            self.facts.services.mailbox.put(self.mailbox_address, identifier, content)
         self.data.pop(SIGNALS, None)  # a repetition after a failure needs them all
 
     def exported(self) -> JsonMap:
@@ -96,7 +96,7 @@ class Handle(Signalled[HandleSchema]):
     def _cleared(self) -> bool:
         """Delete the signals in the mailbox. False if the call must be repeated."""
         try:
-            self.facts.services.mailbox.clear(self.physical_name)
+            self.facts.services.mailbox.clear(self.mailbox_address)
         except Unavailable:
             return False
         return True
@@ -124,7 +124,7 @@ class Handle(Signalled[HandleSchema]):
 
     def received(self) -> dict[str, JsonMap]:
         """Return the signals by their ids."""
-        return received(self.facts.services.mailbox.read(self.physical_name))
+        return received(self.facts.services.mailbox.read(self.mailbox_address))
 
     def keep(self, identifier: str, status: Json, reason: Json, data: Json) -> str:
         """Store a signal and replace an earlier one with its id.
@@ -135,13 +135,13 @@ class Handle(Signalled[HandleSchema]):
             raise InvalidValue(f"The status of a signal is {SUCCESS} or {FAILURE}, its reason is text.")
         content = {"status": status, "reason": reason, "data": data}
         mailbox = self.facts.services.mailbox
-        count, stored = mailbox.size(self.physical_name, besides=identifier)
+        count, stored = mailbox.size(self.mailbox_address, besides=identifier)
         if count >= MAX_SIGNALS or stored + len(dump(content)) > MAX_STORED:
             raise RequestLimitExceeded(
                 f"The handle {self.name} has {count} signals of {stored} characters; it keeps {MAX_SIGNALS} signals of"
                 f" {MAX_STORED} characters in all. A signal with an id of before takes the place of that one."
             )
-        mailbox.put(self.physical_name, identifier, content)
+        mailbox.put(self.mailbox_address, identifier, content)
         return f"status:{status} reason:{reason}"
 
 
@@ -179,14 +179,14 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
 
     def handle_create(self) -> Json:
         if self.props.signal_transport == NO_SIGNAL:
-            self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
+            self.facts.services.mailbox.put(self.mailbox_address, NO_SIGNAL, None)
         made = super().handle_create()
         self._open()
         return made
 
     def handle_adopt(self) -> None:
         if self.props.signal_transport == NO_SIGNAL:
-            self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
+            self.facts.services.mailbox.put(self.mailbox_address, NO_SIGNAL, None)
         super().handle_adopt()
         self._open()
 
@@ -256,7 +256,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
             self.keep(str(signal["id"])[:MAX_ID], FAILURE, str(error), None)
 
     def handle_signal(self, details: JsonMap | None) -> str:
-        count, _ = self.facts.services.mailbox.size(self.physical_name, besides=NO_SIGNAL)
+        count, _ = self.facts.services.mailbox.size(self.mailbox_address, besides=NO_SIGNAL)
         given = {"id": count + 1, **(details or {})}
         unknown = given.keys() - {"id", "status", "reason", "data"}
         if unknown:
@@ -430,7 +430,7 @@ class Condition(Resource[ConditionSchema]):
         return found
 
     def _mail(self) -> dict[str, Json]:
-        return self.facts.services.mailbox.read(self._handle.physical_name)
+        return self.facts.services.mailbox.read(self._handle.mailbox_address)
 
     def _wait(self) -> Json:
         return {"until": self._time() + self.props.timeout}
@@ -472,7 +472,7 @@ class Condition(Resource[ConditionSchema]):
         return True
 
     def awaited_address(self) -> str | None:
-        return self._handle.physical_name
+        return self._handle.mailbox_address
 
     def handle_create(self) -> Json:
         self.physical_id = self.physical_name

@@ -161,6 +161,21 @@ class HealthRecord:
 
 
 @record(frozen=True, slots=True)
+class HolderRecord:
+    """A resource of another tree that has an object, as an adoption asks for it."""
+
+    name: str
+    mapped_type: str
+    physical_name: str
+    physical_id: str | None
+    project: str
+    root_name: str
+    """The name of the tree's root."""
+    cloud: CloudIdentity | None
+    """The cloud of the tree's objects."""
+
+
+@record(frozen=True, slots=True)
 class ResourceRecord:
     """A resource. During a replacement two rows have its name; ids sort by age."""
 

@@ -39,6 +39,7 @@ from heatlite.store.secrets.accounts import Accounts
 from heatlite.store.secrets.credentials import Credentials
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.secrets.ui_sessions import UiSessions
+from heatlite.store.stacks.adoptions import Adoptions
 from heatlite.store.stacks.events import Events
 from heatlite.store.stacks.messages import Messages
 from heatlite.store.stacks.overview import Overview
@@ -79,6 +80,7 @@ class Store:
         self.suppressed = SuppressedRequests(encryption)
         self.services = Services(database)
         self.messages = Messages(encryption)
+        self.adoptions = Adoptions(database)
         self.webhooks = Webhooks(database)
         self.software_configs = SoftwareConfigs(encryption, self.project_values)
         self.software_deployments = SoftwareDeployments(encryption, self.project_values)

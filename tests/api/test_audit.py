@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -133,14 +134,21 @@ def test_a_signed_signal_and_a_replay_are_one_row_each(heat: Heat) -> None:
     heat.call("POST", f"{stack}/actions", {"unlock": None}, code=200)
     heat.settle(stack)
     heat.call("POST", f"{stack}/lock/suppressed/{entry}/replay", code=200)
-    operations = [row["operation"] for row in reversed(listed(heat))]
-    assert operations == [
+    rows = [*reversed(listed(heat))]
+    assert [row["operation"] for row in rows] == [
         "stacks:create",
         "actions:lock",
         "resource:signal",
         "actions:unlock",
         "stacks:replay_suppressed",
     ]
+    name = parse_qs(urlsplit(url).query)["AWSAccessKeyId"][0]
+    assert {row["user"] for row in rows} == {"anonymous", f"machine:{name}"}
+
+
+def test_no_account_has_the_name_of_a_machine(guarded: wiring.Embedded, tmp_path: Path) -> None:
+    named = client(guarded, tmp_path, "machine:s-h-abcdefghijkl", "member")
+    assert "Rename the account" in named.fault("GET", "/stacks", code=403)[1]
 
 
 def test_a_report_leaves_a_row_only_if_it_is_refused(

@@ -434,3 +434,40 @@ def test_the_key_of_a_template_opens_what_its_policies_allow(heat: Heat, store: 
     with store.transaction():
         store.resources.save_many([replace(rows["key"], **made["key"], verb=Verb.SUSPEND)])  # type: ignore[arg-type]
     assert key.refused("DescribeStackResource", 403, StackName="s", LogicalResourceId="h")[0] != "AccessDenied"
+
+
+def test_of_keys_with_one_id_the_user_comes_first_and_then_the_one_that_fits(heat: Heat, store: Store) -> None:
+    """Such rows may be older than the rule that an adoption takes no key."""
+    user = with_key(heat)
+    policy = {"type": "OS::Heat::AccessPolicy", "properties": {"AllowedResources": ["h"]}}
+    stack = template(policy=policy, h=HANDLE, user=value(), shadow=value(), first=value(), second=value())
+    path = heat.create(stack)
+    rows = {row.name: row for row in store.resources.of(path.rpartition("/")[2])}
+    machine: Any = {"mapped_type": "AWS::IAM::AccessKey", "properties": {"UserName": "user"}}
+    made: Any = {
+        "user": {"mapped_type": "AWS::IAM::User", "properties": {"Policies": ["policy"]}},
+        "shadow": {**machine, "physical_id": user.key, "data": {"secret": "mine"}},
+        "first": {**machine, "physical_id": "AKIATEST", "data": {"secret": "one"}},
+        "second": {**machine, "physical_id": "AKIATEST", "data": {"secret": "two"}},
+    }
+    with store.transaction():
+        store.resources.save_many([replace(rows[name], **more) for name, more in made.items()])
+    user("ListStacks")
+    assert Query(heat, user.key, "mine").refused("ListStacks", 403)[0] == "SignatureDoesNotMatch"
+    for secret in ("one", "two"):
+        key = Query(heat, "AKIATEST", secret, timed=False)
+        key("DescribeStackResource", StackName="s", LogicalResourceId="h")
+    wrong = Query(heat, "AKIATEST", "x", timed=False)
+    code, _ = wrong.refused("DescribeStackResource", 403, StackName="s", LogicalResourceId="h")
+    assert code == "SignatureDoesNotMatch"
+
+
+def test_no_adoption_takes_the_key_of_a_user(serve: Serve, tmp_path: Path) -> None:
+    nobody = serve(cloud="simulated")
+    key, member = with_key(of(nobody, tmp_path, "ron", "reader")), of(nobody, tmp_path, "mia", "member")
+    document = template(k={"type": "AWS::IAM::AccessKey", "properties": {"UserName": "heatlite"}})
+    entry = {"resource_id": key.key, "resource_data": {"secret": "mine"}}
+    body = {"stack_name": "s", "adopt_stack_data": {"template": document, "resources": {"k": entry}}}
+    kind, text = member.fault("POST", "/stacks", body, code=409)
+    assert (kind, text) == ("ObjectTaken", f"resources.k: {key.key} is the access key of a user.")
+    key("ListStacks")

@@ -259,19 +259,21 @@ class TestAdopt:
         assert {row.name: row.physical_id for row in engine.rows(adopted)} == before
         assert sorted(plugins.iterdir()) == files
 
-    def test_a_tree_whose_first_stack_is_still_there(self, engine: Engine) -> None:
-        """Names are in use: an abandon, for example, has not ended yet."""
+    def test_a_tree_with_names_that_other_stacks_have(self, engine: Engine) -> None:
         child = {"heat_template_version": "2021-04-16", "resources": {"x": file()}}
         group = resource("OS::Heat::ResourceGroup", count=1, resource_def=file(content="m"))
         files = {"child.yaml": json.dumps(child)}
         first = engine.create(template(n=resource("child.yaml"), g=group), files=files)
-        stack = adopt(engine, json.dumps(export(engine, first)), name="second")
-        assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
 
         def objects(of: StackRecord) -> set[str | None]:
             return {row.physical_id for nested in engine.store.stacks.descendants(of) for row in engine.rows(nested)}
 
-        assert objects(stack) == objects(first)
+        before, record = objects(first), abandon(engine, first)
+        for name in ("n", "g"):
+            engine.create(template(), name=record["resources"][name]["physical_name"])
+        stack = adopt(engine, json.dumps(record), name="second")
+        assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
+        assert objects(stack) == before
 
     def test_a_tree_with_a_fault_within(self, engine: Engine, plugins: Path) -> None:
         child = {"heat_template_version": "2021-04-16", "resources": {"x": file(), "y": file(depends_on="x")}}

@@ -26,7 +26,7 @@ def signal(engine: Engine, stack: StackRecord, name: str, details: JsonMap | Non
 
 
 def heard(engine: Engine, stack: StackRecord, name: str = "ear") -> list[Any]:
-    return list(engine.store.messages.read(engine.row(stack, name).physical_name).values())
+    return list(engine.store.messages.read(engine.row(stack, name).id).values())
 
 
 def told(engine: Engine, stack: StackRecord, since: int) -> list[tuple[str, str, str]]:

@@ -48,7 +48,7 @@ def test_upgrade_makes_the_tables_that_the_models_describe(database: Store) -> N
     assert database.upgrade() == []
     differences = diff_models(database.database.peewee, MODELS)
     # Peewee does not compare indexes of expressions or of some rows; the test of definitions on SQLite does.
-    special = {"resource_object", "resource_unwell", "event_rare_verb", "event_rare_status"}
+    special = {"resource_object", "resource_called", "resource_unwell", "event_rare_verb", "event_rare_status"}
     differences.drop_indexes[:] = [one for one in differences.drop_indexes if one.name not in special]
     assert not differences, str(differences)
 
@@ -90,6 +90,7 @@ def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> No
 
 ACTIONS = "0007_actions"
 SECRETS = "0008_secrets"
+ADOPTIONS = "0036_adoptions"
 
 
 def before(store: Store, migration: str) -> None:
@@ -177,3 +178,26 @@ def test_what_callers_prove_themselves_with_changes_its_form(database: Store) ->
     found = database.actions.get(action_id)
     assert found is not None
     assert found.secrets == kept
+
+
+@everywhere
+def test_messages_go_from_names_to_rows(database: Store) -> None:
+    """Of several rows with a name the first has the messages."""
+    before(database, ADOPTIONS)
+    long = "s" * 100
+    columns = {
+        "stack_id": "s", "name": "h", "type": "T", "mapped_type": "T", "verb": "CREATE", "status": "COMPLETE",
+        "status_reason": "", "created_at": 1.0, "properties": "{}", "metadata": "{}", "data": "{}", "requires": "[]",
+        "uses": "[]", "deletion_policy": "Delete", "description": "",
+    }  # fmt: skip
+    for row_id, name in (("1", "s-h-x"), ("2", "s-h-x"), ("3", f"{long}y"), ("4", f"{long}z")):
+        values: dict[str, Value] = {**columns, "id": row_id, "physical_name": name}
+        marks = ", ".join("?" * len(values))
+        change(database, f"INSERT INTO resource ({', '.join(values)}) VALUES ({marks})", *values.values())
+    for number, address in enumerate(("s-h-x", "s-h-x", f"{long}z", "an action")):
+        sql = "INSERT INTO mail (address, digest, key, content, changed_at) VALUES (?, ?, ?, '1', 1.0)"
+        sql = sql.replace(" key,", f" {database.database.quote('key')},")
+        change(database, sql, address, str(number), "k")
+    database.upgrade()
+    found = database.database.read("SELECT address FROM mail ORDER BY digest")
+    assert [address for (address,) in found] == ["1", "1", "4", "an action"]

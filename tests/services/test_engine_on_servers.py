@@ -231,7 +231,7 @@ def test_many_signals_at_once(calm: Embedded) -> None:
         list(pool.map(signal, range(24)))
     assert reached(calm, stack) == "CREATE_COMPLETE"
     (row,) = calm.store.resources.by_name(stack.id, ["handle"])
-    assert sorted(calm.store.messages.read(row.physical_name), key=int) == [str(number) for number in range(1, 25)]
+    assert sorted(calm.store.messages.read(row.id), key=int) == [str(number) for number in range(1, 25)]
 
 
 def grove(value: str, members: int) -> dict[str, Any]:

@@ -136,6 +136,15 @@ class Marks:
         failed = [f"{row.name}: {row.status_reason}" for row in self.tree() if row.status is Status.FAILED]
         assert (self.stack.status, failed) == (Status.COMPLETE, []), (self.stack.status_reason, failed)
 
+    def have_own_objects(self) -> None:
+        """Only types with `shares_object` have the object of another resource."""
+        own = [
+            (kind.object_kind, row.physical_id)
+            for row in self.tree()
+            if not (kind := self.engine.components.reader.resources_of(self.stack).type_of(row)).shares_object
+        ]
+        assert [one for one in own if own.count(one) > 1] == []
+
     # -- what there is to see ------------------------------------------------------------------------
 
     def tree(self) -> list[ResourceRecord]:

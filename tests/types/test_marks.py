@@ -97,6 +97,7 @@ class Standing:
                 marks.answer()
             marks.stack = cloudy.settle(marks.stack)
         marks.is_complete()
+        marks.have_own_objects()
         return marks
 
 

@@ -8,8 +8,8 @@ from heatlite.api import query
 from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
-from heatlite.core.context import ADMIN, Context, Replay
-from heatlite.core.errors import HTTPForbidden, Unauthorized
+from heatlite.core.context import ADMIN, MACHINE, Context, Replay
+from heatlite.core.errors import Forbidden, HTTPForbidden, Unauthorized
 from heatlite.core.json import JsonMap
 from heatlite.core.records import changed, record
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
@@ -164,9 +164,9 @@ class AccessControl:
             raise HTTPForbidden(project=project)
         req.caller = self._user(self._context(req, Identity(user, {project: left}), project))
 
-    def admit_machine(self, req: Request, user: str, project: str) -> None:
+    def admit_machine(self, req: Request, physical_name: str, project: str) -> None:
         """Set the caller of a request that the access key of a machine has proven."""
-        req.caller = self._ruled(self._internal(req, project, user, STACK_USER))
+        req.caller = self._ruled(self._internal(req, project, f"{MACHINE}{physical_name}", STACK_USER))
 
     def admit_signed(self, req: Request, credentials: JsonMap) -> bool:
         """Set the caller of a request that is signed with a key of Keystone.
@@ -225,7 +225,8 @@ class AccessControl:
         place = self._accounts.place(identity.user_id)
         if place is None or project not in (place.project, *identity.projects):
             return None
-        agent = changed(self._internal(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
+        machine = self._internal(req, place.project, f"{MACHINE}{identity.user}", STACK_USER)
+        agent = changed(machine, user_id=identity.user_id)
         return self._ruled(agent) if place.holds(named) else changed(agent, may=lambda _rule: False)
 
     def _user(self, caller: Context) -> Context:
@@ -266,8 +267,11 @@ class AccessControl:
     def _context(self, req: Request, identity: Identity, project: str) -> Context:
         """Return the context of a user in one of its projects.
 
-        The policy decides if the user is an administrator; the roles show that from here on.
+        The policy decides if the user is an administrator; the roles show that from here on. Raises Forbidden for the
+        name of a machine.
         """
+        if identity.user.startswith(MACHINE):
+            raise Forbidden(f"A name that begins with {MACHINE} is that of a machine. Rename the account.")
         caller = Context(
             project=project,
             user=identity.user,

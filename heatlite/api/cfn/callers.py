@@ -66,29 +66,29 @@ class Callers:
         return reach
 
     def _identify(self, req: Request, message: Message, claim: Claim) -> Reach | None:
-        machine = self._machines.find(claim.access_key)
-        if machine is not None:
-            _prove(message, claim, machine.secret)
-            self._access.admit_machine(req, machine.user, machine.stack.project)
-            return Reach(machine.stack, machine.opens)
-        if claim.signed_at is None and claim.expires_at is None:
-            # Such a request never expires. The agent of a machine sends it, and can only read with it.
+        # Users first: a key of a machine may come from a stack document.
+        key = self._store.access_keys.get(claim.access_key) if self._access.has_own_keys else None
+        found = [] if key is not None else [*self._machines.find(claim.access_key)]
+        for machine in found:
+            if matches(message, claim, machine.secret):
+                self._access.admit_machine(req, machine.physical_name, machine.stack.project)
+                return Reach(machine.stack, machine.opens)
+        never_expires = claim.signed_at is None and claim.expires_at is None
+        if found and (self._access.has_own_keys or never_expires):
+            raise QueryError(Code.SignatureDoesNotMatch)
+        if never_expires:
+            # The agent of a machine sends such a request, and can only read with it.
             raise QueryError(Code.MissingAuthenticationToken, "A request that a user signs needs a Timestamp.")
         if not self._access.has_own_keys:
             if not self._access.admit_signed(req, _for_keystone(message, claim)):
                 raise QueryError(Code.SignatureDoesNotMatch)
             return None
-        key = self._store.access_keys.get(claim.access_key)
         if key is None:
             raise QueryError(Code.InvalidClientTokenId)
-        _prove(message, claim, key.secret)
+        if not matches(message, claim, key.secret):
+            raise QueryError(Code.SignatureDoesNotMatch)
         self._access.admit_user(req, key.user, key.project, key.roles)
         return None
-
-
-def _prove(message: Message, claim: Claim, secret: str) -> None:
-    if not matches(message, claim, secret):
-        raise QueryError(Code.SignatureDoesNotMatch)
 
 
 def within(reach: Reach | None, name: str) -> None:

@@ -7,7 +7,7 @@ from heatlite.api import bodies, query
 from heatlite.api.access.policy import STACK_USER
 from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.request import Request
-from heatlite.core.context import Context
+from heatlite.core.context import MACHINE, Context
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import NATIVE
@@ -57,7 +57,7 @@ class SignedSignals:
             raise falcon.HTTPMethodNotAllowed(["POST", "PUT"])
         stack, row = self._signals.proven(query.proof(req), **parts)
         roles = frozenset({STACK_USER})
-        req.caller = Context(stack.project, user=row.physical_name, roles=roles, queued=req.queued)
+        req.caller = Context(stack.project, user=f"{MACHINE}{row.physical_name}", roles=roles, queued=req.queued)
         fail_fast = query.flag(req, query.FAIL_FAST)
         ignored(resp, self._signals.signal(req.caller, stack, row, bodies.signal(req), fail_fast))
         if parts["form"] == "waitcondition":

@@ -294,7 +294,7 @@ class Execution:
         if self._stack.verb is not Verb.ROLLBACK:
             entries = self.action.inputs.resources
             if entries is not None and self.action.verb is Verb.ADOPT:
-                self._transitions.converging.adopted = entries
+                self._transitions.converging.adopt(self._parts.store, self._parts.definitions.of(self._stack), entries)
             elif entries is not None:
                 self._resources.restore(entries)
             if self.action.inputs.converge:

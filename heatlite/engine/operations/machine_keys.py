@@ -1,6 +1,6 @@
 """Access keys of machines: they open the resource that they were made for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Final
 
@@ -9,11 +9,9 @@ from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
-from heatlite.plugin.signing import KeyHolder, machine_of
+from heatlite.plugin.signing import ACCESS_KEY_TYPE, KeyHolder, machine_of
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
-
-ACCESS_KEY: Final = "AWS::IAM::AccessKey"
 
 CLOSED: Final = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
 """States of a resource in which its key opens nothing."""
@@ -24,8 +22,8 @@ class Machine:
     """A machine by its access key."""
 
     stack: StackRecord
-    user: str
-    """Physical name of the resource that has the key."""
+    physical_name: str
+    """Of the resource that has the key."""
     secret: str = field(repr=False)
     opens: Callable[[str], bool]
     """Test whether the key opens the resource of the stack with this name."""
@@ -42,8 +40,11 @@ class MachineKeys:
         self._settings = settings
         self._reader = reader
 
-    def find(self, access_key: str) -> Machine | None:
-        """Return the machine with the key; None for an unknown or expired one."""
+    def find(self, access_key: str) -> Iterator[Machine]:
+        """Yield the machines with the key; none for an unknown or expired one.
+
+        Several rows may have the key of an AWS::IAM::AccessKey: its id is in stack documents.
+        """
         for row in self._rows(access_key):
             stack = self._store.stacks.get(row.stack_id)
             if stack is None or stack.deleted_at is not None:
@@ -54,13 +55,12 @@ class MachineKeys:
             with type_code():
                 secret = holder.secret_of(access_key, self._settings.signal_url_lifetime)
             if secret:
-                return Machine(stack, row.physical_name, secret, holder.opens)
-        return None
+                yield Machine(stack, row.physical_name, secret, holder.opens)
 
     def _rows(self, access_key: str) -> list[ResourceRecord]:
         place = machine_of(access_key)
         if place is not None:
             stack_id, name = place
             return self._store.resources.by_name(stack_id, [name])
-        rows = self._store.resources.of_type_with_object(ACCESS_KEY, access_key)
+        rows = self._store.resources.of_type_with_object(ACCESS_KEY_TYPE, access_key)
         return [row for row in rows if row.verb not in CLOSED]

@@ -49,6 +49,7 @@ from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ProtectionRecord, StackRecord
@@ -94,7 +95,7 @@ class Stacks:
 
         Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
 
-        Raises StackExists, RequestLimitExceeded, and the errors of `Preparation.new`.
+        Raises StackExists, RequestLimitExceeded, ObjectTaken, and the errors of `Preparation.new`.
         """
         adopted = request.adopted
         if adopted is not None and not self._settings.enable_stack_adopt:
@@ -162,6 +163,9 @@ class Stacks:
         check_external(prepared.definition, self._reader.resources_of(stack))
         recorded = None if request.adopted is None else request.adopted.cloud
         cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
+        if request.adopted is not None:
+            objects = AdoptedObjects(self._store, self._reader.resources_of(stack))
+            objects.check(cloud, prepared.definition, request.adopted.resources)
         template_id, environment = prepared.template_id, prepared.environment
         stack = changed(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
         return stack, prepared

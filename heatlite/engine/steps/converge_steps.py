@@ -1,6 +1,7 @@
 """Steps of a converge: evaluate values, decide, and create, update or replace."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded
@@ -18,10 +19,12 @@ from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
+from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.engine.types.resource_factory import TRIED, ResourceFactory, Values
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord
+from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
@@ -52,12 +55,18 @@ class ConvergeSteps:
     ) -> None:
         self.adopted: JsonMap | None = None
         """Of an adoption: the recorded resources, by name."""
+        self._taken: Mapping[str, str] = {}
+        """Of an adoption: why objects cannot be taken over, by name."""
         self._rows = rows
         self._resources = resources
         self._breakpoints = breakpoints
         self._operations = operations
         self._budget = budget
         self._values = Values(resources, rows.chosen)
+
+    def adopt(self, store: Store, definition: Definition, entries: JsonMap) -> None:
+        """Adopt the objects of recorded resources, except those that another stack has."""
+        self.adopted, self._taken = entries, AdoptedObjects(store, self._resources).claim(definition, entries)
 
     def start(self, definition: Definition, plan: Plan) -> None:
         """Adopt the rows that the plan keeps, and insert rows for new objects.
@@ -207,7 +216,9 @@ class ConvergeSteps:
         """Adopt the object that `found` records; nothing is made."""
         nested = issubclass(wanted.kind, StackResource)
         # A nested stack gets a new id; the ids that matter are those of its resources.
+        taken = None if row.external_id is not None else self._taken.get(row.name)
         known = isinstance(found, dict) and (found.get("resource_id") or (nested and "resources" in found))
+        known = known and taken is None
         found = found if known and isinstance(found, dict) else {}
         name = str(found.get("physical_name") or row.physical_name)
         if not (nested and self._resources.is_stack_name(name)):  # The stack of the record may still be there.
@@ -220,6 +231,8 @@ class ConvergeSteps:
         execution = self._operations.execution(step, row, resource, Verb.ADOPT, wanted, done)
         if nested and row.external_id is not None:
             execution.fail(f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported.")
+        elif taken is not None:
+            execution.fail(f"ObjectTaken: {taken}")
         elif not found:
             execution.fail(f"Exception: resources.{row.name}: Resource ID was not provided.")
         elif not nested:

@@ -405,6 +405,7 @@ class ResourceFactory:
                 leaves=row.verb is Verb.DELETE,
                 keeps_members=self.selection is not None,
                 recorded=frozenset(as_map(as_map(self._saved.get(row.name)).get("resources"))),
+                row_id=row.id,
             )
         )
 

@@ -19,6 +19,7 @@ class Attachment(CloudResource[P_co]):
     """
 
     kind = "compute.volume_attachment"
+    shares_object = True
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """True if another resource attaches the same volume to another server.

@@ -233,6 +233,7 @@ class QoSAssociation(
     """
 
     support_status = SupportStatus(version="8.0.0")
+    shares_object = True
     searched = False  # associating is idempotent
 
     def handle_create(self) -> Json:

@@ -129,6 +129,7 @@ class EIPAssociationProps(Schema):
 class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAssociation", kind="network.ip"):
     """Associates a floating IP with a machine."""
 
+    shares_object = True
     after = BEFORE
     joins = AMAZONS | JOINED
     comes_after = EIP.comes_after

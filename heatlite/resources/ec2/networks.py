@@ -159,6 +159,7 @@ class VPCGatewayAttachment(
     The physical id is the VPC's id.
     """
 
+    shares_object = True
     after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
     joins = frozenset({"AWS::EC2::RouteTable"})
     searched = False  # setting a gateway is idempotent

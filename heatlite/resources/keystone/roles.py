@@ -33,6 +33,7 @@ class RoleAssignment(RoleGiver[P_co]):
     The physical id is the id of that.
     """
 
+    shares_object = True
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
 
     def _who(self, properties: Mapping[str, Json]) -> str:

@@ -261,6 +261,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
     """Additional routes of a router, besides those to its connected networks."""
 
     support_status = SupportStatus(version="14.0.0")
+    shares_object = True
     alone = frozenset({"router"})
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
     joins = frozenset({"OS::Neutron::RouterInterface"})

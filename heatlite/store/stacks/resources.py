@@ -1,8 +1,9 @@
 """Resource rows."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
@@ -10,7 +11,14 @@ from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LargeValues
-from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import (
+    HealthRecord,
+    HolderRecord,
+    PreviousState,
+    ProtectionRecord,
+    ResourceRecord,
+    StackRecord,
+)
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Resource, Stack
 
@@ -191,14 +199,36 @@ class Resources:
             found += [(str(row), str(root)) for row, root in self._database.read(sql, (*values, project))]
         return found
 
-    def _has_one(self, physical_ids: Sequence[str]) -> tuple[str, Sequence[str]]:
-        """Return a condition on the physical id that uses the index, and its values."""
-        # The index has the first characters of the ids: MariaDB finds them itself.
+    def _has_one(self, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:
+        """Return a condition on the physical id or name, by an index, and its values."""
+        # The index has the first characters: MariaDB finds them itself.
         if self._database.dialect is Dialect.MARIADB:
-            return f"physical_id IN ({marks(physical_ids)})", physical_ids
-        begins = [one[:INDEXED] for one in physical_ids]
-        indexed = f"substr(physical_id, 1, {INDEXED}) IN ({marks(begins)})"
-        return f"{indexed} AND physical_id IN ({marks(physical_ids)})", (*begins, *physical_ids)
+            return f"{column} IN ({marks(values)})", values
+        begins = [one[:INDEXED] for one in values]
+        indexed = f"substr({column}, 1, {INDEXED}) IN ({marks(begins)})"
+        return f"{indexed} AND {column} IN ({marks(values)})", (*begins, *values)
+
+    def holders_elsewhere(
+        self, root_id: str, column: Literal["physical_id", "physical_name"], values: Sequence[str]
+    ) -> list[HolderRecord]:
+        """Return the rows in live stacks of other trees that have one of the ids or names.
+
+        Rows with an `external_id` only refer to an object.
+        """
+        stack, found = self._database.quote("stack"), list[HolderRecord]()
+        for some in chunks(values):
+            has_one, parameters = self._has_one(some, column)
+            sql = (
+                "SELECT resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
+                f" stack.project, root.name, root.cloud FROM resource JOIN {stack} ON stack.id = resource.stack_id"
+                f" JOIN {stack} root ON root.id = COALESCE(stack.root_id, stack.id)"
+                f" WHERE {has_one} AND external_id IS NULL AND stack.deleted_at IS NULL AND root.id <> ?"
+                " ORDER BY resource.id"
+            )
+            for name, kind, called, object_id, project, root, cloud in self._database.read(sql, (*parameters, root_id)):
+                place = None if cloud is None else CloudIdentity.from_json(parse(cloud))
+                found.append(HolderRecord(name, kind, called, object_id, project, root, place))
+        return found
 
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the physical ids of those of the rows that have one."""

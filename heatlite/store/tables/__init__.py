@@ -21,6 +21,7 @@ from heatlite.store.tables.healing import (
 )
 from heatlite.store.tables.nodes import Node, NodeAction, NodePlaybook, NodeTransition, Orchestration
 from heatlite.store.tables.stacks import (
+    AdoptedObject,
     Event,
     LargeValue,
     LimitLock,
@@ -43,5 +44,5 @@ MODELS: tuple[type[peewee.Model], ...] = (
     SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition,
     Orchestration, NodePlaybook, Account, AccountProject, StackSize, HealthSource, HealthToken,
     Observation, Incident, HealingPolicy, HealingScope, Repair, HealingSweep, Audit,
-    UiSession, LargeValue, AccessKey, ProjectValue, LimitLock,
+    UiSession, LargeValue, AccessKey, ProjectValue, LimitLock, AdoptedObject,
 )  # fmt: skip

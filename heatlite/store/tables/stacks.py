@@ -106,6 +106,7 @@ class Resource(peewee.Model):
 
 
 Resource.add_index(peewee.SQL("CREATE INDEX resource_object ON resource (substr(physical_id, 1, 64))"))
+Resource.add_index(peewee.SQL("CREATE INDEX resource_called ON resource (substr(physical_name, 1, 64))"))
 Resource.add_index(
     peewee.SQL(
         "CREATE INDEX resource_unwell ON resource (stack_id)"
@@ -218,6 +219,18 @@ class Mail(peewee.Model):
     class Meta:
         table_name = "mail"
         indexes = ((("address", "digest"), True),)
+
+
+class AdoptedObject(peewee.Model):
+    """An object that an unfinished adoption takes over."""
+
+    id = peewee.CharField(max_length=64, primary_key=True)
+    """Digest of kind, cloud and id, or of a physical name."""
+    root_id = peewee.CharField(max_length=36)
+    """The root of the tree that adopts it."""
+
+    class Meta:
+        table_name = "adopted_object"
 
 
 class SoftwareConfig(peewee.Model):

@@ -189,13 +189,13 @@ class Ear(Plain, type="Test::Ear"):
             raise NoActionNeeded
         if wanted.get("wrong"):
             raise InvalidValue("The details are wrong.")
-        heard = len(self.facts.services.mailbox.read(self.physical_name)) + 1
-        self.facts.services.mailbox.put(self.physical_name, str(heard), details)
+        heard = len(self.facts.services.mailbox.read(self.mailbox_address)) + 1
+        self.facts.services.mailbox.put(self.mailbox_address, str(heard), details)
         self.data["lost"] = True
         return str(wanted["answer"]) if "answer" in wanted else None
 
     def live_metadata(self) -> JsonMap:
-        return {**self.metadata, **self.facts.services.mailbox.read(self.physical_name)}
+        return {**self.metadata, **self.facts.services.mailbox.read(self.mailbox_address)}
 
 
 class Unwavering(Ear, type="Test::Unwavering"):
@@ -318,8 +318,8 @@ class Busy(Resource[BusyProps], type="Test::Busy"):
     def _asked(self, what: str) -> int:
         """Count of the requests so far, this one included for the next."""
         mailbox = self.facts.services.mailbox
-        asked = len([key for key in mailbox.read(self.physical_name) if key.startswith(what)])
-        mailbox.put(self.physical_name, f"{what} {asked}", self.facts.now())
+        asked = len([key for key in mailbox.read(self.mailbox_address) if key.startswith(what)])
+        mailbox.put(self.mailbox_address, f"{what} {asked}", self.facts.now())
         return asked
 
     def handle_create(self) -> Json:

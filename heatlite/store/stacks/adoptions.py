@@ -1,0 +1,38 @@
+"""Objects that unfinished adoptions take over.
+
+A resource's row has the id of its object when its adoption has ended. Until then a claim keeps the object from other
+adoptions.
+"""
+
+from collections.abc import Collection
+
+from heatlite.store.actions.table import OPEN
+from heatlite.store.database.database import Database
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.tables.stacks import AdoptedObject
+
+
+class Adoptions:
+    """Claims of objects by trees of stacks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def forget_ended(self) -> None:
+        """Remove the claims of adoptions that have ended: their rows have the ids."""
+        running = f"SELECT root_id FROM action WHERE verb = 'ADOPT' AND {OPEN}"
+        self._database.write(f"DELETE FROM adopted_object WHERE root_id NOT IN ({running})")
+
+    def claimed(self, keys: Collection[str], root_id: str) -> frozenset[str]:
+        """Return those of the keys that other trees have claimed."""
+        found: set[str] = set()
+        for some in chunks([*keys]):
+            others = f"SELECT id FROM adopted_object WHERE id IN ({marks(some)}) AND root_id <> ?"
+            found.update(str(key) for (key,) in self._database.read(others, (*some, root_id)))
+        return frozenset(found)
+
+    def claim(self, keys: Collection[str], root_id: str) -> None:
+        """Claim objects by digests for a tree, which may have claimed them before."""
+        for key in sorted(keys):
+            row = AdoptedObject.insert(id=key, root_id=root_id)
+            self._database.upsert(row, [AdoptedObject.id], {AdoptedObject.root_id: root_id})
