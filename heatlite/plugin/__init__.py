@@ -15,8 +15,9 @@ from heatlite.plugin.handlers import (
 )
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
+from heatlite.plugin.property_rules import prop
 from heatlite.plugin.resource import Resource, ResourceType, SupportStatus
-from heatlite.plugin.schema import Schema, prop
+from heatlite.plugin.schema import Schema
 from heatlite.plugin.signing import Node, Signalled
 
 __all__ = [

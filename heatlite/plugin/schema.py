@@ -10,6 +10,15 @@ From that come coercion, validation, comparison, the wire form of the resource-t
 typed instance that handlers read. Annotations are str, int, float, bool, list[…], dict[str, …],
 another Schema (a map with known keys), list[a Schema], and Json for any value; `… | None` makes a
 property optional, and so does a default. Rules of coercion and texts are Heat's.
+
+A rule about several properties is a method ``fault`` or ``fault_<rule>`` that returns its error, or None::
+
+        def fault_minimum(self) -> str | None:
+            return "min is above length" if self.min > self.length else None
+
+Rules are called once each value is fine by itself. A rule that reads a property whose value is not known yet ends
+there: it is called again when the value is known. So a rule must not depend on others, and reads no more than it
+needs. ``self.given("a", "b")`` names what is surely given; rules about too much use it.
 """
 
 import copy
@@ -18,13 +27,13 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, get_args, get_origin, overload
+from typing import Any, ClassVar, cast, get_args, get_origin
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
-from heatlite.core.records import record
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
+from heatlite.plugin.property_rules import Prop, Rules
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.types import Fault, PropertyType
@@ -32,76 +41,8 @@ from heatlite.template.types import Fault, PropertyType
 Path = tuple[str | int, ...]
 
 
-# -- writing a schema ----------------------------------------------------------------------------
-
-
-class Rules(TypedDict, total=False):
-    """Keywords of `prop`."""
-
-    doc: str
-    between: tuple[float | None, float | None]
-    """Bounds of a number, both included; None is no bound."""
-    length: tuple[int | None, int | None]
-    """Bounds of the number of characters, items or keys."""
-    one_of: Sequence[Json]
-    """Allowed values; for a list, of each element."""
-    pattern: str
-    """Regular expression that the whole text matches."""
-    step: float
-    offset: float
-    """A number must be a multiple of `step`, plus `offset` (0)."""
-    custom: str
-    """Name of a check registered with `custom_constraint`."""
-    items: object
-    """A `prop(…)` with the rules of each element of a list."""
-    update: bool
-    """A change is made in place; without it, by replacement."""
-    immutable: bool
-    """A change is refused."""
-    hidden: bool
-    """Accepted, but not shown by the resource-type routes."""
-    secret: bool
-    """Hide the value from everybody: it seals a stack, as a hidden parameter does."""
-    alias: str
-    """The property's name in templates, where it cannot be a Python name."""
-    find: str
-    """Look up a name or an id in the cloud.
-    The name of the custom constraint that tests it (``neutron.network``). Handlers of a `CloudResource` see the id."""
-    resolve: str
-    """As `find`, but that the thing is there is no condition of a valid template."""
-    means: str
-    """Old name of a property that is given the value.
-    In place of a list, it becomes its one element."""
-    null: bool
-    """Treat an explicit null as the kind's empty value."""
-    api: str
-    """Name of the property in the service's API; "": not sent.
-    Without it: the property's name."""
-
-
-@record(frozen=True, slots=True)
-class _Prop:
-    default: object
-    given: bool
-    rules: Rules
-
-
-_Scalar = TypeVar("_Scalar", bound=str | int | float)
-_NO_DEFAULT = object()
-
-
-@overload
-def prop(default: _Scalar, **rules: Unpack[Rules]) -> _Scalar: ...
-# Any: the result stands for a value of the annotated type, which only the class body knows.
-@overload
-def prop(default: Sequence[Json] | Mapping[str, Json] | None = ..., **rules: Unpack[Rules]) -> Any: ...
-def prop(default: object = _NO_DEFAULT, **rules: Unpack[Rules]) -> Any:
-    """The rules of one property; see `Rules`.
-
-    `default` is written as in a template; None means optional without a value. A property with no
-    default is required unless its annotation says ``| None``.
-    """
-    return _Prop(None if default is _NO_DEFAULT else default, default is not _NO_DEFAULT, rules)
+class NotKnown(Exception):
+    """A rule has read a property whose value is not known yet."""
 
 
 # -- a schema compiled ---------------------------------------------------------------------------
@@ -131,7 +72,7 @@ class Field:
         "update",
     )
 
-    def __init__(self, attribute: str, annotation: object, written: _Prop) -> None:
+    def __init__(self, attribute: str, annotation: object, written: Prop) -> None:
         rules = written.rules
         self.attribute = attribute
         self.name = rules.get("alias", attribute)
@@ -175,10 +116,16 @@ class Field:
         if issubclass(origin, Sequence):
             element = get_args(annotation)[0] if get_args(annotation) else Json
             if element != Json or items is not None:
-                self.item = Field("*", element, items if isinstance(items, _Prop) else _Prop(None, False, {}))
+                self.item = Field("*", element, items if isinstance(items, Prop) else Prop(None, False, {}))
                 self.item.required = False
             return Kind.LIST
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
+
+    def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> "Field":
+        """Raise NotKnown: an instance that knows the value has it in its `__dict__`, which goes first."""
+        if instance is not None:
+            raise NotKnown(self.name)
+        return self
 
     def take(self, value: object, path: Path, faults: list[Fault]) -> object:
         """The value coerced; what is wrong with it goes to `faults`. UNKNOWN passes."""
@@ -217,6 +164,18 @@ class Field:
         if self.item is not None and self.item.schema is not None and isinstance(value, Sequence):
             return [self.item.typed(element) for element in value]
         return value
+
+    def schema_within(self) -> "type[Schema] | None":
+        """The schema of the value, or of a list's elements."""
+        return self.item.schema_within() if self.item is not None else self.schema
+
+    def judge(self, value: object, path: Path, faults: list[Fault]) -> None:
+        """Add the faults of rules of the schemas within to `faults`."""
+        if self.schema is not None and isinstance(value, Mapping):
+            self.schema._judge(value, path, faults)
+        elif self.item is not None and isinstance(value, list):
+            for index, element in enumerate(value):
+                self.item.judge(element, (*path, index), faults)
 
     def with_ids(self, value: Json, id_of: Callable[[str, str], str]) -> Json:
         """Return a coerced value with ids in place of cloud names.
@@ -390,6 +349,9 @@ class Schema:
     holds_secrets: ClassVar[bool] = False
     """Test whether a property is `secret`, at any depth."""
     _old_names: ClassVar[frozenset[str]] = frozenset()
+    _rules: ClassVar[Mapping[str, Callable[[Any], str | None]]] = {}
+    _has_rules: ClassVar[bool] = False
+    """Test whether there are rules, at any depth."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -398,21 +360,26 @@ class Schema:
             if str(annotation).startswith("typing.ClassVar"):
                 continue
             written = cls.__dict__.get(attribute)
-            if not isinstance(written, _Prop):
+            if not isinstance(written, Prop):
                 raise TypeError(f"{cls.__name__}.{attribute}: a property is written `{attribute}: … = prop(…)`")
             if hasattr(Schema, attribute):
                 raise TypeError(f"{cls.__name__}.{attribute}: a name of Schema's own; choose another and give alias=")
             field = Field(attribute, annotation, written)
             fields[field.name] = field
-            delattr(cls, attribute)
+            setattr(cls, attribute, field)
         for attribute, value in vars(cls).items():
-            if isinstance(value, _Prop):
+            if isinstance(value, Prop):
                 raise TypeError(f"{cls.__name__}.{attribute}: the property has no type annotation")
         cls.fields = fields
         cls.updatable = frozenset(name for name, field in fields.items() if field.update)
         cls.immutable = frozenset(name for name, field in fields.items() if field.immutable)
         cls.holds_secrets = any(field.holds_secrets for field in fields.values())
         cls._old_names = frozenset(name for name, field in fields.items() if field.means)
+        known = {name: rule for base in cls.__bases__ for name, rule in getattr(base, "_rules", {}).items()}
+        own = {name: rule for name, rule in vars(cls).items() if name == "fault" or name.startswith("fault_")}
+        cls._rules = known | own
+        within = [field.schema_within() for field in fields.values()]
+        cls._has_rules = bool(cls._rules) or any(schema is not None and schema._has_rules for schema in within)
 
     def __init__(self, values: Mapping[str, object]) -> None:
         """Coerced values; raises nothing."""
@@ -425,12 +392,10 @@ class Schema:
                     value = copy.deepcopy(value)
             own[field.attribute] = field.typed(value)
 
-    def fault(self) -> str | None:
-        """Return an error in the combination of several properties, or None.
-
-        Called when each value is known and fine by itself.
-        """
-        return None
+    def given(self, *names: str) -> list[str]:
+        """Return those of the properties that surely have a value, for a rule about too many of them."""
+        found = (self.__dict__.get(self.fields[name].attribute) for name in names)
+        return [name for name, value in zip(names, found, strict=True) if value is not None]
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -442,11 +407,39 @@ class Schema:
         """
         faults: list[Fault] = []
         coerced = cls._take(values, (), faults)
-        if cls.fault is not Schema.fault and not faults and not has_unknown(coerced):
-            text = cls(coerced).fault()
-            if text is not None:
-                faults.append(Fault((), text))
+        if cls._has_rules and not faults:
+            cls._judge(coerced, (), faults)
         return coerced, faults
+
+    @classmethod
+    def _judge(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> None:
+        """Add the faults of rules to `faults`, those of the schemas within first."""
+        if not cls._has_rules:
+            return
+        for name, value in values.items():
+            cls.fields[name].judge(value, (*path, name), faults)
+        view = cls(values)
+        if has_unknown(values):
+            view._forget()
+        for rule in cls._rules.values():
+            try:
+                text = rule(view)
+            except NotKnown:
+                continue
+            fault = None if text is None else Fault(path, text, together=True)
+            if fault is not None and fault not in faults:
+                faults.append(fault)
+
+    def _forget(self) -> None:
+        """Remove values that are not known, so that to read one raises NotKnown."""
+        own = self.__dict__
+        for field in self.fields.values():
+            value = own[field.attribute]
+            for element in value if isinstance(value, list) else (value,):
+                if isinstance(element, Schema):
+                    element._forget()
+            if has_unknown(value):
+                del own[field.attribute]
 
     @classmethod
     def check(cls, values: Mapping[str, object]) -> list[Fault]:
@@ -562,8 +555,9 @@ class Schema:
             if found.get(name) is None:
                 in_list = cls.fields[name].kind is Kind.LIST and cls.fields[old].kind is not Kind.LIST
                 found[name] = [value] if in_list else value
-            elif value is not UNKNOWN:
-                faults.append(Fault(path, f"Cannot use {name} and {old} at the same time", f"Leave out {old}."))
+            elif UNKNOWN not in (value, found[name]):
+                text = f"Cannot use {name} and {old} at the same time"
+                faults.append(Fault(path, text, f"Leave out {old}.", together=True))
         return found
 
     @classmethod

@@ -34,6 +34,12 @@ class HealthCheck(Schema):
     timeout: int = prop(alias="Timeout", doc="Timeout of a check in seconds.")
     unhealthy: int = prop(alias="UnhealthyThreshold", doc="Number of failed checks until an instance is unhealthy.")
 
+    def fault_target(self) -> str | None:
+        return None if self.target.partition(":")[0] in ("TCP", "HTTP") else "Target begins with TCP or HTTP."
+
+    def fault_interval(self) -> str | None:
+        return "Interval must be larger than Timeout" if self.interval < self.timeout else None
+
 
 class LoadBalancerProps(Schema):
     zones: list[Json] = prop(alias="AvailabilityZones", doc="Accepted as in Heat, without effect.")
@@ -48,13 +54,6 @@ class LoadBalancerProps(Schema):
         doc="The first is the subnet of its address; default: that of the first instance, or the only one. If the"
         " template has the subnet, give it: then both are replaced together.",
     )
-
-    def fault(self) -> str | None:
-        if self.health_check is not None and self.health_check.target.partition(":")[0] not in ("TCP", "HTTP"):
-            return "HealthCheck: Target begins with TCP or HTTP."
-        if self.health_check is not None and self.health_check.interval < self.health_check.timeout:
-            return "HealthCheck: Interval must be larger than Timeout"
-        return None
 
 
 SETTABLE: Final = (

@@ -10,13 +10,14 @@ from heatlite.plugin.groups import SizeLimits
 from heatlite.plugin.resource import P_co
 from heatlite.resources.balancing import LoadBalancer
 from heatlite.resources.members import seconds_of, template_of
-from heatlite.resources.scaling import Rolling, ScalingGroup, size_fault
+from heatlite.resources.scaling import Rolling, ScalingGroup, SizeRules
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault, NestedTemplate
 
 SERVER: Final = "AWS::EC2::Instance"
 """The type of the members."""
 MAX_PAUSE: Final = 3600
+NO_SOURCE: Final = "If without InstanceId, ImageId and InstanceType are required."
 NO_INSTANCE: Final = "InstanceId is not supported: write image and flavor of the server into a launch configuration"
 
 
@@ -55,17 +56,14 @@ class LaunchConfigurationProps(Schema):
     SecurityGroups: list[Json] | None = prop(doc="The servers' security groups.")
     UserData: str | None = prop(doc="Instructions for the first boot of the servers.")
 
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        given = coerced.keys()
-        if faults or coerced.get("InstanceId") is UNKNOWN:
-            return coerced, faults
-        if "InstanceId" in given:
-            return coerced, [Fault(("InstanceId",), NO_INSTANCE)]
-        if not {"ImageId", "InstanceType"} <= given:
-            return coerced, [Fault((), "If without InstanceId, ImageId and InstanceType are required.")]
-        return coerced, []
+    def fault_instance(self) -> str | None:
+        return NO_INSTANCE if self.InstanceId is not None else None
+
+    def fault_image(self) -> str | None:
+        return NO_SOURCE if self.ImageId is None and self.InstanceId is None else None
+
+    def fault_flavor(self) -> str | None:
+        return NO_SOURCE if self.InstanceType is None and self.InstanceId is None else None
 
 
 class LaunchConfiguration(Resource[LaunchConfigurationProps], type="AWS::AutoScaling::LaunchConfiguration"):
@@ -216,13 +214,8 @@ class InstanceGroupProps(Schema):
     )
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
 
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        size = coerced.get("Size")
-        if not faults and isinstance(size, int) and size < 0:
-            faults.append(Fault(("Size",), "The size of InstanceGroup can not be less than zero"))
-        return coerced, faults
+    def fault(self) -> str | None:
+        return "The size of InstanceGroup can not be less than zero" if self.Size < 0 else None
 
 
 class InstanceGroupPolicy(Policy):
@@ -252,12 +245,14 @@ class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGro
 # -- AWS::AutoScaling::AutoScalingGroup --------------------------------------------------------------
 
 
-class CfnAutoScalingGroupProps(Schema):
+class CfnAutoScalingGroupProps(SizeRules):
     AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
-    MaxSize: int = prop(update=True, doc="Maximum number of servers.")
-    MinSize: int = prop(update=True, doc="Minimum number of servers.")
+    max_size: int = prop(alias="MaxSize", update=True, doc="Maximum number of servers.")
+    min_size: int = prop(alias="MinSize", update=True, doc="Minimum number of servers.")
     Cooldown: int | None = prop(update=True, doc="Seconds after a scaling in which signals are ignored.")
-    DesiredCapacity: int | None = prop(update=True, doc="The number of servers after a create or an update.")
+    desired_capacity: int | None = prop(
+        alias="DesiredCapacity", update=True, doc="The number of servers after a create or an update."
+    )
     HealthCheckGracePeriod: int | None = prop(doc="Accepted as in Heat, without effect.")
     HealthCheckType: str | None = prop(one_of=("EC2", "ELB"), doc="Accepted as in Heat, without effect.")
     InstanceId: str | None = prop(custom="nova.server", doc="A server to copy the configuration from.")
@@ -268,21 +263,18 @@ class CfnAutoScalingGroupProps(Schema):
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
     VPCZoneIdentifier: list[str] | None = prop(doc="The subnet of the servers; exactly one.")
 
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        if faults:
-            return coerced, faults
-        text = size_fault(*(coerced.get(name) for name in ("MinSize", "MaxSize", "DesiredCapacity")))
-        zones = coerced.get("VPCZoneIdentifier")
-        if text is None and isinstance(zones, list) and len(zones) > 1:
-            text = "Anything other than one VPCZoneIdentifier is not supported."
-        sources = [coerced[name] for name in ("InstanceId", "LaunchConfigurationName") if name in coerced]
-        if text is None and len(sources) != 1 and UNKNOWN not in sources:
-            text = "Either 'InstanceId' or 'LaunchConfigurationName' must be provided."
-        if text is None and coerced.get("InstanceId", UNKNOWN) is not UNKNOWN:
-            text = NO_INSTANCE
-        return coerced, [] if text is None else [Fault((), text)]
+    def fault_zones(self) -> str | None:
+        if self.VPCZoneIdentifier is not None and len(self.VPCZoneIdentifier) > 1:
+            return "Anything other than one VPCZoneIdentifier is not supported."
+        return None
+
+    def fault_source(self) -> str | None:
+        if (self.InstanceId is None) == (self.LaunchConfigurationName is None):
+            return "Either 'InstanceId' or 'LaunchConfigurationName' must be provided."
+        return None
+
+    def fault_instance(self) -> str | None:
+        return NO_INSTANCE if self.InstanceId is not None else None
 
 
 class CfnAutoScalingGroupPolicy(Policy):
@@ -314,8 +306,8 @@ class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::Auto
         return {"SubnetId": zones[0]} if zones else {}
 
     def asked_size(self) -> int | None:
-        return self.props.DesiredCapacity
+        return self.props.desired_capacity
 
     def size_limits(self) -> SizeLimits:
         props = self.props
-        return SizeLimits(props.MinSize, props.MaxSize, props.Cooldown or 0)
+        return SizeLimits(props.min_size, props.max_size, props.Cooldown or 0)

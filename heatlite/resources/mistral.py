@@ -1,7 +1,7 @@
 """Types of the workflow service."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, cast
 
@@ -48,19 +48,18 @@ class Task(TaskDefaults):
     target: str | None = prop(doc="The worker that executes it.")
     join: str | None = prop(doc="The number of tasks before it that must have ended, or all.")
 
-    def faults(self, direction: str) -> Iterator[str]:
-        """Faults of a task in a workflow of this type."""
-        if self.action is not None and self.workflow is not None:
-            yield "has an action and a workflow: give one of them"
-        if self.action is None and self.workflow is None:
-            yield "has no action and no workflow: give one of them"
-        if self.requires is not None and direction == "direct":
-            yield "has requires, which only reverse workflows may have"
-        if self.concurrency is not None and self.with_items is None:
-            yield "has concurrency without with_items"
-        for name in self.policies or {}:
-            if getattr(self, name.replace("-", "_"), None) is not None:
-                yield f"has {name} twice: in policies, too"
+    def fault_actions(self) -> str | None:
+        if (self.action is None) != (self.workflow is None):
+            return None
+        return f"has {'no action and no' if self.action is None else 'an action and a'} workflow: give one of them"
+
+    def fault_concurrency(self) -> str | None:
+        return "has concurrency without with_items" if self.with_items is None and self.given("concurrency") else None
+
+    def fault_policies(self) -> str | None:
+        known = (name.replace("-", "_") for name in self.policies or {})
+        twice = self.given(*(name for name in known if name in self.fields))
+        return f"has {', '.join(twice)} twice: in policies, too" if twice else None
 
 
 class WorkflowProps(Schema):
@@ -75,10 +74,15 @@ class WorkflowProps(Schema):
     tasks: list[Task] = prop(update=True, length=(1, None), doc="Its tasks.")
     use_request_body_as_input: bool | None = prop(update=True, doc="True if the body of a signal is the input.")
 
-    def fault(self) -> str | None:
+    def fault_params(self) -> str | None:
         if self.type == "reverse" and not (self.params or {}).get("task_name"):
             return "params: a reverse workflow needs task_name, the task that it leads to"
-        return next((f"tasks: {task.name} {text}" for task in self.tasks for text in task.faults(self.type)), None)
+        return None
+
+    def fault_tasks(self) -> str | None:
+        if self.type == "direct" and any(task.given("requires") for task in self.tasks):
+            return "tasks: only those of a reverse workflow may have requires"
+        return None
 
 
 class Workflow(

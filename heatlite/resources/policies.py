@@ -1,13 +1,11 @@
 """OS::Heat::ScalingPolicy, AWS::AutoScaling::ScalingPolicy: signals resize groups."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, NoActionNeeded, Resize, Schema, Signalled, prop
 from heatlite.plugin.resource import P_co
 from heatlite.plugin.signing import NATIVE
-from heatlite.template.types import Fault
 
 PERCENT = "percent_change_in_capacity"
 
@@ -49,17 +47,6 @@ class Policy(Signalled[P_co]):
         return self.resize()
 
 
-def step_fault(kind: object, least: object, names: tuple[str, str], percent: str) -> list[Fault]:
-    """Return a fault if a minimum step is given without percentages.
-
-    `names` are the properties for the step and the kind.
-    """
-    if least is None or not isinstance(kind, str) or kind == percent:
-        return []
-    step, adjustment = names
-    return [Fault((), f"{step} property should only be specified for {adjustment} with value {percent}.")]
-
-
 # -- OS::Heat::ScalingPolicy -------------------------------------------------------------------------
 
 
@@ -76,11 +63,10 @@ class ScalingPolicyProps(Schema):
         between=(0, None), update=True, doc="Minimum change of size, for percentages."
     )
 
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        names = ("min_adjustment_step", "adjustment_type")
-        return coerced, faults or step_fault(coerced.get(names[1]), coerced.get(names[0]), names, PERCENT)
+    def fault(self) -> str | None:
+        if self.min_adjustment_step is not None and self.adjustment_type != PERCENT:
+            return f"min_adjustment_step property should only be specified for adjustment_type with value {PERCENT}."
+        return None
 
 
 class ScalingPolicy(Policy[ScalingPolicyProps], type="OS::Heat::ScalingPolicy"):
@@ -123,12 +109,11 @@ class CfnScalingPolicyProps(Schema):
     )
     MinAdjustmentStep: int | None = prop(between=(0, None), update=True, doc="Minimum change of size, for percentages.")
 
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        names = ("MinAdjustmentStep", "AdjustmentType")
-        kind, least = coerced.get(names[1]), coerced.get(names[0])
-        return coerced, faults or step_fault(kind, least, names, "PercentChangeInCapacity")
+    def fault(self) -> str | None:
+        if self.MinAdjustmentStep is not None and KINDS[self.AdjustmentType] != PERCENT:
+            kind = "PercentChangeInCapacity"
+            return f"MinAdjustmentStep property should only be specified for AdjustmentType with value {kind}."
+        return None
 
 
 class CfnScalingPolicy(Policy[CfnScalingPolicyProps], type="AWS::AutoScaling::ScalingPolicy"):

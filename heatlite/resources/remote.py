@@ -41,23 +41,24 @@ class ContextProps(Schema):
     ca_cert: str | None = prop(update=True, doc="The certificates to trust there, as text (PEM).")
     insecure: bool = prop(False, update=True, doc="True if any certificate is trusted.")
 
+    def fault_credential(self) -> str | None:
+        if self.credential_secret_id is not None:
+            return "credential_secret_id needs a key manager, which this installation does not have"
+        return None
+
+    def fault_certificate(self) -> str | None:
+        try:
+            ssl.create_default_context(cadata=self.ca_cert)
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
+            return f"ca_cert holds no certificate: {error}"
+        return None
+
 
 class StackProps(Schema):
     context: ContextProps | None = prop(update=True, doc="The region of the stack and its connection.")
     template: str = prop(update=True, doc="Its template, as text.")
     parameters: dict[str, Json] = prop({}, update=True, doc="The parameters of its template.")
     timeout: int | None = prop(update=True, doc="Timeout of an operation on it, in minutes.")
-
-    def fault(self) -> str | None:
-        if self.context is None:
-            return None
-        if self.context.credential_secret_id is not None:
-            return "credential_secret_id needs a key manager, which this installation does not have"
-        try:
-            ssl.create_default_context(cadata=self.context.ca_cert)
-        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
-            return f"ca_cert holds no certificate: {error}"
-        return None
 
 
 class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
@@ -19,7 +19,7 @@ from heatlite.plugin.resource import P_co
 from heatlite.resources.groups import Group, RollingUpdate
 from heatlite.resources.members import Batch, batches, changed, oldest_first, template_of, wanted_size
 from heatlite.template.expression import has_unknown
-from heatlite.template.types import Fault, NestedTemplate
+from heatlite.template.types import NestedTemplate
 
 
 @record(frozen=True, slots=True)
@@ -219,17 +219,31 @@ def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
         yield Batch(size, 0)
 
 
-def size_fault(low: object, high: object, desired: object) -> str | None:
-    """Return the error in the sizes of a group, or None. Unknown sizes are ignored."""
-    if isinstance(low, int) and isinstance(high, int) and low > high:
-        return "MinSize can not be greater than MaxSize"
-    if isinstance(low, int) and low < 0:
-        return "The size of AutoScalingGroup can not be less than zero"
-    if isinstance(desired, int) and (
-        (isinstance(low, int) and desired < low) or (isinstance(high, int) and desired > high)
-    ):
-        return "DesiredCapacity must be between MinSize and MaxSize"
-    return None
+class Sizes(Protocol):
+    """The sizes of a group, as its properties have them."""
+
+    min_size: int
+    max_size: int
+    desired_capacity: int | None
+
+
+class SizeRules(Schema):
+    """Base of properties with `Sizes`."""
+
+    def fault_order(self: Sizes) -> str | None:
+        return "MinSize can not be greater than MaxSize" if self.min_size > self.max_size else None
+
+    def fault_negative(self: Sizes) -> str | None:
+        return "The size of AutoScalingGroup can not be less than zero" if self.min_size < 0 else None
+
+    def fault_low_capacity(self: Sizes) -> str | None:
+        return OUT_OF_RANGE if self.desired_capacity is not None and self.desired_capacity < self.min_size else None
+
+    def fault_high_capacity(self: Sizes) -> str | None:
+        return OUT_OF_RANGE if self.desired_capacity is not None and self.desired_capacity > self.max_size else None
+
+
+OUT_OF_RANGE: Final = "DesiredCapacity must be between MinSize and MaxSize"
 
 
 # -- OS::Heat::AutoScalingGroup ----------------------------------------------------------------------
@@ -243,7 +257,7 @@ def _member(definition: Mapping[str, Json]) -> JsonMap:
     return {key: value for key, value in definition.items() if key not in NOT_OF_MEMBERS}
 
 
-class AutoScalingGroupProps(Schema):
+class AutoScalingGroupProps(SizeRules):
     max_size: int = prop(between=(0, None), update=True, doc="Maximum number of members.")
     min_size: int = prop(between=(0, None), update=True, doc="Minimum number of members.")
     resource: dict[str, Json] = prop(update=True, doc="The definition of a member, as a resource in a template.")
@@ -254,12 +268,6 @@ class AutoScalingGroupProps(Schema):
         update=True,
         doc="Batches in which a change of `resource` is applied to existing members.",
     )
-
-    @classmethod
-    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        coerced, faults = super().examine(values)
-        text = size_fault(*(coerced.get(name) for name in ("min_size", "max_size", "desired_capacity")))
-        return coerced, faults if faults or text is None else [Fault((), text)]
 
 
 class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::AutoScalingGroup"):

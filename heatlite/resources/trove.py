@@ -17,6 +17,11 @@ class Nic(Schema):
     port: str | None = prop(find="neutron.port", api="port-id", doc="The port, by name or id.")
     fixed_ip: str | None = prop(custom="ip_addr", api="v4-fixed-ip", doc="The address; default: a free one.")
 
+    def fault(self) -> str | None:
+        if (self.network is None) == (self.port is None):
+            return "Either a network or a port must be given"
+        return None
+
 
 class Database(Schema):
     character_set: str = prop("utf8", doc="Its character set.")
@@ -47,19 +52,18 @@ class InstanceProps(Schema):
     replica_of: str | None = prop(doc="The instance that it replicates, by id.")
     replica_count: int | None = prop(doc="Number of replicas to make.")
 
-    def fault(self) -> str | None:
+    def fault_version(self) -> str | None:
         if self.datastore_version is not None and self.datastore_type is None:
             return "datastore_version needs datastore_type"
-        if self.users and not self.databases:
-            return "users need databases"
-        names = {one.name for one in self.databases}
-        for user in self.users:
-            if set(user.databases) - names:
-                return f"users: {user.name} may use databases that are not given"
-        for nic in self.networks:
-            if (nic.network is None) == (nic.port is None):
-                return "networks: each needs either a network or a port"
         return None
+
+    def fault_users(self) -> str | None:
+        return "users need databases" if self.users and not self.databases else None
+
+    def fault_databases(self) -> str | None:
+        names = {one.name for one in self.databases}
+        wrong = [user.name for user in self.users if set(user.databases) - names] if names else []
+        return f"users: {wrong[0]} may use databases that are not given" if wrong else None
 
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)

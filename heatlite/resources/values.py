@@ -59,13 +59,16 @@ class RandomStringProps(Schema):
         old, new = (coerced.get(name) for name in ("sequence", "character_classes"))
         if None not in (old, new) and UNKNOWN not in (old, new):
             text = "Cannot use character_classes and sequence at the same time"
-            faults.append(Fault((), text, "Leave out sequence."))
+            faults.append(Fault((), text, "Leave out sequence.", together=True))
         return coerced, faults
 
-    def fault(self) -> str | None:
-        sources = self.sources()
-        if sum(minimum for _, minimum in sources) > self.length:
+    def fault_length(self) -> str | None:
+        if sum(minimum for _, minimum in self.sources()) > self.length:
             return "Length property cannot be smaller than combined character class and character sequence minimums"
+        return None
+
+    def fault_characters(self) -> str | None:
+        sources = self.sources()
         if not sources or not all(characters for characters, _ in sources):
             return "There are no characters to draw from"
         return None
@@ -144,7 +147,7 @@ class ValueProps(Schema):
             try:
                 convert(_VALUE_KINDS[kind], value)
             except ValueError as error:
-                faults.append(Fault(("value",), str(error)))
+                faults.append(Fault(("value",), str(error), together=True))
         return coerced, faults
 
 

@@ -14,11 +14,19 @@ class Mount(Schema):
     volume_size: int | None = prop(api="size", doc="Size of a new volume in GiB.")
     mount_path: str = prop(api="destination", doc="Its place in the container.")
 
+    def fault(self) -> str | None:
+        if (self.volume_id is None) == (self.volume_size is None):
+            return "Either volume_id or volume_size must be given"
+        return None
+
 
 class Network(Schema):
     network: str | None = prop(find="neutron.network", doc="The network, by name or id.")
     fixed_ip: str | None = prop(custom="ip_addr", api="", doc="The address; default: a free one.")
     port: str | None = prop(find="neutron.port", doc="The port, by name or id.")
+
+    def fault(self) -> str | None:
+        return "A network or a port must be given" if self.network is None and self.port is None else None
 
 
 class ContainerProps(Schema):
@@ -44,15 +52,6 @@ class ContainerProps(Schema):
     mounts: list[Mount] | None = prop(doc="Volumes in it.")
     networks: list[Network] | None = prop(update=True, api="nets", doc="Its networks.")
     tty: bool | None = prop(doc="True if it has a terminal.")
-
-    def fault(self) -> str | None:
-        for one in self.mounts or []:
-            if (one.volume_id is None) == (one.volume_size is None):
-                return "mounts: each needs either volume_id or volume_size"
-        for net in self.networks or []:
-            if net.network is None and net.port is None:
-                return "networks: each needs a network or a port"
-        return None
 
 
 class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="container.container"):

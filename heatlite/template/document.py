@@ -211,6 +211,13 @@ class Definition:
         section = self.sections["resources"]
         return (section, resource, self.keys[key]) if key else (section, resource)
 
+    def undecided(self, resource: str, key: str) -> frozenset[str | int]:
+        """Return the keys of a resource's section whose values depend on a condition that is not known yet.
+
+        They are read as if it held. If the section itself depends on one, a function's name is among them.
+        """
+        return frozenset(self._conditions.undecided.get(self.place(resource, key), ()))
+
     def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""

@@ -25,9 +25,12 @@ class SecretProps(Schema):
     mode: str | None = prop(doc="The mode of the algorithm.")
     expiration: str | None = prop(custom="expiration", doc="The time of its expiration; ISO 8601.")
 
-    def fault(self) -> str | None:
-        if self.payload is None and (self.payload_content_type or self.payload_content_encoding):
+    def fault_payload(self) -> str | None:
+        if self.payload is None and self.given("payload_content_type", "payload_content_encoding"):
             return "payload_content_type and payload_content_encoding say what the payload is: give payload, too."
+        return None
+
+    def fault_encoding(self) -> str | None:
         if self.payload_content_type == "application/octet-stream" and self.payload_content_encoding is None:
             return "A payload that is application/octet-stream must be encoded: give payload_content_encoding."
         return None
@@ -90,12 +93,22 @@ class OrderProps(Schema):
     profile: str | None = prop(doc="The profile of a certificate, defined by its authority.")
     request_data: str | None = prop(doc="The request for a certificate.")
 
-    def fault(self) -> str | None:
-        given = {name for name in self.fields if name != "type" and getattr(self, name) is not None}
-        if not given <= ALLOWED[self.type]:
-            return f"An order of the type {self.type} takes no {', '.join(sorted(given - ALLOWED[self.type]))}."
-        if self.type != "certificate" and not (self.algorithm and self.bit_length):
+    def fault_properties(self) -> str | None:
+        excess = set(self.given(*self.fields)) - ALLOWED[self.type] - {"type"}
+        return f"An order of the type {self.type} takes no {', '.join(sorted(excess))}." if excess else None
+
+    def fault_algorithm(self) -> str | None:
+        return self._key_fault(self.algorithm)
+
+    def fault_length(self) -> str | None:
+        return self._key_fault(self.bit_length)
+
+    def _key_fault(self, needed: object) -> str | None:
+        if self.type != "certificate" and not needed:
             return f"An order of the type {self.type} needs algorithm and bit_length."
+        return None
+
+    def fault_profile(self) -> str | None:
         if self.profile is not None and self.ca_id is None:
             return "A profile is one of a signer's: give ca_id, too."
         return None

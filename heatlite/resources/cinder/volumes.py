@@ -42,13 +42,13 @@ class VolumeProps(Schema):
     read_only: bool | None = prop(update=True, api="", doc="True if servers may only read it.")
     multiattach: bool = prop(False, hidden=True, api="", doc="Without effect: the volume type decides.")
 
-    def fault(self) -> str | None:
-        sources = [name for name in SOURCES if getattr(self, name) is not None]
-        if self.backup_id is not None:
-            return None
-        if len(sources) > 1:
+    def fault_sources(self) -> str | None:
+        if len(sources := self.given(*SOURCES)) > 1 and self.backup_id is None:
             return f"only one of {', '.join(SOURCES)} may be given, not {', '.join(sources)}"
-        if self.size is None and not {"snapshot_id", "source_volid"} & set(sources):
+        return None
+
+    def fault_size(self) -> str | None:
+        if self.size is None and self.backup_id is None and self.snapshot_id is None and self.source_volid is None:
             return "size is needed, unless backup_id, snapshot_id or source_volid says it"
         return None
 

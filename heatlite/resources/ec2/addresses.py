@@ -118,10 +118,13 @@ class EIPAssociationProps(Schema):
         alias="NetworkInterfaceId", update=True, doc="The network interface to associate it with, by id."
     )
 
-    def fault(self) -> str | None:
+    def fault_address(self) -> str | None:
         if (self.eip is None) is (self.allocation_id is None):
             return "either EIP or AllocationId must be given, and not both"
-        if self.instance_id is None and (self.eip is not None or self.network_interface_id is None):
+        return None
+
+    def fault_target(self) -> str | None:
+        if self.instance_id is None and (self.given("EIP") or self.network_interface_id is None):
             return "InstanceId must be given, or with AllocationId NetworkInterfaceId"
         return None
 

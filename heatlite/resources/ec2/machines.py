@@ -26,6 +26,11 @@ class Disk(Schema):
     no_device: dict[str, Json] | None = prop(alias="NoDevice", doc="Without effect.")
     virtual_name: str | None = prop(alias="VirtualName", doc="Without effect.")
 
+    def fault(self) -> str | None:
+        if self.ebs is None or self.ebs.snapshot_id is None:
+            return "each of the BlockDeviceMappings needs Ebs with a SnapshotId"
+        return None
+
 
 class Hint(Schema):
     key: str = prop(alias="Key", doc="The key.")
@@ -35,6 +40,11 @@ class Hint(Schema):
 class Attached(Schema):
     volume_id: str = prop(alias="VolumeId", find="cinder.volume", doc="The volume, by name or id.")
     device: str = prop(alias="Device", doc="The device on the machine, such as /dev/vdc.")
+
+
+GROUPS_BESIDE_INTERFACES = (
+    "SecurityGroups and SecurityGroupIds cannot be given together with NetworkInterfaces, which have groups"
+)
 
 
 class InstanceProps(Schema):
@@ -66,13 +76,13 @@ class InstanceProps(Schema):
         alias="BlockDeviceMappings", doc="The volumes to create from snapshots at its first boot."
     )
 
-    def fault(self) -> str | None:
-        if self.interfaces and (self.groups or self.group_ids):
-            return (
-                "SecurityGroups and SecurityGroupIds cannot be given together with NetworkInterfaces, which have groups"
-            )
-        if any(disk.ebs is None or disk.ebs.snapshot_id is None for disk in self.disks or []):
-            return "each of the BlockDeviceMappings needs Ebs with a SnapshotId"
+    def fault_groups(self) -> str | None:
+        return GROUPS_BESIDE_INTERFACES if self.interfaces and self.groups else None
+
+    def fault_group_ids(self) -> str | None:
+        return GROUPS_BESIDE_INTERFACES if self.interfaces and self.group_ids else None
+
+    def fault_kinds_of_interfaces(self) -> str | None:
         kinds = {type(one) for one in self.interfaces or []}
         maps = [one for one in self.interfaces or [] if isinstance(one, Mapping)]
         if len(kinds) > 1 or any(not {"NetworkInterfaceId", "DeviceIndex"} <= one.keys() for one in maps):

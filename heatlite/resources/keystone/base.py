@@ -42,17 +42,16 @@ class RoleGiven(Schema):
     project: str | None = prop(find="keystone.project", doc="The project in which it is assigned, by name or id.")
     domain: str | None = prop(find="keystone.domain", doc="The domain in which it is assigned, by name or id.")
 
+    def fault(self) -> str | None:
+        if (self.project is None) == (self.domain is None):
+            return "The role must be given in a project or in a domain, and not in both."
+        return None
+
 
 class RolesGiven(Schema):
     """Properties of types that assign roles."""
 
     roles: list[RoleGiven] | None = prop(update=True, api="", doc="Role assignments, each in a project or in a domain.")
-
-    def fault(self) -> str | None:
-        for given in self.roles or ():
-            if (given.project is None) == (given.domain is None):
-                return f"The role {given.role} must be given in a project or in a domain, and not in both."
-        return None
 
 
 class RoleGiver(KeystoneResource[P_co]):

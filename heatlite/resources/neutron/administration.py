@@ -1,7 +1,6 @@
 """Address scopes, subnet pools, segments, RBAC policies and network quotas."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, SupportStatus, prop
@@ -26,6 +25,12 @@ class AddressScope(NeutronResource[AddressScopeProps], type="OS::Neutron::Addres
     described = False
 
 
+def _order_fault(less: str, least: int | None, more: str, most: int | None) -> str | None:
+    if least is not None and most is not None and least > most:
+        return f"{less} ({least}) must not be greater than {more} ({most})"
+    return None
+
+
 class SubnetPoolProps(Tagged):
     name: str | None = prop(update=True, doc="Its name.")
     prefixes: list[str] = prop(items=prop(custom="net_cidr"), update=True, length=(1, None), doc="Its addresses.")
@@ -44,14 +49,14 @@ class SubnetPoolProps(Tagged):
     shared: bool = prop(False, doc="True if all projects may use it; only administrators may set it.")
     tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
 
-    def fault(self) -> str | None:
-        lengths = [("min_prefixlen", self.min_prefixlen), ("default_prefixlen", self.default_prefixlen),
-                   ("max_prefixlen", self.max_prefixlen)]  # fmt: skip
-        given = [(name, length) for name, length in lengths if length is not None]
-        for (less, least), (more, most) in pairwise(given):
-            if least > most:
-                return f"{less} ({least}) must not be greater than {more} ({most})"
-        return None
+    def fault_min_and_default(self) -> str | None:
+        return _order_fault("min_prefixlen", self.min_prefixlen, "default_prefixlen", self.default_prefixlen)
+
+    def fault_default_and_max(self) -> str | None:
+        return _order_fault("default_prefixlen", self.default_prefixlen, "max_prefixlen", self.max_prefixlen)
+
+    def fault_min_and_max(self) -> str | None:
+        return _order_fault("min_prefixlen", self.min_prefixlen, "max_prefixlen", self.max_prefixlen)
 
 
 class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool", kind="network.subnet_pool"):

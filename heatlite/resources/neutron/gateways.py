@@ -59,17 +59,16 @@ class Connection(Schema):
     segmentation_type: str = prop("flat", one_of=("flat", "vlan"), doc="The type of segmentation.")
     segmentation_id: int | None = prop(between=(0, 4094), doc="The id of the VLAN.")
 
+    def fault(self) -> str | None:
+        if (self.segmentation_type == "vlan") != (self.segmentation_id is not None):
+            return "segmentation_id belongs to the segmentation_type vlan, and only there"
+        return None
+
 
 class NetworkGatewayProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
     devices: list[GatewayDevice] = prop(update=True, length=(1, None), doc="Its devices.")
     connections: list[Connection] = prop([], update=True, api="", doc="The networks that it connects.")
-
-    def fault(self) -> str | None:
-        for one in self.connections:
-            if (one.segmentation_type == "vlan") != (one.segmentation_id is not None):
-                return "connections: segmentation_id belongs to the segmentation_type vlan, and only there"
-        return None
 
 
 class NetworkGateway(

@@ -113,18 +113,30 @@ class SubnetProps(ValueSpecs, Tagged):
     )
     segment: str | None = prop(update=True, find="neutron.segment", api="segment_id", doc="The segment it is part of.")
 
-    def fault(self) -> str | None:
-        if self.cidr is None and self.subnetpool is None:
-            return "Either cidr or subnetpool must be given"
+    def fault_source(self) -> str | None:
+        return "Either cidr or subnetpool must be given" if self.cidr is None and self.subnetpool is None else None
+
+    def fault_pool(self) -> str | None:
         if self.cidr is not None and self.subnetpool is not None:
             return "Cannot use cidr and subnetpool at the same time"
+        return None
+
+    def fault_length(self) -> str | None:
         if self.cidr is not None and self.prefixlen is not None:
             return "Cannot use cidr and prefixlen at the same time"
-        modes = {self.ipv6_ra_mode, self.ipv6_address_mode} - {None}
-        if modes and self.ip_version == 4:
+        return None
+
+    def fault_version(self) -> str | None:
+        if self.ip_version == 4 and self.given("ipv6_ra_mode", "ipv6_address_mode"):
             return "ipv6_ra_mode and ipv6_address_mode are for IPv6"
-        if len(modes) > 1:
+        return None
+
+    def fault_modes(self) -> str | None:
+        if len({self.ipv6_ra_mode, self.ipv6_address_mode} - {None}) > 1:
             return "ipv6_ra_mode and ipv6_address_mode must be the same, where both are given"
+        return None
+
+    def fault_gateway(self) -> str | None:
         if self.gateway_ip not in (*NO_GATEWAY, None) and not _is_address(self.gateway_ip):
             return f"gateway_ip: {self.gateway_ip} is no address"
         return None

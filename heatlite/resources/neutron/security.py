@@ -126,6 +126,9 @@ def _value(rule: JsonMap, name: str) -> Json:
     return value.lower() if name == "protocol" and isinstance(value, str) else value
 
 
+ICMP = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
+
+
 class SecurityGroupRuleProps(Schema):
     security_group: str = prop(
         find="neutron.security_group", api="security_group_id", doc="The group that it is part of, by name or id."
@@ -143,16 +146,30 @@ class SecurityGroupRuleProps(Schema):
     )
     remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the peers; default: any.")
 
-    def fault(self) -> str | None:
-        low, high = self.port_range_min, self.port_range_max
+    def fault_remotes(self) -> str | None:
         if self.remote_group is not None and self.remote_ip_prefix is not None:
             return "Cannot use remote_group and remote_ip_prefix at the same time"
-        if self.protocol in ("icmp", "icmpv6", "ipv6-icmp", "1", "58"):
-            if low is None and high is not None:
-                return "With ICMP, port_range_max (the code) needs port_range_min (the type)"
-            too_great = max(low or 0, high or 0) > 255
-            return "With ICMP, port_range_min and port_range_max are at most 255" if too_great else None
-        if low is not None and high is not None and low > high:
+        return None
+
+    def fault_code(self) -> str | None:
+        if self.protocol in ICMP and self.port_range_min is None and self.port_range_max is not None:
+            return "With ICMP, port_range_max (the code) needs port_range_min (the type)"
+        return None
+
+    def fault_great_min(self) -> str | None:
+        return self._icmp_fault(self.port_range_min)
+
+    def fault_great_max(self) -> str | None:
+        return self._icmp_fault(self.port_range_max)
+
+    def _icmp_fault(self, bound: int | None) -> str | None:
+        if bound is not None and bound > 255 and self.protocol in ICMP:
+            return "With ICMP, port_range_min and port_range_max are at most 255"
+        return None
+
+    def fault_range(self) -> str | None:
+        low, high = self.port_range_min, self.port_range_max
+        if low is not None and high is not None and low > high and self.protocol not in ICMP:
             return "port_range_min must not be greater than port_range_max"
         return None
 

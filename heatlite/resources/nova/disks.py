@@ -19,7 +19,10 @@ class Disk(Schema):
     delete_on_termination: bool | None = prop(doc="True if the volume is deleted with the server.")
 
     def fault(self) -> str | None:
-        return _one_of({"volume_id": self.volume_id, "snapshot_id": self.snapshot_id})
+        if (self.volume_id is None) != (self.snapshot_id is None):
+            return None
+        names = ("volume_id", "snapshot_id")
+        return _one_of(names, self.given(*names))
 
 
 class DiskV2(Schema):
@@ -38,54 +41,35 @@ class DiskV2(Schema):
     boot_index: int | None = prop(doc="The order of boot devices: 0 is the first, -1 never boots.")
     delete_on_termination: bool | None = prop(doc="True if the volume is deleted with the server.")
 
+    def fault_many(self) -> str | None:
+        found = self.given(*SOURCES[:4]) + self.given(*SOURCES[4:])[:1]
+        return _one_of(SOURCES, found) if len(found) > 1 else None
+
+    def fault_none(self) -> str | None:
+        if self.volume_size is None and all(getattr(self, name) is None for name in SOURCES):
+            return _one_of(SOURCES, ())
+        return None
+
+    def fault_size(self) -> str | None:
+        if self.image is not None and self.volume_size is None:
+            return "volume_size must be given with image: how large the volume is that is made"
+        return None
+
 
 SOURCES = ("volume_id", "snapshot_id", "image", "swap_size", "ephemeral_size", "ephemeral_format")
 
 
-def _one_of(values: Mapping[str, object]) -> str | None:
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) == 1:
-        return None
-    return f"Exactly one of {', '.join(values)} must be given, not {' and '.join(given) or 'none of them'}"
+def _one_of(names: Sequence[str], found: Sequence[str]) -> str:
+    return f"Exactly one of {', '.join(names)} must be given, not {' and '.join(found) or 'none of them'}"
 
 
-def fault(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> str | None:
-    """Return the error in the disks of a server, or None."""
-    for one in disks:
-        text = one.fault()
-        if text is not None:
-            return f"block_device_mapping: {text}"
-    for two in disks_v2:
-        text = _fault_v2(two)
-        if text is not None:
-            return f"block_device_mapping_v2: {text}"
-    if disks and disks_v2:
-        return "Only one of block_device_mapping and block_device_mapping_v2 can be given"
-    boots = any(one.device_name.endswith("vda") for one in disks) or any(map(_may_boot, disks_v2))
-    if image is None and not boots:
-        return "Neither image nor a disk to boot from is given: the server would have nothing to boot"
-    return None
-
-
-def _fault_v2(disk: DiskV2) -> str | None:
-    given = {
-        "volume_id": disk.volume_id,
-        "snapshot_id": disk.snapshot_id,
-        "image": disk.image,
-        "swap_size": disk.swap_size,
-        "ephemeral_size or ephemeral_format": disk.ephemeral_size or disk.ephemeral_format,
-    }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1 or not named and disk.volume_size is None:
-        return _one_of(given)
-    if disk.image is not None and disk.volume_size is None:
-        return "volume_size must be given with image: how large the volume is that is made"
-    return None
+def boots(disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> bool:
+    """Return True if a server may boot from one of the disks."""
+    return any(one.device_name.endswith("vda") for one in disks) or any(map(_may_boot, disks_v2))
 
 
 def _may_boot(disk: DiskV2) -> bool:
-    bootable = disk.volume_id or disk.snapshot_id or disk.image
-    return bool(bootable) and disk.boot_index in (None, 0)
+    return disk.boot_index in (None, 0) and bool(disk.volume_id or disk.snapshot_id or disk.image)
 
 
 def boots_from(disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> Disk | DiskV2 | None:

@@ -22,11 +22,12 @@ class ServerGroupProps(Schema):
     )
     rules: Rules | None = prop(api="", doc="Rules of the policy.")
 
-    def fault(self) -> str | None:
-        if len(self.policies) != 1:
-            return "policies: the service takes exactly one"
+    def fault_policies(self) -> str | None:
+        return "policies: the service takes exactly one" if len(self.policies) != 1 else None
+
+    def fault_rules(self) -> str | None:
         most = None if self.rules is None else self.rules.max_server_per_host
-        if most is not None and self.policies[0] != "anti-affinity":
+        if most is not None and self.policies[:1] != ["anti-affinity"]:
             return "rules: max_server_per_host goes with the policy anti-affinity only"
         return None
 

@@ -38,6 +38,9 @@ class PortExtra(Schema):
     value_specs: dict[str, Json] = prop({}, update=True, api="", doc="Further attributes, sent unchanged.")
 
 
+WHERE: Final = ("network", "port", "subnet", "allocate_network")
+
+
 class Nic(Schema):
     uuid: str | None = prop(hidden=True, find="neutron.network", means="network", doc="An old name of network.")
     network: str | None = prop(find="neutron.network", doc="The network, by name or id.")
@@ -51,25 +54,25 @@ class Nic(Schema):
     subnet: str | None = prop(resolve="neutron.subnet", doc="The subnet that the address is of, by name or id.")
     tag: str | None = prop(doc="The tag of the interface, shown to the server.")
 
-
-WHERE: Final = ("network", "port", "subnet", "allocate_network")
-
-
-def fault(nics: Sequence[Nic]) -> str | None:
-    """Return the error in the networks of a server, or None."""
-    if any(nic.allocate_network is not None for nic in nics) and len(nics) > 1:
-        return "allocate_network cannot be given beside other networks"
-    for nic in nics:
-        given = {name: getattr(nic, name) for name in WHERE}
-        if not any(given.values()):
+    def fault_place(self) -> str | None:
+        if not any(getattr(self, name) for name in WHERE):
             return f"One of {', '.join(WHERE)} must be given for each of the networks"
-        if nic.allocate_network is not None and (nic.network or nic.port or nic.subnet):
+        return None
+
+    def fault_allocate(self) -> str | None:
+        if self.allocate_network is not None and self.given(*WHERE[:3]):
             return "allocate_network cannot be given together with network, port or subnet"
-        if nic.port is not None and nic.fixed_ip is not None:
+        return None
+
+    def fault_address_of_port(self) -> str | None:
+        if self.port is not None and self.fixed_ip is not None:
             return "fixed_ip cannot be given together with port: the port has its addresses"
-        if nic.port is not None and nic.port_extra_properties is not None:
+        return None
+
+    def fault_extra_of_port(self) -> str | None:
+        if self.port is not None and self.given("port_extra_properties"):
             return "port_extra_properties cannot be given together with port: it is for the port that the server gets"
-    return None
+        return None
 
 
 PATIENCE: Final = 120.0

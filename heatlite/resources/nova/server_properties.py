@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import prop
-from heatlite.resources.nova import disks, networks
+from heatlite.resources.nova import disks
 from heatlite.resources.nova.disks import Disk, DiskV2
 from heatlite.resources.nova.networks import Nic
 from heatlite.resources.software.targets import TargetProps
@@ -67,11 +67,21 @@ class ServerProps(TargetProps):
         doc="The effect of another user_data: replace, ignore or rebuild.",
     )
 
-    def fault(self) -> str | None:
-        text = super().fault() or disks.fault(
-            self.image, self.block_device_mapping or (), self.block_device_mapping_v2 or ()
-        )
-        return text or networks.fault(self.networks or ())
+    def fault_forms_of_disks(self) -> str | None:
+        if self.block_device_mapping and self.block_device_mapping_v2:
+            return f"Only one of {' and '.join(disks.FORMS)} can be given"
+        return None
+
+    def fault_boot(self) -> str | None:
+        if self.image is None and not disks.boots(self.block_device_mapping or (), self.block_device_mapping_v2 or ()):
+            return "Neither image nor a disk to boot from is given: the server would have nothing to boot"
+        return None
+
+    def fault_networks(self) -> str | None:
+        nics = self.networks or ()
+        if len(nics) > 1 and any(nic.given("allocate_network") for nic in nics):
+            return "allocate_network cannot be given beside other networks"
+        return None
 
 
 def texts(metadata: Mapping[str, Json]) -> JsonMap:

@@ -10,6 +10,11 @@ class SessionPersistence(Schema):
     type: str = prop(one_of=("SOURCE_IP", "HTTP_COOKIE", "APP_COOKIE"), doc="The method to recognize a client.")
     cookie_name: str | None = prop(doc="The application's cookie, for APP_COOKIE.")
 
+    def fault(self) -> str | None:
+        if (self.type == "APP_COOKIE") != (self.cookie_name is not None):
+            return f"cookie_name belongs to APP_COOKIE, and only there; the type is {self.type}."
+        return None
+
 
 class PoolProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
@@ -35,9 +40,6 @@ class PoolProps(Schema):
     def fault(self) -> str | None:
         if self.loadbalancer is None and self.listener is None:
             return "A pool is part of a loadbalancer or of a listener: give one of them."
-        kept = self.session_persistence
-        if kept is not None and (kept.type == "APP_COOKIE") != (kept.cookie_name is not None):
-            return f"session_persistence: cookie_name belongs to APP_COOKIE, and only there; the type is {kept.type}."
         return None
 
 

@@ -146,10 +146,12 @@ class _Checker:
         run: _Run,
         above: tuple[str, ...] = (),
         facades: bool = True,
+        guessed: bool = False,
     ) -> None:
         """Start a checker.
 
         `above`: the nested templates that we are within, by template and values. `facades`: see NestedTemplate.
+        `guessed`: some values depend on a condition that is not known yet, and may not be there together.
         """
         self.definition = definition
         self.types = types
@@ -163,6 +165,7 @@ class _Checker:
         self.held = 0
         self._run = run
         self._facades = facades
+        self._guessed = guessed
         self._above = above
 
     def run(self) -> None:
@@ -273,10 +276,10 @@ class _Checker:
         }
         self._check_nested(resource, provider.template, target, values, facade)
 
-    def _check_made(self, resource: ResourceDefinition, made: NestedTemplate) -> None:
+    def _check_made(self, resource: ResourceDefinition, made: NestedTemplate, guessed: bool) -> None:
         """Check the template that the type makes of its properties, with nested ones."""
         template = Template(made.document, self.definition.template.files)
-        self._check_nested(resource, template, Target(_MADE), {}, None, made)
+        self._check_nested(resource, template, Target(_MADE), {}, None, made, guessed)
 
     def _check_nested(
         self,
@@ -286,11 +289,13 @@ class _Checker:
         values: JsonMap,
         facade: Mapping[str, object] | None,
         made: NestedTemplate | None = None,
+        guessed: bool = False,
     ) -> None:
         """Bind and check the template of a nested stack; `made` if a type has made it."""
         environment = self.definition.environment.for_child(resource.name, target, values)
         name = made.document if made is not None else target.name
-        key = repr((name, values, environment.resource_registry, sorted(environment.without), facade))
+        guessed = guessed or self._guessed
+        key = repr((name, values, environment.resource_registry, sorted(environment.without), facade, guessed))
         here = self.definition.place(resource.name, "type")
         if key in self._above:
             text = f"{self._where(resource, target.name)}: the template includes itself"
@@ -312,7 +317,8 @@ class _Checker:
                     text = RequestLimitExceeded(message=text).message
                     self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
                 return
-            checker = _Checker(definition, self.types, self._run, (*self._above, key), made is None or made.facades)
+            facades = made is None or made.facades
+            checker = _Checker(definition, self.types, self._run, (*self._above, key), facades, guessed)
             checker.run()
             own = [environment.parameters, environment.parameter_defaults, None if made is None else made.document]
             known = self._run.nested[key] = Nested(
@@ -342,7 +348,8 @@ class _Checker:
             self._check_update_policy(resource, view)
         path = place(resource.name, "properties")
         given = self._resolved(resource.properties, path, "Property error")
-        faults = self._property_faults(resource.mapped_type, view, given) if given is not None else ()
+        sure = given if given is None else self._sure(resource, view, given)
+        faults = self._property_faults(view, given, sure) if given is not None and sure is not None else ()
         if faults and resource.external_id is not None:
             missing = self._missing(resource.mapped_type, view)
             faults = [fault for fault in faults if fault not in missing]
@@ -359,13 +366,23 @@ class _Checker:
             metadata = self._resolved(resource.metadata, place(resource.name, "metadata"), "")
             self.held += self._run.count(metadata)
         if isinstance(view, Provider):
-            self._check_provided(resource, view, given or {})
+            self._check_provided(resource, view, sure or {})
             return
         self._note_secrets(resource.mapped_type, view, given or {})
         if given is not None and not faults:
             made = view.nested_template(given)
             if made is not None:
-                self._check_made(resource, made)
+                self._check_made(resource, made, sure is not given)
+
+    def _sure(
+        self, resource: ResourceDefinition, view: ResourceTypeView, given: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        """Return the properties, UNKNOWN in place of those that depend on a condition that is not known yet."""
+        undecided = self.definition.undecided(resource.name, "properties")
+        if not undecided:
+            return given
+        names = undecided & given.keys() if undecided <= given.keys() else view.property_types()
+        return {**given, **dict.fromkeys(map(str, names), UNKNOWN)}
 
     def _note_secrets(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> None:
         if kind not in self._run.secret:
@@ -391,17 +408,21 @@ class _Checker:
                 Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
             )
 
-    def _property_faults(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
+    def _property_faults(
+        self, view: ResourceTypeView, given: Mapping[str, object], sure: Mapping[str, object]
+    ) -> Sequence[Fault]:
         if self.definition.strict:
+            found = view.check_properties(given)
+            if found and (self._guessed or sure is not given):
+                known = [] if self._guessed else view.check_properties(sure)
+                found = [fault for fault in found if not fault.together or fault in known]
             return (
-                view.check_properties(given)
+                found
                 or view.check_installation(given, self.types.installation)
                 or view.check_siblings(given, self.definition.resources)
             )
         # Values do not count, so only names are looked at; and nothing must be given.
-        missing = self._missing(kind, view)
-        faults = view.check_properties(dict.fromkeys(given, UNKNOWN))
-        return [fault for fault in faults if fault not in missing]
+        return view.check_properties(dict.fromkeys((*view.property_types(), *given), UNKNOWN))
 
     def _missing(self, kind: str, view: ResourceTypeView) -> frozenset[Fault]:
         """The faults of a resource that gives nothing."""

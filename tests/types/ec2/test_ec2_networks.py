@@ -149,8 +149,8 @@ def test_what_an_association_needs(cloudy: Cloudy) -> None:
         ({"EIP": "1.2.3.4", "NetworkInterfaceId": "n"}, "InstanceId must be given"),
         ({"AllocationId": "a"}, "InstanceId must be given"),
     ):
-        (fault,) = [fault for fault in cls.check_properties(given) if "could not be found" not in fault.text]
-        assert text in fault.text
+        faults = [fault.text for fault in cls.check_properties(given) if "could not be found" not in fault.text]
+        assert text in faults[0]
 
 
 def test_what_is_made_anew_is_not_taken_away_with_the_old(cloudy: Cloudy) -> None:

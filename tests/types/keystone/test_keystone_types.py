@@ -192,7 +192,7 @@ def test_a_user_is_in_its_groups(cloudy: Cloudy) -> None:
 def test_a_role_is_given_in_one_place(where: JsonMap) -> None:
     faults = User.check_properties({"roles": [{"role": "reader", **where}]})
     assert [fault.text for fault in faults] == [
-        "The role reader must be given in a project or in a domain, and not in both."
+        "The role must be given in a project or in a domain, and not in both."
     ]
 
 

@@ -160,10 +160,49 @@ class Pair(Schema):
         return "low is above high" if self.low > self.high else None
 
 
-def test_a_rule_about_several_properties_is_asked_when_all_are_known_and_fine() -> None:
+def test_a_rule_about_several_properties_is_asked_when_these_are_known_and_all_are_fine() -> None:
     assert Pair.check({"low": 11}) == [Fault((), "low is above high")]
     assert Pair.check({"low": 11, "high": UNKNOWN}) == []
     assert [fault.path for fault in Pair.check({"low": 11, "high": "x"})] == [("high",)]
+
+
+class Several(Pair):
+    name: str | None = prop()
+    pairs: list[Pair] | None = prop()
+    notes: dict[str, Json] = prop({})
+
+    def fault_name(self) -> str | None:
+        return None if self.name is not None or self.pairs is not None else "a name or pairs are needed"
+
+    def fault_notes(self) -> str | None:
+        return "notes without a name" if self.name is None and self.notes else None
+
+    def fault_many(self) -> str | None:
+        return "too many" if len(self.given("low", "high", "name")) > 2 else None
+
+
+@table(
+    "values, faults",
+    [
+        ({"low": 11}, [((), "low is above high"), ((), "a name or pairs are needed")]),
+        ({"low": UNKNOWN}, [((), "a name or pairs are needed")]),
+        ({"name": UNKNOWN}, []),
+        ({"name": None, "pairs": UNKNOWN}, []),
+        ({"name": "a", "pairs": UNKNOWN, "low": 11}, [((), "low is above high"), ((), "too many")]),
+        ({"name": UNKNOWN, "low": 1, "high": 2}, []),
+        ({"pairs": [{"low": 11}, {"low": 11, "high": UNKNOWN}]}, [(("pairs", 0), "low is above high")]),
+        ({"pairs": [UNKNOWN, {"low": 11}]}, [(("pairs", 1), "low is above high")]),
+        ({"pairs": [], "notes": {"a": UNKNOWN}}, []),
+        ({"pairs": [], "notes": {"a": 1}}, [((), "notes without a name")]),
+        ({"pairs": [{"low": UNKNOWN}], "notes": {"a": 1}}, [((), "notes without a name")]),
+    ],
+)
+def test_each_rule_is_asked_as_soon_as_what_it_reads_is_known(
+    values: dict[str, object], faults: list[tuple[tuple[str | int, ...], str]]
+) -> None:
+    found = Several.check(values)
+    assert [(fault.path, fault.text) for fault in found] == faults
+    assert all(fault.together for fault in found)
 
 
 def test_a_null_in_a_list_becomes_the_empty_value_of_its_type() -> None:

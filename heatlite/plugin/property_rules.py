@@ -1,0 +1,78 @@
+"""The rules of a property, as an author writes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from heatlite.core.json import Json
+from heatlite.core.records import record
+
+
+class Rules(TypedDict, total=False):
+    """Keywords of `prop`."""
+
+    doc: str
+    between: tuple[float | None, float | None]
+    """Bounds of a number, both included; None is no bound."""
+    length: tuple[int | None, int | None]
+    """Bounds of the number of characters, items or keys."""
+    one_of: Sequence[Json]
+    """Allowed values; for a list, of each element."""
+    pattern: str
+    """Regular expression that the whole text matches."""
+    step: float
+    offset: float
+    """A number must be a multiple of `step`, plus `offset` (0)."""
+    custom: str
+    """Name of a check registered with `custom_constraint`."""
+    items: object
+    """A `prop(…)` with the rules of each element of a list."""
+    update: bool
+    """A change is made in place; without it, by replacement."""
+    immutable: bool
+    """A change is refused."""
+    hidden: bool
+    """Accepted, but not shown by the resource-type routes."""
+    secret: bool
+    """Hide the value from everybody: it seals a stack, as a hidden parameter does."""
+    alias: str
+    """The property's name in templates, where it cannot be a Python name."""
+    find: str
+    """Look up a name or an id in the cloud.
+    The name of the custom constraint that tests it (``neutron.network``). Handlers of a `CloudResource` see the id."""
+    resolve: str
+    """As `find`, but that the thing is there is no condition of a valid template."""
+    means: str
+    """Old name of a property that is given the value.
+    In place of a list, it becomes its one element."""
+    null: bool
+    """Treat an explicit null as the kind's empty value."""
+    api: str
+    """Name of the property in the service's API; "": not sent.
+    Without it: the property's name."""
+
+
+@record(frozen=True, slots=True)
+class Prop:
+    """What `prop` was given."""
+
+    default: object
+    given: bool
+    rules: Rules
+
+
+_Scalar = TypeVar("_Scalar", bound=str | int | float)
+_NO_DEFAULT = object()
+
+
+@overload
+def prop(default: _Scalar, **rules: Unpack[Rules]) -> _Scalar: ...
+# Any: the result stands for a value of the annotated type, which only the class body knows.
+@overload
+def prop(default: Sequence[Json] | Mapping[str, Json] | None = ..., **rules: Unpack[Rules]) -> Any: ...
+def prop(default: object = _NO_DEFAULT, **rules: Unpack[Rules]) -> Any:
+    """The rules of one property; see `Rules`.
+
+    `default` is written as in a template; None means optional without a value. A property with no
+    default is required unless its annotation says ``| None``.
+    """
+    return Prop(None if default is _NO_DEFAULT else default, default is not _NO_DEFAULT, rules)
