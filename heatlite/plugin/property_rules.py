@@ -53,7 +53,7 @@ class Rules(TypedDict, total=False):
 
 @record(frozen=True, slots=True)
 class Prop:
-    """What `prop` was given."""
+    """The arguments of `prop`."""
 
     default: object
     given: bool

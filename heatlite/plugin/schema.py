@@ -122,7 +122,10 @@ class Field:
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
 
     def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> "Field":
-        """Raise NotKnown: an instance that knows the value has it in its `__dict__`, which goes first."""
+        """Raise NotKnown for an instance.
+
+        One that knows the value has it in its `__dict__`, which Python reads first.
+        """
         if instance is not None:
             raise NotKnown(self.name)
         return self
@@ -393,7 +396,10 @@ class Schema:
             own[field.attribute] = field.typed(value)
 
     def given(self, *names: str) -> list[str]:
-        """Return those of the properties that surely have a value, for a rule about too many of them."""
+        """Return those of the properties that surely have a value.
+
+        For rules about too many of them.
+        """
         found = (self.__dict__.get(self.fields[name].attribute) for name in names)
         return [name for name, value in zip(names, found, strict=True) if value is not None]
 

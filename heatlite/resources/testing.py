@@ -24,7 +24,7 @@ class TestResourceProps(Schema):
     fail: bool = prop(False, update=True, doc="True if create, update and check fail, after their waiting time.")
     fail_lock: bool = prop(False, update=True, doc="True if a lock fails, after its waiting time.")
     fail_unlock: bool = prop(False, update=True, doc="True if an unlock fails, after its waiting time.")
-    update_replace: bool = prop(False, update=True, doc="Turning it on replaces the resource.")
+    update_replace: bool = prop(False, update=True, doc="True if another value replaces the resource.")
     update_replace_value: str | None = prop(doc="Any change of it replaces the resource.")
     wait_secs: float = prop(0, update=True, doc="Seconds that create, update and delete take; below 0 never ends.")
     action_wait_secs: ActionWaitSecs | None = prop(
@@ -65,7 +65,7 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
         return fails or verb not in ("create", "update", "delete") or self._ended(token, fail=False) is not True
 
     def needs_replace(self, change: Change) -> bool:
-        return "update_replace" in change.changed and change.after.get("update_replace") is True
+        return "value" in change.changed and change.after.get("update_replace") is True
 
     def live_properties(self) -> dict[str, Json]:
         return {"value": self.data["live"]} if "live" in self.data else {}

@@ -212,7 +212,7 @@ class Definition:
         return (section, resource, self.keys[key]) if key else (section, resource)
 
     def undecided(self, resource: str, key: str) -> frozenset[str | int]:
-        """Return the keys of a resource's section whose values depend on a condition that is not known yet.
+        """Return the keys in a resource's section that depend on an unknown condition.
 
         They are read as if it held. If the section itself depends on one, a function's name is among them.
         """

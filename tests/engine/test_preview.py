@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, set[str]]]] = {
         {"replaced": {"a", "b"}},
     ),
     "another type": (template(a=thing("1")), template(a=value("1")), {"replaced": {"a"}}),
-    "the type asks for it": (template(a=thing()), template(a=thing(update_replace=True)), {"replaced": {"a"}}),
+    "the type asks for it": (template(a=thing("1")), template(a=thing("2", update_replace=True)), {"replaced": {"a"}}),
     "metadata": (template(a=thing()), template(a=thing(keys={"metadata": {"m": 1}})), {"updated": {"a"}}),
     "order only": (
         template(a=thing(), b=thing()),

@@ -73,7 +73,7 @@ def is_fine(field: Field, value: object) -> bool:
 
 @cache
 def maps(schema: type[Schema]) -> list[object]:
-    """Return maps that the schema accepts, of which most have one property more than they need."""
+    """Return maps that the schema accepts, most with one property more than needed."""
     needed = {name: samples(field)[0] for name, field in schema.fields.items() if field.required}
     shown = {name: field for name, field in schema.fields.items() if not field.means and not field.hidden}
     single = [{**needed, name: value} for name, field in shown.items() for value in samples(field)[:2]]

@@ -133,8 +133,10 @@ def test_a_failed_create_leaves_nothing_and_delete_never_fails(build: Build) -> 
 def test_turning_update_replace_on_replaces(build: Build) -> None:
     resource = build(TestResource)
     on, off = {"update_replace": True}, {"update_replace": False}
-    assert resource.needs_replace(Change(frozenset({"update_replace"}), {}, on))
-    assert not resource.needs_replace(Change(frozenset({"update_replace"}), on, off))
+    assert resource.needs_replace(Change(frozenset({"value"}), on, on))
+    assert resource.needs_replace(Change(frozenset({"value", "update_replace"}), off, on))
+    assert not resource.needs_replace(Change(frozenset({"update_replace"}), off, on))
+    assert not resource.needs_replace(Change(frozenset({"value"}), on, off))
     assert not resource.needs_replace(Change(frozenset({"value"}), on, on | {"value": "x"}))
     assert TestResource.schema.fields.keys() - TestResource.schema.updatable == {"update_replace_value"}
 

@@ -377,7 +377,10 @@ class _Checker:
     def _sure(
         self, resource: ResourceDefinition, view: ResourceTypeView, given: Mapping[str, object]
     ) -> Mapping[str, object]:
-        """Return the properties, UNKNOWN in place of those that depend on a condition that is not known yet."""
+        """Return the properties that are sure.
+
+        UNKNOWN stands for those that depend on a condition that is not known yet.
+        """
         undecided = self.definition.undecided(resource.name, "properties")
         if not undecided:
             return given
