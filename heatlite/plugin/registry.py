@@ -23,7 +23,7 @@ from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
-from heatlite.template.patterns import Program
+from heatlite.template.patterns import Program, StepMeter
 from heatlite.template.types import (
     Availability,
     Fault,
@@ -187,7 +187,7 @@ class Registry:
         names = self.names()
         if name is not None:
             try:
-                pattern = Program(name)
+                pattern = Program(name, StepMeter().charge)
                 names = [known for known in names if pattern.begins(known)]
             except ValueError:
                 return []

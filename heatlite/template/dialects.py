@@ -61,6 +61,7 @@ from heatlite.template.functions.text import (
 from heatlite.template.functions.yaql import Yaql
 from heatlite.template.parameters.cfn import parse_cfn_parameter
 from heatlite.template.parameters.parameters import PSEUDO, ParameterSchema
+from heatlite.template.patterns import Charge
 from heatlite.template.source.loader import VERSION_KEYS
 
 Table = Mapping[str, type[Function]]
@@ -191,8 +192,8 @@ class Dialect:
     """Removed ones included."""
     conditions: Table
     """The functions that conditions may use."""
-    read_parameter: Callable[[str, object], ParameterSchema]
-    """A parameter's definition, by its name. Raises InvalidSchemaError."""
+    read_parameter: Callable[[str, object, Charge], ParameterSchema]
+    """A parameter's definition, by its name; its patterns are charged. Raises InvalidSchemaError."""
     pseudo: Callable[[Mapping[str, str]], dict[str, object]]
     """Return the dialect's pseudo parameters from HOT's; UNKNOWN if not given."""
     lower_case_policies: bool = False
@@ -260,8 +261,8 @@ def _hot(version: str) -> Dialect:
     )
 
 
-def _read_hot_parameter(version: str, name: str, definition: object) -> ParameterSchema:
-    return ParameterSchema.parse(name, definition, version)
+def _read_hot_parameter(version: str, name: str, definition: object, charge: Charge) -> ParameterSchema:
+    return ParameterSchema.parse(name, definition, version, charge)
 
 
 def _cfn(key: str, version: str, with_conditions: bool) -> Dialect:

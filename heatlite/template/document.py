@@ -31,6 +31,7 @@ from heatlite.template.expression import (
 from heatlite.template.functions.references import GetAttrSelecting, GetResource
 from heatlite.template.parameters.groups import check_groups
 from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import ResourceTypeView, TypeCatalog
@@ -79,9 +80,10 @@ class Template:
         self.conditions = self._section("conditions")
         self.mappings = self._section("mappings")
         self.parameters: dict[str, ParameterSchema] = {}
+        charge = StepMeter().charge
         for name, definition in self.declared.items():
             try:
-                self.parameters[name] = self.dialect.read_parameter(name, definition)
+                self.parameters[name] = self.dialect.read_parameter(name, definition, charge)
             except Invalid as error:
                 for problem in error.problems:
                     self.findings.add(Phase.PARAMETER_SCHEMAS, problem)

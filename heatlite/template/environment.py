@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from heatlite.core.json import Json, JsonMap, overlaid
 from heatlite.core.masking import MASK
 from heatlite.core.records import changed, record
 from heatlite.template.expression import raise_together
+from heatlite.template.globs import blocks_for, fault_of_globs
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.replacement import Replacement, faults
 from heatlite.template.source.loader import Source, load_mapping
@@ -201,8 +201,7 @@ class Environment:
         blocks = self.resource_registry.get("resources")
         if not blocks or not isinstance(blocks, Mapping):
             return []
-        found = sorted((one for one in blocks if fnmatchcase(resource_name, one)), key=resource_name.__eq__)
-        return [block for pattern in found if isinstance(block := blocks[pattern], Mapping)]
+        return blocks_for(blocks, resource_name)
 
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
         """Return the environment of the nested stack that a template makes.
@@ -457,37 +456,39 @@ def _says_protect(block: Json) -> bool:
 
 
 def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
+    if text := fault_of_globs(blocks):
+        yield _wrong(text, path, source)
     for key, content in blocks.items():
-        here = (*path, key)
-        if content is None and key in ("hooks", "restricted_actions"):
-            continue
-        if key == "hooks":
-            for hook in content if isinstance(content, list) else [content]:
-                if hook not in HOOKS:
-                    text = f'Invalid hook type "{hook}" for resource breakpoint, acceptable hook types are: {HOOKS}'
-                    yield Problem(here, text, error="InvalidBreakPointHook", source=source)
-        elif key == "restricted_actions":
-            for action in content if isinstance(content, list) else [content]:
-                if action not in RESTRICTED_ACTIONS:
-                    text = (
-                        f'Invalid restricted_action type "{action}" for resource, '
-                        f"acceptable restricted_action types are: {RESTRICTED_ACTIONS}"
-                    )
-                    yield Problem(here, text, source=source)
-        elif key == "replacement":
-            for fault in faults(content):
-                yield _wrong(fault.text, (*here, *fault.path), source, fault.hint)
-            together = Replacement().refined(content).fault()
-            if together is not None:
-                yield _wrong(together, here, source)
-        elif key == PROTECT:
-            yield from _protect_problems(content, here, source)
-        elif key == LIFECYCLE_HOOK:
-            yield from _hook_problems(content, here, source)
-        elif isinstance(content, Mapping):
-            yield from _block_problems(content, here, source)
-        else:
-            yield from _mapping_problems(key, content, here, source)
+        if content is not None or key not in ("hooks", "restricted_actions"):
+            yield from _content_problems(key, content, (*path, key), source)
+
+
+def _content_problems(key: str, content: Json, here: tuple[str | int, ...], source: str) -> Iterator[Problem]:
+    if key == "hooks":
+        for hook in content if isinstance(content, list) else [content]:
+            if hook not in HOOKS:
+                text = f'Invalid hook type "{hook}" for resource breakpoint, acceptable hook types are: {HOOKS}'
+                yield Problem(here, text, error="InvalidBreakPointHook", source=source)
+    elif key == "restricted_actions":
+        for action in content if isinstance(content, list) else [content]:
+            if action not in RESTRICTED_ACTIONS:
+                text = f'Invalid restricted_action type "{action}" for resource, '
+                text += f"acceptable restricted_action types are: {RESTRICTED_ACTIONS}"
+                yield Problem(here, text, source=source)
+    elif key == "replacement":
+        for fault in faults(content):
+            yield _wrong(fault.text, (*here, *fault.path), source, fault.hint)
+        together = Replacement().refined(content).fault()
+        if together is not None:
+            yield _wrong(together, here, source)
+    elif key == PROTECT:
+        yield from _protect_problems(content, here, source)
+    elif key == LIFECYCLE_HOOK:
+        yield from _hook_problems(content, here, source)
+    elif isinstance(content, Mapping):
+        yield from _block_problems(content, here, source)
+    else:
+        yield from _mapping_problems(key, content, here, source)
 
 
 def _protect_problems(rule: Json, path: tuple[str | int, ...], source: str) -> Iterator[Problem]:

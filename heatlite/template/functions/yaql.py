@@ -1,6 +1,7 @@
 """The function `yaql`. Its library is imported when it is first used."""
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
 from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
-from heatlite.template.patterns import Compiled, Match, Program
+from heatlite.template.patterns import Match, Program
 from heatlite.template.source.loader import verify_json_value
 
 MAX_ITERATIONS: Final = 200
@@ -24,6 +25,8 @@ MAX_CHARACTERS: Final = 10_000
 WORK_OF_QUERY: Final = 200
 """Minimum work of an evaluation, in things (`MAX_WORK`), and of parsing:"""
 WORK_OF_PARSING: Final = 600
+STEPS_OF_WORK: Final = 64
+"""Steps of a regular expression that count as one thing."""
 _GROUP: Final = re.compile(r"\\([1-9][0-9]?)")
 """A group in a text that replaces matches."""
 
@@ -146,23 +149,28 @@ def _counting_context() -> Any:  # the library has no types
 class Regex:
     """Result of the function `regex`: a pattern whose matching counts as work."""
 
-    def __init__(self, text: str, flags: str = "") -> None:
-        self._program = Program(text, flags)
+    def __init__(self, text: str, flags: str = "", captures: bool = True) -> None:
+        self._program = Program(text, _charge_steps, flags, captures)
 
     def __repr__(self) -> str:
         return f"regex({self._program.text!r})"
 
-    def search(self, text: str) -> object:
+    def search(self, text: str) -> Match | None:
         """Return the first match in the text, or None. Raises TooMuchWork."""
-        return self._once(text).search(text)
+        return self._program.search(text)
 
-    def finditer(self, text: str) -> Iterator[object]:
-        """Iterate over the matches in the text. Raises TooMuchWork."""
-        return self._often(text).finditer(text)
+    def finditer(self, text: str, most: int = 0) -> Iterator[Match]:
+        """Iterate over the first `most` matches, or over all. Raises TooMuchWork."""
+        return itertools.islice(self._program.finditer(text), most or None)
 
-    def split(self, text: str, most: int = 0) -> list[str]:
+    def split(self, text: str, most: int = 0) -> list[str | None]:
         """Split the text at the first `most` matches, or at all. Raises TooMuchWork."""
-        return self._often(text).split(text, most)
+        parts: list[str | None] = []
+        end = 0
+        for match in self.finditer(text, most):
+            parts += [text[end : match.start()], *match.groups()]
+            end = match.end()
+        return [*parts, text[end:]]
 
     def sub(self, new: str | Callable[[Match], str], text: str, most: int = 0) -> str:
         """Replace the first `most` matches, or all; ``\\1`` in a new text is a group.
@@ -171,17 +179,18 @@ class Regex:
         """
         if isinstance(new, str):
             _meter.get().charge((len(new) + 1) * (len(text) + 1) // 128)
-            return self._often(text).sub(functools.partial(_expanded, new), text, most)
-        return self._often(text).sub(new, text, most)
+            new = functools.partial(_expanded, new)
+        parts: list[str] = []
+        end = 0
+        for match in self.finditer(text, most):
+            parts += [text[end : match.start()], new(match)]
+            end = match.end()
+        return "".join([*parts, text[end:]])
 
-    def _once(self, text: str) -> Compiled:
-        _meter.get().charge(len(text) + len(self._program.text))
-        return self._program.on(text)
 
-    def _often(self, text: str) -> Compiled:
-        """Charge a search from every character to the end of the text."""
-        _meter.get().charge(len(text) ** 2 // 128)
-        return self._once(text)
+def _charge_steps(steps: int) -> None:
+    """Count the steps of a pattern as work."""
+    _meter.get().charge(1 + steps // STEPS_OF_WORK)
 
 
 def _expanded(new: str, match: Match) -> str:
@@ -202,7 +211,7 @@ def _bounded(root: Any) -> Any:  # the library has no types
         return isinstance(value, Regex)
 
     def matches(string: str, regexp: str) -> bool:
-        return Regex(regexp).search(string) is not None
+        return Regex(regexp, captures=False).search(string) is not None
 
     def matching(string: str, pattern: str) -> bool:
         return matches(string, pattern)

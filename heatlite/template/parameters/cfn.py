@@ -15,6 +15,7 @@ from heatlite.template.parameters.parameters import (
     to_boolean,
     to_text,
 )
+from heatlite.template.patterns import Charge
 from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import MAX_HINTS, nearest
 
@@ -27,8 +28,11 @@ _BOUNDS: Final = {"range": ("MinValue", "MaxValue"), "length": ("MinLength", "Ma
 _SINGLE: Final = {"allowed_values": "AllowedValues", "allowed_pattern": "AllowedPattern"}
 
 
-def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
-    """Read a definition. Raises InvalidSchemaError with every fault."""
+def parse_cfn_parameter(name: str, definition: object, charge: Charge) -> ParameterSchema:
+    """Read a definition. Raises InvalidSchemaError with every fault.
+
+    `charge` counts the work of patterns.
+    """
     path: Path = ("Parameters", name)
     if not isinstance(definition, Mapping):
         raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
@@ -50,7 +54,8 @@ def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
         hidden = to_boolean(definition.get("NoEcho") or False)
     except ValueError as error:
         problems += invalid((*path, "NoEcho"), f"Invalid NoEcho of parameter {name}: {error}").problems
-    constraints = [] if kind is None else _constraints(name, kind, definition, path, problems)
+    parser = ConstraintParser(name, kind or "", "", charge)
+    constraints = [] if kind is None else _constraints(parser, definition, path, problems)
     raise_all(problems)
     assert kind is not None
     schema = ParameterSchema(
@@ -67,11 +72,10 @@ def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
 
 
 def _constraints(
-    name: str, kind: str, definition: Mapping[str, object], path: Path, problems: list[Problem]
+    parser: ConstraintParser, definition: Mapping[str, object], path: Path, problems: list[Problem]
 ) -> list[Rule]:
     """Those that are sound; what is wrong with the others goes to `problems`."""
     description = to_text(definition.get("ConstraintDescription") or "")
-    parser = ConstraintParser(name, kind, "")
     found = []
     for constraint, (low, high) in _BOUNDS.items():
         given = [key for key in (low, high) if definition.get(key) is not None]

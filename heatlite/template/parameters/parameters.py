@@ -13,6 +13,7 @@ from heatlite.core.masking import MASK
 from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
+from heatlite.template.patterns import MAX_LENGTH, Charge, Pattern
 from heatlite.template.source.loader import Path, load_json_value, verify_json_value
 from heatlite.template.source.problems import MAX_HINTS, nearest
 
@@ -189,10 +190,10 @@ class ParameterSchema:
     tags: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, name: str, definition: object, version: str) -> "ParameterSchema":
+    def parse(cls, name: str, definition: object, version: str, charge: Charge) -> "ParameterSchema":
         """Read a definition and check its default, except for custom constraints.
 
-        Raises InvalidSchemaError with every fault.
+        `charge` counts the work of patterns. Raises InvalidSchemaError with every fault.
         """
         path: Path = ("parameters", name)
         if not isinstance(definition, Mapping):
@@ -223,7 +224,7 @@ class ParameterSchema:
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
             problems += invalid((*path, "constraints"), text).problems
         elif isinstance(kind, str):
-            parse = ConstraintParser(name, kind, version)
+            parse = ConstraintParser(name, kind, version, charge)
             for i, item in enumerate(written):
                 with noted(problems):
                     constraints.append(parse(item, (*path, "constraints", i)))
@@ -340,6 +341,7 @@ class ConstraintParser:
     parameter: str
     type: str
     version: str
+    charge: Charge
 
     def __call__(self, given: object, path: Path) -> Rule:
         if not isinstance(given, Mapping):
@@ -389,9 +391,9 @@ class ConstraintParser:
                 if not isinstance(rule, str):
                     raise invalid(path, "AllowedPattern must be a string")
                 try:
-                    return AllowedPattern(rule)
+                    return AllowedPattern(Pattern(rule, self.charge))
                 except ValueError as error:
-                    raise invalid(path, f'Invalid pattern "{rule}": {error}') from error
+                    raise invalid(path, f'Invalid pattern "{rule[:MAX_LENGTH]}": {error}') from error
         if not isinstance(rule, str):
             raise invalid(path, "A custom constraint must be the name of one")
         return Custom(rule)

@@ -11,7 +11,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.constraints import constraint_fault
-from heatlite.template.patterns import TooMuchWork, read_pattern
+from heatlite.template.patterns import Pattern, TooMuchWork
 
 _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
     "length": {"min": "MinLength", "max": "MaxLength"},
@@ -126,8 +126,8 @@ class AllowedValues(Constraint):
 class AllowedPattern(Constraint):
     """A regular expression that the whole text matches."""
 
-    def __init__(self, pattern: str) -> None:
-        self.pattern = read_pattern(pattern)
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
 
     def fault(self, value: object) -> str | None:
         try:

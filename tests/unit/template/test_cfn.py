@@ -15,6 +15,7 @@ from heatlite.template.dialects import find_dialect
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import load
 from tests.tables import table
 
@@ -435,5 +436,7 @@ def test_rules_that_share_a_description_are_told_once() -> None:
         "Default": 5,
     }
     with pytest.raises(InvalidSchemaError) as caught:
-        find_dialect("AWSTemplateFormatVersion.2010-09-09").read_parameter("P", parameter)  # type: ignore[union-attr]
+        dialect = find_dialect("AWSTemplateFormatVersion.2010-09-09")
+        assert dialect is not None
+        dialect.read_parameter("P", parameter, StepMeter().charge)
     assert [problem.text for problem in caught.value.problems] == ["Parameter 'P' is invalid: Invalid default 5 (bad)"]

@@ -8,6 +8,7 @@ from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackVal
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.environment import Environment, Target, TypeMapping, merge
 from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import Source, load_mapping
 from tests.tables import table
 
@@ -164,7 +165,7 @@ def test_a_mapping_for_one_resource() -> None:
 # -- merging -----------------------------------------------------------------------------------------------
 
 SCHEMAS = {
-    name: ParameterSchema.parse(name, {"type": kind}, "2018-08-31")
+    name: ParameterSchema.parse(name, {"type": kind}, "2018-08-31", StepMeter().charge)
     for name, kind in {
         "text": "string",
         "list": "comma_delimited_list",
@@ -333,3 +334,18 @@ def test_of_two_settings_within_a_resource_that_of_its_name_counts(first: bool) 
     assert within.resource_registry["resources"]["x"] == {**by_pattern, **by_name}
     assert (within.hooks("x"), within.restricted_actions("x")) == ({"pre-update"}, {"replace"})
     assert within.replacement("x").order == environment.replacement("g").order == "delete_first"
+
+
+def test_patterns_of_names_are_few_and_short() -> None:
+    registry: JsonMap = {"resources": {f"a{i}*": {"hooks": "pre-create"} for i in range(100)}}
+    parse({"resource_registry": registry})
+    for more in ({"b*": {}}, {"g": {f"[{i}": {} for i in range(101)}}, {"*" * 256: {}}):
+        with pytest.raises(HTTPBadRequest, match="100 patterns of at most 255 characters"):
+            parse({"resource_registry": {"resources": {**registry["resources"], **more}}})  # type: ignore[dict-item]
+
+
+def test_a_name_without_patterns_is_found_among_many() -> None:
+    blocks: JsonMap = {f"r{i}": {"hooks": "pre-create"} for i in range(1000)}
+    environment = parse({"resource_registry": {"resources": {**blocks, "r*7": {"hooks": "pre-delete"}}}})
+    assert environment.hooks("r27") == {"pre-create", "pre-delete"}
+    assert environment.hooks("r28") == {"pre-create"}

@@ -15,6 +15,7 @@ from heatlite.template.checks.constant_conditions import ConstantConditions
 from heatlite.template.checks.review import review
 from heatlite.template.environment import Environment
 from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import load
 from tests.tables import table
 
@@ -238,10 +239,13 @@ def test_conditions_where_they_are_used() -> None:
     assert [line for line, _, _ in of("ConditionNeverHolds", text)] == [3, 6, 8]
 
 
+CHARGE = StepMeter().charge
 SCHEMAS: Mapping[str, ParameterSchema] = {
-    "s": ParameterSchema.parse("s", {"type": "string", "constraints": [{"allowed_values": ["a", "b"]}]}, "2021-04-16"),
-    "n": ParameterSchema.parse("n", {"type": "number"}, "2021-04-16"),
-    "b": ParameterSchema.parse("b", {"type": "boolean"}, "2021-04-16"),
+    "s": ParameterSchema.parse(
+        "s", {"type": "string", "constraints": [{"allowed_values": ["a", "b"]}]}, "2021-04-16", CHARGE
+    ),
+    "n": ParameterSchema.parse("n", {"type": "number"}, "2021-04-16", CHARGE),
+    "b": ParameterSchema.parse("b", {"type": "boolean"}, "2021-04-16", CHARGE),
 }
 operands = st.one_of(
     st.sampled_from(["a", "b", "c", 1, 2, True]),
@@ -291,7 +295,8 @@ def test_many_conditions_take_little_time() -> None:
         many[f"c{i}"] = {"and": [f"c{i - 1}", f"c{i - 1}"]}
     wide: Json = {"or": [eq({"get_param": f"p{i}"}, i) for i in range(300)]}
     many["wide"] = wide
-    schemas = {f"p{i}": ParameterSchema.parse(f"p{i}", {"type": "number"}, "2021-04-16") for i in range(300)}
+    charge = StepMeter().charge
+    schemas = {f"p{i}": ParameterSchema.parse(f"p{i}", {"type": "number"}, "2021-04-16", charge) for i in range(300)}
     constant = ConstantConditions(many, {**SCHEMAS, **schemas})
     start = time.thread_time()
     assert [name for name, condition in many.items() if constant.reason(condition)] == []

@@ -9,6 +9,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.constraints import CLOUD, NAMED
 from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.patterns import StepMeter
 from tests.tables import table
 
 LATEST = "2021-04-16"
@@ -301,9 +302,8 @@ def test_custom_constraints_of_a_cloud_and_of_nobody() -> None:
     assert value("string", "m1.small", constraints=[{"custom_constraint": "nova.flavor"}]) == "m1.small"
     told = fails("string", "x", constraints=[{"custom_constraint": "zz"}])
     assert told == '"x" does not validate zz (constraint not found)'
-    assert ParameterSchema.parse(
-        "p", {"type": "string", "default": "x", "constraints": [{"custom_constraint": "zz"}]}, LATEST
-    )
+    definition: Json = {"type": "string", "default": "x", "constraints": [{"custom_constraint": "zz"}]}
+    assert ParameterSchema.parse("p", definition, LATEST, StepMeter().charge)
     assert len(NAMED) + len(CLOUD) >= 69
 
 
@@ -389,7 +389,7 @@ def test_describe() -> None:
 
 
 def test_describe_the_least() -> None:
-    shown = ParameterSchema.parse("p", {"type": "comma_delimited_list"}, LATEST).describe()
+    shown = ParameterSchema.parse("p", {"type": "comma_delimited_list"}, LATEST, StepMeter().charge).describe()
     assert shown == {"Type": "CommaDelimitedList", "Description": "", "NoEcho": "false", "Label": "p"}
 
 
