@@ -183,7 +183,29 @@ class TestCheck:
         assert stack.status_reason == "Stack CHECK completed successfully. 'CHECK' not fully supported (see resources)"
         assert engine.row(stack, "a").status_reason == "CHECK not supported for OS::Heat::Value"
         assert engine.states(stack) == {"a": "CHECK_COMPLETE", "b": "CHECK_COMPLETE"}
-        assert "b CHECK_IN_PROGRESS" in engine.told(stack, mark)
+        assert engine.told(stack, mark) == ["s CHECK_IN_PROGRESS", "a CHECK_COMPLETE", "b CHECK_COMPLETE", "s CHECK_COMPLETE"]
+
+    def test_events_say_what_changed(self, engine: Engine) -> None:
+        """Another check of what is as it was makes no event of a resource, neither of a healthy nor of a broken one."""
+        group = resource("OS::Heat::ResourceGroup", count=2, resource_def=thing())
+        stack = engine.create(template(a=resource("OS::Heat::Value", value="v"), b=thing(), c=file(), g=group))
+
+        def checked() -> list[str]:
+            mark = engine.now_on(stack)
+            engine.check(stack)
+            (nested,) = engine.store.stacks.descendants(engine.get(stack))
+            members = [one for one in engine.told(nested) if one.startswith(("0 CHECK", "1 CHECK"))]
+            assert sorted(members) == ["0 CHECK_COMPLETE", "1 CHECK_COMPLETE"]
+            first, *told, last = engine.told(stack, mark)
+            assert (first, last.partition("_")[0]) == ("s CHECK_IN_PROGRESS", "s CHECK")
+            return sorted(told)
+
+        assert checked() == [f"{name} CHECK_COMPLETE" for name in "abcg"]
+        assert checked() == []
+        Path(engine.row(stack, "c").physical_id or "").unlink()
+        assert checked() == ["c CHECK_FAILED"]
+        assert checked() == []
+        assert engine.states(stack) == dict.fromkeys("abg", "CHECK_COMPLETE") | {"c": "CHECK_FAILED"}
 
     def test_types_with_one(self, engine: Engine) -> None:
         stack = engine.check(engine.create(template(b=thing(), c=thing(depends_on="b"))))

@@ -79,17 +79,19 @@ class OperationSteps:
         return execution
 
     def begin_check(self, step: Step) -> StepExecution:
-        """Check the object, if its type can."""
+        """Check the object, if its type can. A check whose result is that of the last one makes no event."""
         row = self._rows.of(step)
         unmade = row.before_check is not None and row.before_check.verb is Verb.INIT  # and marked nevertheless
         if self._resources.type_of(row).has("check") and not unmade:
             if row.verb is not Verb.CHECK or row.status is not Status.IN_PROGRESS:
                 row = check_verdicts.begun(row, self._is_marked(row))
-            return self.begin(step, row, Verb.CHECK)
+            return self.begin(step, row, Verb.CHECK, has_event=False)
         self.tally.unsupported += 1
         if row.status is not Status.FAILED:
             execution = self.ended(step, row, Verb.CHECK)
-            self._rows.with_state(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
+            result = Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}"
+            if result != (row.verb, row.status, row.status_reason):
+                self._rows.with_state(row, *result)
             return execution
         # Without a check the failure stands.
         self._rows.save(changed(row, moved_in=self._resources.phase))
@@ -151,14 +153,16 @@ class OperationSteps:
 
     # -- executions --------------------------------------------------------------------------------
 
-    def begin(self, step: Step, row: ResourceRecord, verb: Verb, skip: bool = False) -> HandlerCall | NestedOperation:
+    def begin(
+        self, step: Step, row: ResourceRecord, verb: Verb, skip: bool = False, has_event: bool = True
+    ) -> HandlerCall | NestedOperation:
         """Write the intent of a call, or resume an interrupted one.
 
         The execution is done at once if there is nothing to call.
         """
         interrupted = row.verb is verb and row.status is Status.IN_PROGRESS
         if not interrupted:
-            row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
+            row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED, has_event)
         resource = self._resources.make(row)
         execution = self.execution(step, row, resource, verb, done=skip or not resource.has(verb.lower()))
         if interrupted:

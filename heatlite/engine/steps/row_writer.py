@@ -178,10 +178,16 @@ class RowWriter:
         )
         return self._emitted(row, now)
 
-    def with_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
+    def with_state(
+        self, row: ResourceRecord, verb: Verb, status: Status, reason: str, has_event: bool = True
+    ) -> ResourceRecord:
         """Write a new state and its event."""
         now = self.now()
-        return self._emitted(row_with_state(row, verb, status, reason, now, self.resources.phase), now)
+        row = row_with_state(row, verb, status, reason, now, self.resources.phase)
+        if has_event:
+            return self._emitted(row, now)
+        self.unit_of_work.save(row)
+        return row
 
     def _emitted(self, row: ResourceRecord, now: float) -> ResourceRecord:
         self.unit_of_work.save(row)

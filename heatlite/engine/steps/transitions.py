@@ -226,7 +226,10 @@ class Transitions:
     # -- checks ------------------------------------------------------------------------------------
 
     def _finish_check(self, execution: StepExecution, row: ResourceRecord) -> None:
-        """Write the verdict of a check. Without a verdict the row stays as before."""
+        """Write the verdict of a check, with an event if it is another than before.
+
+        Without a verdict the row stays as before.
+        """
         tally, failure = self.operations.tally, execution.failure
         below = execution.tally if isinstance(execution, NestedOperation) else None
         unknown = "" if failure is None else failure.unknown
@@ -242,11 +245,16 @@ class Transitions:
         if failure is not None and unknown:
             self._write_unknown(row, failure.text)
         elif failure is not None:
-            row = provisional(row) if failure.is_absent or below is not None else changed(row, health=None)
-            self.rows.with_state(row, Verb.CHECK, Status.FAILED, failure.text)
+            ended = provisional(row) if failure.is_absent or below is not None else changed(row, health=None)
+            self._write_verdict(row, ended, Status.FAILED, failure.text)
         else:
-            reason = execution.note or STATE_CHANGED
-            self.rows.with_state(changed(row, health=None), Verb.CHECK, Status.COMPLETE, reason)
+            self._write_verdict(row, changed(row, health=None), Status.COMPLETE, execution.note or STATE_CHANGED)
+
+    def _write_verdict(self, row: ResourceRecord, ended: ResourceRecord, status: Status, reason: str) -> None:
+        before = None if row.health is None else row.health.before
+        known = None if before is None else (before.verb, before.status, before.status_reason)
+        verdict = Verb.CHECK, status, reason
+        self.rows.with_state(ended, *verdict, has_event=verdict != known)
 
     def _write_unknown(self, row: ResourceRecord, reason: str) -> bool:
         """Write the end of a check without a verdict; False if the row is in no check."""
@@ -254,7 +262,8 @@ class Transitions:
         if before is None:
             return False
         self.rows.save(changed(before, moved_in=self._resources.phase))
-        self.rows.record_event(check_verdicts.event_row(row, reason))
+        if row.health is None or row.health.since is None or row.health.reason != reason:
+            self.rows.record_event(check_verdicts.event_row(row, reason))
         return True
 
     # -- hooks -------------------------------------------------------------------------------------
