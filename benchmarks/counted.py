@@ -36,8 +36,8 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """A folder in memory if possible, so that no thread waits long for another one's commit."""
 RESOURCES = 200
 LISTED = 50
-SMALL, LARGE = 10, 1000
-"""Sizes of stacks of which single resources are read."""
+SMALL, LARGE, LARGEST = 10, 1000, 10_000
+"""Sizes of stacks of which single resources and pages are read."""
 
 Counts = dict[str, dict[str, int]]
 
@@ -71,7 +71,7 @@ class Run:
 
     def requests(self) -> None:
         """Count single requests, each sent once before."""
-        stacks = {size: Stack(self.client, f"of-{size}") for size in (SMALL, LARGE)}
+        stacks = {size: Stack(self.client, f"of-{size}") for size in (SMALL, LARGE, LARGEST)}
         for size, stack in stacks.items():
             stack.create(template(size))
         for number in range(LISTED):
@@ -81,7 +81,11 @@ class Run:
             self._request(f"mark, of {size}", "PATCH", f"{stack.path}/resources/r1", {"mark_unhealthy": True})
             self._request(f"filter of events without a match, of {size}", "GET", f"{stack.path}/events?resource_name=x")
         self._request(f"show {SMALL}", "GET", stacks[SMALL].path)
-        self._request(f"resources, page of 100 of {LARGE}", "GET", f"{stacks[LARGE].path}/resources?limit=100")
+        self._request(f"resources, all {LARGE}", "GET", f"{stacks[LARGE].path}/resources")
+        for size in (LARGE, LARGEST):
+            listed = f"{stacks[size].path}/resources"
+            self._request(f"resources, page of 100 of {size}", "GET", f"{listed}?limit=100&marker=r5")
+            self._request(f"resources, one name of {size}", "GET", f"{listed}?name=r5")
         self._request(f"events, page of 100 of {LARGE}", "GET", f"{stacks[LARGE].path}/events?limit=100")
         self._request(f"list of {LISTED} stacks", "GET", f"{PROJECT}/stacks?limit={LISTED}")
         stacks[SMALL].lock()

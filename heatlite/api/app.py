@@ -16,14 +16,18 @@ from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import OPEN
 from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
+from heatlite.api.handlers.audit import KEYS as AUDIT_KEYS
 from heatlite.api.handlers.audit import Audit
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.description import Description, Page
-from heatlite.api.handlers.events import Events, ProjectEvents
+from heatlite.api.handlers.events import LIST_KEYS as EVENT_KEYS
+from heatlite.api.handlers.events import OF_RESOURCE_KEYS, Events, ProjectEvents
+from heatlite.api.handlers.resource_list import LIST_KEYS as RESOURCE_KEYS
 from heatlite.api.handlers.resources import Resource, Resources
 from heatlite.api.handlers.server import BuildInfo, Engines, HealthCheck, Metrics, Versions
 from heatlite.api.handlers.stacks import (
     ARN,
+    LIST_KEYS,
     Counts,
     Stack,
     StackDetails,
@@ -33,7 +37,7 @@ from heatlite.api.handlers.stacks import (
 )
 from heatlite.api.middleware import RequestMiddleware
 from heatlite.api.request import Request
-from heatlite.api.routes import App, P, R, Router, Routes, S
+from heatlite.api.routes import App, P, Router, Routes, S
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.meter import Meter
@@ -87,7 +91,7 @@ def _add_server(routes: Routes, components: Components, meter: Meter | None) -> 
         routes.add("/metrics", Metrics(meter), GET=OPEN)
     routes.add(P + "/build_info", BuildInfo(components.types), GET="build_info:build_info")
     audit = Audit(components.store)
-    routes.add(P + "/audit", audit, GET="audit:index")
+    routes.add(P + "/audit", audit, query={"GET": AUDIT_KEYS}, GET="audit:index")
     routes.add(P + "/services", Engines(components.store, components.clock), GET="service:index")
 
 
@@ -95,23 +99,28 @@ def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[st
     store, finder = components.store, StackFinder(components.store)
 
     stacks = Stacks(components.stacks, store, components.accounts, hidden_tags)
-    routes.add(P + "/stacks", stacks, GET="stacks:index", POST="stacks:create")
+    routes.add(P + "/stacks", stacks, query={"GET": LIST_KEYS}, GET="stacks:index", POST="stacks:create")
     routes.add(P + "/counts", Counts(store), GET="stacks:index")
     routes.add(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
-    routes.add(P + "/stacks/preview", stacks, "preview", POST="stacks:preview")
+    routes.add(P + "/stacks/preview", stacks, "preview", query={"POST": ("plan",)}, POST="stacks:preview")
 
     lookup, looked_up = StackLookup(store), "stacks:lookup"
     every_method = dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), looked_up)
-    routes.add(P + "/stacks/{stack_name}", lookup, **every_method)
+    passed_on: dict[str, None] = dict.fromkeys(every_method)
+    routes.add(P + "/stacks/{stack_name}", lookup, query=passed_on, **every_method)
     for child in ("resources", "events", "template", "actions"):
-        routes.add(f"{P}/stacks/{{stack_name}}/{child}", lookup, "child", GET=looked_up, POST=looked_up)
+        route = f"{P}/stacks/{{stack_name}}/{child}"
+        routes.add(route, lookup, "child", query=passed_on, GET=looked_up, POST=looked_up)
     for child in ("environment", "files", "outputs", "lock"):
-        routes.add(f"{P}/stacks/{{stack_name}}/{child}", lookup, "readable_child", GET=looked_up)
+        route = f"{P}/stacks/{{stack_name}}/{child}"
+        routes.add(route, lookup, "readable_child", query=passed_on, GET=looked_up)
     routes.add_sink(ARN, lookup.by_arn, looked_up)
 
     details = StackDetails(store, components.definitions, components.reader, components.accounts)
     stack = Stack(finder, components.stacks, details)
-    routes.add(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
+    keys = {"GET": ("resolve_outputs",), "DELETE": ("force",)}
+    rules = {"GET": "stacks:show", "PUT": "stacks:update", "PATCH": "stacks:update_patch", "DELETE": "stacks:delete"}
+    routes.add(S, stack, query=keys, **rules)
 
     documents = StackDocuments(finder, components.definitions, components.reader)
     routes.add(S + "/template", documents, "template", GET="stacks:template")
@@ -126,12 +135,14 @@ def _add_resources(routes: Routes, components: Components) -> None:
 
     resource = Resource(finder, store, reading, components.health, components.software)
     resources = Resources(finder, store, reading, components.health)
-    routes.add(S + "/resources", resources, GET="resource:index", PATCH="resource:mark_unhealthy")
-    routes.add(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
-    routes.add(R + "/metadata", resource, "metadata", GET="resource:metadata")
+    keys = {"GET": RESOURCE_KEYS}
+    routes.add(S + "/resources", resources, query=keys, GET="resource:index", PATCH="resource:mark_unhealthy")
+    rules = {"GET": "resource:show", "PATCH": "resource:mark_unhealthy"}
+    routes.add_below("", resource, query={"GET": ("with_attr",)}, **rules)
+    routes.add_below("/metadata", resource, "metadata", GET="resource:metadata")
 
     events = Events(finder, store, reading, components.streams)
-    routes.add(P + "/events", ProjectEvents(components.streams), GET="events:index")
-    routes.add(S + "/events", events, GET="events:index")
-    routes.add(R + "/events", events, "of_resource", GET="events:index")
-    routes.add(R + "/events/{event_id}", events, "one", GET="events:show")
+    routes.add(P + "/events", ProjectEvents(components.streams), query={"GET": ("marker",)}, GET="events:index")
+    routes.add(S + "/events", events, query={"GET": EVENT_KEYS}, GET="events:index")
+    routes.add_below("/events", events, "of_resource", query={"GET": OF_RESOURCE_KEYS}, GET="events:index")
+    routes.add_below("/events/{event_id}", events, "one", GET="events:show")

@@ -13,9 +13,10 @@ from heatlite.api.cfn.callers import Callers
 from heatlite.api.cfn.handler import QueryApi
 from heatlite.api.components import Components
 from heatlite.api.handlers.access_keys import AccessKeys
+from heatlite.api.handlers.actions import KEYS as ACTION_KEYS
 from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.handlers.member_actions import DEEP, MemberActions
+from heatlite.api.handlers.member_actions import MemberActions
 from heatlite.api.handlers.server import Versions
 from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.snapshots import Snapshots
@@ -26,14 +27,19 @@ from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.healing.intake import IntakeTokens, Objects, Sources
+from heatlite.api.healing.policies import KEYS as INCIDENT_KEYS
 from heatlite.api.healing.policies import HealingPolicies, Incidents, ProjectPolicies
-from heatlite.api.nodes.node_actions import NodeActions
+from heatlite.api.nodes.node_actions import KEYS as NODE_ACTION_KEYS
+from heatlite.api.nodes.node_actions import OF_STACK_KEYS, NodeActions
 from heatlite.api.nodes.nodes import Node, Nodes
 from heatlite.api.nodes.playbooks import Playbooks
 from heatlite.api.routes import QUERY, P, R, Routes, S
 from heatlite.core.config import Settings
 from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
 from heatlite.nodes.requests import APPROVE
+
+PAGES = ("limit", "marker")
+"""Query keys of a list without filters."""
 
 
 def add(
@@ -59,7 +65,8 @@ def _add_query_api(
     )
     trusted = proxies(settings.trusted_proxies)
     callers = Callers(access, store, components.clock, components.machines, trusted)
-    routes.add(QUERY, QueryApi(callers, actions, Versions(), trail), GET=OPEN, POST=OPEN)
+    api = QueryApi(callers, actions, Versions(), trail)
+    routes.add(QUERY, api, query={"GET": None, "POST": None}, GET=OPEN, POST=OPEN)
 
     keys = AccessKeys(store, components.clock, access)
     routes.add(P + "/access_keys", keys, GET="access_keys:index", POST="access_keys:create")
@@ -75,14 +82,15 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
     preview = StackPreview(finder, components.stacks, by_hand)
-    routes.add(S + "/preview", preview, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
+    keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))
+    routes.add(S + "/preview", preview, query=keys, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 
     export = StackExport(finder, components.exports)
     routes.add(S + "/abandon", export, "abandon", DELETE="stacks:abandon")
     routes.add(S + "/export", export, GET="stacks:export")
 
     actions = Actions(store, components.controls)
-    routes.add(P + "/actions", actions, GET="actions:list")
+    routes.add(P + "/actions", actions, query={"GET": ACTION_KEYS}, GET="actions:list")
     routes.add(P + "/actions/{action}", actions, "one", GET="actions:show", POST="actions:signal")
     routes.add(P + "/actions/{action}/history", actions, "history", GET="actions:history")
 
@@ -98,9 +106,8 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
 
     members = MemberActions(finder, reading, components.groups)
-    routes.add(R + "/actions", members, POST="actions:action")
-    routes.add_sink(DEEP, members.by_path, "actions:action")
-    routes.add(R + "/signal", ResourceSignal(finder, reading, signals), POST=SIGNAL)
+    routes.add_below("/actions", members, POST="actions:action")
+    routes.add_below("/signal", ResourceSignal(finder, reading, signals), query={"POST": None}, POST=SIGNAL)
     routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
 
 
@@ -108,24 +115,31 @@ def _add_nodes(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
 
     node = Node(components.nodes, components.signals)
-    routes.add(R + "/node", node, PUT=PROVEN, POST=PROVEN)
+    routes.add(R + "/node", node, query={"PUT": None, "POST": None}, PUT=PROVEN, POST=PROVEN)
     nodes = Nodes(finder, components.nodes)
     routes.add(S + "/nodes", nodes, GET="nodes:index")
     routes.add(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
 
     node_actions = NodeActions(finder, store, components.reader, components.node_requests)
-    routes.add(P + "/node_actions", node_actions, GET="node_actions:list")
+    routes.add(P + "/node_actions", node_actions, query={"GET": NODE_ACTION_KEYS}, GET="node_actions:list")
     one = P + "/node_actions/{node_action_id}"
     routes.add(one, node_actions, "one", GET="node_actions:show")
     routes.add(one + "/approve", node_actions, "approve", POST=APPROVE)
     routes.add(one + "/reject", node_actions, "reject", POST="node_actions:reject")
     routes.add(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
-    routes.add(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
+    rules = {"GET": "node_actions:list", "POST": "node_actions:create"}
+    routes.add(S + "/node_actions", node_actions, "of_stack", query={"GET": OF_STACK_KEYS}, **rules)
 
     playbooks = Playbooks(finder, store, components.playbooks)
-    routes.add(P + "/node_playbooks", playbooks, GET="node_playbooks:list")
-    rules = {"GET": "node_playbooks:show", "PUT": "node_playbooks:put", "DELETE": "node_playbooks:delete"}
-    routes.add(P + "/node_playbooks/{playbook}", playbooks, "one", **rules)
+    routes.add(P + "/node_playbooks", playbooks, query={"GET": PAGES}, GET="node_playbooks:list")
+    routes.add(
+        P + "/node_playbooks/{playbook}",
+        playbooks,
+        "one",
+        GET="node_playbooks:show",
+        PUT="node_playbooks:put",
+        DELETE="node_playbooks:delete",
+    )
     routes.add(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
     one = P + "/node_playbook_runs/{run}"
     routes.add(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
@@ -139,7 +153,7 @@ def _add_healing(routes: Routes, components: Components) -> None:
     routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
     routes.add(S + "/healing/acknowledge", policies, "acknowledge", POST="health:operate")
 
-    routes.add(P + "/healing", ProjectPolicies(components.store), GET="stacks:list_healing")
+    routes.add(P + "/healing", ProjectPolicies(components.store), query={"GET": PAGES}, GET="stacks:list_healing")
 
     sources = Sources(components.intake)
     one = P + "/health/{source}"
@@ -149,10 +163,11 @@ def _add_healing(routes: Routes, components: Components) -> None:
     tokens = IntakeTokens(components.store, components.clock)
     routes.add(P + "/health_tokens", tokens, GET="health:tokens", POST="health:tokens")
     routes.add(P + "/health_tokens/{token_id}", tokens, "one", DELETE="health:tokens")
-    routes.add(P + "/resources", Objects(components.store), GET="resource:index")
+    objects = Objects(components.store)
+    routes.add(P + "/resources", objects, query={"GET": ("physical_resource_id",)}, GET="resource:index")
 
     incidents = Incidents(components.store, healing)
-    routes.add(P + "/incidents", incidents, GET="health:show")
+    routes.add(P + "/incidents", incidents, query={"GET": INCIDENT_KEYS}, GET="health:show")
     one = P + "/incidents/{incident_id}"
     routes.add(one, incidents, "one", GET="health:show")
     routes.add(one + "/close", incidents, "close", POST="health:operate")
@@ -160,26 +175,34 @@ def _add_healing(routes: Routes, components: Components) -> None:
 
 
 def _add_templates_and_software(routes: Routes, components: Components) -> None:
-    routes.add(P + "/validate", Validate(components.stacks), POST="stacks:validate_template")
+    validate, keys = Validate(components.stacks), ("show_nested", "ignore_errors", "all_errors")
+    routes.add(P + "/validate", validate, query={"POST": keys}, POST="stacks:validate_template")
 
     resource_types = ResourceTypes(components.types, components.offer)
-    routes.add(P + "/resource_types", resource_types, GET="stacks:list_resource_types")
-    routes.add(P + "/resource_types/{type_name}", resource_types, "one", GET="stacks:resource_schema")
-    routes.add(P + "/resource_types/{type_name}/template", resource_types, "template", GET="stacks:generate_template")
+    every, filters = P + "/resource_types", ("name", "support_status", "version")
+    flag = "with_description"
+    routes.add(every, resource_types, query={"GET": (*filters, flag)}, GET="stacks:list_resource_types")
+    one = every + "/{type_name}"
+    routes.add(one, resource_types, "one", query={"GET": (flag,)}, GET="stacks:resource_schema")
+    generate = {"GET": "stacks:generate_template"}
+    routes.add(one + "/template", resource_types, "template", query={"GET": ("template_type",)}, **generate)
 
     template_versions = TemplateVersions()
     routes.add(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
-    functions = P + "/template_versions/{version}/functions"
-    routes.add(functions, template_versions, "functions", GET="stacks:list_template_functions")
+    functions, flag = P + "/template_versions/{version}/functions", "with_condition_func"
+    listed = {"GET": "stacks:list_template_functions"}
+    routes.add(functions, template_versions, "functions", query={"GET": (flag,)}, **listed)
 
     configs = SoftwareConfigs(components.store, components.software)
-    routes.add(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")
+    rules = {"GET": "software_configs:index", "POST": "software_configs:create"}
+    routes.add(P + "/software_configs", configs, query={"GET": (*PAGES, "global_tenant")}, **rules)
     one = P + "/software_configs/{config_id}"
     routes.add(one, configs, "one", GET="software_configs:show", DELETE="software_configs:delete")
 
     deployments = SoftwareDeployments(components.software, components.reader)
     every = P + "/software_deployments"
-    routes.add(every, deployments, GET="software_deployments:index", POST="software_deployments:create")
+    rules = {"GET": "software_deployments:index", "POST": "software_deployments:create"}
+    routes.add(every, deployments, query={"GET": ("server_id",)}, **rules)
     routes.add(
         every + "/{deployment_id}",
         deployments,

@@ -35,6 +35,12 @@ def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested
     return {} if suspicion is None else _of_incident("suspected", suspicion)
 
 
+def state_of(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool) -> str | None:
+    """Return the state of health of a resource, as `of_resource` shows it; None: there is nothing to say."""
+    shown = of_resource(row, incidents, nested).get("health")
+    return str(shown["state"]) if isinstance(shown, dict) else None
+
+
 def of_record(record: HealthRecord | None) -> JsonMap:
     """Return the key of a resource in a plan; empty unless its health is unknown."""
     if record is None or record.since is None:

@@ -3,9 +3,10 @@
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import falcon
@@ -13,7 +14,7 @@ from falcon import Response
 from falcon.constants import COMBINED_METHODS
 from falcon.routing import CompiledRouter
 
-from heatlite.api import views
+from heatlite.api import query, views
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.audit import AuditTrail
 from heatlite.api.request import Request
@@ -36,6 +37,9 @@ ACTION = "X-Heatlite-Action"
 
 IGNORED = "X-Heatlite-Ignored"
 """Header with the reason why a signal or a mark had no effect."""
+
+Keys: TypeAlias = Collection[str] | None
+"""Query keys of a method of a route; None: any, because they are signed or passed on."""
 
 
 class RequestMiddleware:
@@ -64,6 +68,7 @@ class RequestMiddleware:
         self._trail = trail
         self._access = access
         self._rules: dict[str, Mapping[str, str]] = {}
+        self._keys: dict[str, Mapping[str, Keys]] = {}
         self._public_url = public_url.rstrip("/") if public_url else None
         parts = urlsplit(public_url or "")
         self._origin = f"{parts.scheme}://{parts.netloc}"
@@ -117,16 +122,18 @@ class RequestMiddleware:
         return LOOPBACK.fullmatch(host) is not None
 
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
-        """Authenticate the caller, and check the rule of the route."""
+        """Authenticate the caller, and check the rule and the query keys of the route."""
         rule = self._rules[req.uri_template or ""].get(req.method)
         req.operation, req.parts = rule or "", dict(params)
         req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
         req.admit()
         self._trail.admitted(req)
+        _check_query(req, self._keys[req.uri_template or ""])
 
-    def guard(self, template: str, rules: Mapping[str, str]) -> None:
-        """Set the rules of a route by method. A route without rules answers no request."""
+    def guard(self, template: str, rules: Mapping[str, str], keys: Mapping[str, Keys]) -> None:
+        """Set the rules and the query keys of a route by method. A route without rules answers no request."""
         self._rules[template] = rules
+        self._keys[template] = keys
 
     def recorded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
         """Wrap a sink that admits its callers itself, for the audit log."""
@@ -137,14 +144,23 @@ class RequestMiddleware:
 
         return record
 
-    def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a sink with the check of a rule, for the project and stack of the URL."""
+    def guarded(
+        self, rules: Mapping[str, str], keys: Mapping[str, Keys], sink: Callable[..., None]
+    ) -> Callable[..., None]:
+        """Wrap a sink with what `process_resource` does for a route.
+
+        `rules` and `keys` as in `guard`, `parts` of the sink as the variables of a route.
+        """
 
         def admit(req: Request, resp: Response, **parts: str) -> None:
-            named = {name: parts[name] for name in ("stack_name", "stack_id")}
+            rule = rules.get(req.method)
+            if rule is None:
+                raise falcon.HTTPMethodNotAllowed([*rules])
+            named = {name: part for name, part in parts.items() if name != "project"}
             req.operation, req.parts = rule, parts
             self._access.admit(req, parts["project"], rule, named)
             self._trail.admitted(req)
+            _check_query(req, keys)
             sink(req, resp, **parts)
 
         return admit
@@ -167,6 +183,13 @@ class RequestMiddleware:
         log.info("%s %r %d %.1f ms", req.method, req.path, resp.status_code, seconds * 1000)
         self._meter.request_answered(req.method, req.uri_template or "", resp.status_code, seconds)
         logs.end(req.logged)
+
+
+def _check_query(req: Request, keys: Mapping[str, Keys]) -> None:
+    """Raise HTTPBadRequest for a query key that the method does not know: it would have no effect."""
+    known = keys.get(req.method, ())
+    if req.query_string and known is not None:
+        query.check_known(req, known)
 
 
 def _own_origin(req: Request) -> str:

@@ -1,4 +1,4 @@
-"""Query strings. Error texts are Heat's; most routes ignore unknown keys."""
+"""Query strings. Error texts are Heat's."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -105,7 +105,8 @@ def check_known(req: Request, names: Collection[str]) -> None:
     """Raise HTTPBadRequest for an unknown key."""
     unknown = [name for name in req.params if name not in names]
     if unknown:
-        raise HTTPBadRequest(f"Unknown query key {', '.join(unknown)}; there are: {', '.join(names)}.")
+        known = f"there are: {', '.join(names)}" if names else f"{req.method} {req.path} takes none"
+        raise HTTPBadRequest(f"Unknown query key {', '.join(unknown)}; {known}.")
 
 
 def several(req: Request, name: str) -> tuple[str, ...]:

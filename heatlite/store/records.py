@@ -105,6 +105,16 @@ class StackRecord:
 
 
 @record(frozen=True, slots=True)
+class StackPlace:
+    """The place of a nested stack in its tree."""
+
+    id: str
+    parent_id: str
+    parent_resource: str
+    depth: int
+
+
+@record(frozen=True, slots=True)
 class StackSummary:
     """A stack as in a list, without its environment."""
 

@@ -83,7 +83,8 @@ class TestResources:
         )
         assert heat.fault("GET", f"{path}/resources?zz=1&name=a") == (
             "HTTPBadRequest",
-            "Invalid filter parameters ['zz']",
+            "Unknown query key zz; there are: type, status, name, action, id, physical_resource_id, health,"
+            " nested_depth, with_detail, limit, marker.",
         )
         assert heat.fault("GET", f"{path}/resources?with_detail=1")[0] == "HTTPBadRequest"
 
@@ -128,6 +129,141 @@ class TestResources:
         assert url.endswith("/resources/%C3%A4%20b%3F")
         assert heat.get(url)["resource"]["resource_name"] == "ä b?"
         assert names(heat.get(f"{url}/events")["events"]) == ["ä b?", "ä b?"]
+
+
+NESTED = template(
+    a=value(),
+    g={
+        "type": "OS::Heat::ResourceGroup",
+        "properties": {
+            "count": 3,
+            "resource_def": {
+                "type": "OS::Heat::ResourceGroup",
+                "properties": {"count": 2, "resource_def": {"type": "OS::Heat::TestResource"}},
+            },
+        },
+    },
+    z=value(),
+)
+"""``a``, ``g``, ``z``; three groups in ``g``, two resources in each."""
+
+
+class TestPages:
+    """`limit` and `marker` of a list of resources."""
+
+    @staticmethod
+    def pages(heat: Heat, path: str, asked: str) -> list[list[dict[str, Any]]]:
+        """The pages, as their links lead on."""
+        found, url = [], f"{path}/resources?{asked}"
+        while url:
+            body = heat.get(url)
+            found.append(body["resources"])
+            url = "".join(link["href"].partition(heat.root)[2] for link in body.get("links", ()))
+        return found
+
+    @pytest.mark.parametrize("more", ["", "&name=0&name=g", "&type=Group", "&status=COMPLETE", "&with_detail=True"])
+    @pytest.mark.parametrize("limit", [1, 2, 4, 100])
+    def test_pages_have_each_resource_once(self, heat: Heat, limit: int, more: str) -> None:
+        path = heat.create(NESTED)
+        whole = heat.get(f"{path}/resources?nested_depth=5{more}")["resources"]
+        pages = self.pages(heat, path, f"nested_depth=5&limit={limit}{more}")
+        assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
+        assert 0 < len(pages[-1]) <= limit
+        found = [item for page in pages for item in page]
+        assert len(found) == len(whole) > 2
+        assert all(item in whole for item in found)
+
+    def test_the_order_is_by_name_in_each_stack(self, heat: Heat) -> None:
+        path = heat.create(template(**{f"r{n}": value() for n in (10, 9, 8, 1)}))
+        first = heat.get(f"{path}/resources?limit=3")
+        assert names(first["resources"]) == ["r1", "r10", "r8"]
+        assert [link["rel"] for link in first["links"]] == ["next"]
+        last = heat.get(f"{path}/resources?limit=3&marker=r8")
+        assert names(last["resources"]) == ["r9"]
+        assert "links" not in last
+        assert names(heat.get(f"{path}/resources?marker=r10")["resources"]) == ["r8", "r9"]
+        assert heat.get(f"{path}/resources?marker=r9&limit=1") == {"resources": []}
+        assert heat.get(f"{path}/resources?limit=0") == {"resources": []}
+
+    def test_a_marker_in_a_nested_stack_is_a_path(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        (one,) = heat.get(f"{path}/resources?nested_depth=5&marker=g/1/0&limit=1")["resources"]
+        assert one["links"][0] == heat.get(f"{path}/resources/g/1/1")["resource"]["links"][0]
+
+    def test_unknown_markers(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        (row,) = self.pages(heat, path, "name=a&limit=2")
+        for asked in ("marker=zz", "marker=g/1/0", "marker=g/7&nested_depth=5", f"marker={new_id()}", "marker=a/b"):
+            assert "is no resource of this list" in heat.fault("GET", f"{path}/resources?{asked}")[1]
+        assert names(row) == ["a"]
+
+    def test_only_resources_of_a_health(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        assert heat.get(f"{path}/resources?health=unhealthy&nested_depth=5") == {"resources": []}
+        for marked in ("a", "g/0/1", "g/2/0"):
+            heat.call("PATCH", f"{path}/resources/{marked}", {"mark_unhealthy": True}, code=200)
+        assert names(heat.get(f"{path}/resources?health=unhealthy,unknown")["resources"]) == ["a"]
+        pages = self.pages(heat, path, "health=unhealthy&nested_depth=5&limit=1")
+        assert sorted(item["resource_name"] for page in pages for item in page) == ["0", "1", "a"]
+        assert heat.get(f"{path}/resources?health=suspected&nested_depth=5") == {"resources": []}
+        assert heat.fault("GET", f"{path}/resources?health=well")[0] == "HTTPBadRequest"
+
+
+class TestPaths:
+    """A path into nested stacks in place of a resource's name, and the physical id of a member."""
+
+    def test_reads(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        member = heat.get(f"{path}/resources/g/1/0")["resource"]
+        url = member["links"][0]["href"].partition(heat.root)[2]
+        assert heat.get(url)["resource"] == member
+        assert heat.get(f"{path}/resources/{member['physical_resource_id']}")["resource"] == member
+        for below in ("", "/metadata", "/events", f"/events/{heat.get(f'{url}/events')['events'][0]['id']}"):
+            assert heat.get(f"{path}/resources/g/1/0{below}") == heat.get(f"{url}{below}")
+
+    def test_marks(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        mark = {"mark_unhealthy": True, "resource_status_reason": "smoke"}
+        members = ("g/0/0", "g/0/1")
+        ids = {name: heat.get(f"{path}/resources/{name}")["resource"]["physical_resource_id"] for name in members}
+        heat.call("PATCH", f"{path}/resources/g/1/0", mark, code=200)
+        heat.call("PATCH", f"{path}/resources/{ids['g/0/0']}", mark, code=200)
+        body = {"marks": [{"resource": ids["g/0/1"], **mark}, {"resource": "g/2/0", **mark}]}
+        heat.call("PATCH", f"{path}/resources", body, code=200)
+        marked = heat.get(f"{path}/resources?nested_depth=5&health=unhealthy")["resources"]
+        places = sorted(f"g/{one['parent_resource']}/{one['resource_name']}" for one in marked)
+        assert places == ["g/0/0", "g/0/1", "g/1/0", "g/2/0"]
+        assert {one["resource_status_reason"] for one in marked} == {"smoke"}
+
+    def test_a_locked_stack_keeps_a_mark_for_its_end(self, heat: Heat) -> None:
+        path = heat.create(NESTED)
+        heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, code=200)
+        heat.settle(path)
+        heat.call("PATCH", f"{path}/resources/g/1/0", {"mark_unhealthy": True}, code=409)
+        (entry,) = heat.get(f"{path}/lock")["suppressed"]
+        heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
+        heat.settle(path)
+        heat.call("POST", f"{path}/lock/suppressed/{entry['id']}/replay", code=200)
+        assert heat.get(f"{path}/resources/g/1/0")["resource"]["resource_status"] == "CHECK_FAILED"
+
+    @pytest.mark.parametrize("name", ["g/7", "g/1/zz", "a/0", "zz/0"])
+    def test_unknown(self, heat: Heat, name: str) -> None:
+        path = heat.create(NESTED)
+        for method, body in (("GET", None), ("PATCH", {"mark_unhealthy": True})):
+            kind, message = heat.fault(method, f"{path}/resources/{name}", body, code=404)
+            assert kind == "ResourceNotFound"
+            assert message.startswith("The Resource (")
+        assert heat.call("DELETE", f"{path}/resources/{name}", code=405).headers["Allow"] == "GET, PATCH"
+
+    def test_another_project_finds_no_member(self, own_heat: Heat) -> None:
+        path = own_heat.create(NESTED)
+        member = own_heat.get(f"{path}/resources/g/1/0")["resource"]["physical_resource_id"]
+        other = own_heat.other
+        mine = other.create(template(a=value()))
+        assert other.fault("GET", f"{path}/resources/g/1/0", code=404)[0] == "EntityNotFound"
+        assert other.fault("GET", f"{mine}/resources/{member}", code=404)[0] == "ResourceNotFound"
+        beside = own_heat.create(template(a=value()), name="beside")
+        assert own_heat.fault("GET", f"{beside}/resources/{member}", code=404)[0] == "ResourceNotFound"
 
 
 class TestMark:

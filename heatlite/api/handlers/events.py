@@ -17,6 +17,11 @@ from heatlite.store.store import Store
 
 EVENT_STREAM = "text/event-stream"
 
+FILTERS = ("resource_action", "resource_status", "resource_type")
+PAGE_KEYS = ("sort_keys", "sort_key", "sort_dir", "limit", "marker", "nested_depth")
+LIST_KEYS = ("resource_name", *FILTERS, *PAGE_KEYS, "stream")
+OF_RESOURCE_KEYS = (*FILTERS, *PAGE_KEYS)
+
 MAX_EVENTS = 10_000
 """Events of a list. A large tree has millions; the marker leads on."""
 
@@ -31,7 +36,7 @@ def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
         resource_action=query.values(req, "resource_action"),
         resource_status=query.values(req, "resource_status"),
         resource_type=query.values(req, "resource_type"),
-        sort_keys=query.values(req, "sort_keys"),
+        sort_keys=(*query.values(req, "sort_keys"), *query.values(req, "sort_key")),  # the second is the SDK's
         sort_dir=query.direction(req) or "desc",
         limit=query.number(req, "limit", blank=True),
         marker=query.text(req, "marker", blank=True),
@@ -62,8 +67,9 @@ class Events:
         self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str
     ) -> None:
         """List the events of a resource."""
-        asked = event_query(req, (resource_name,))
-        events = self._list(req, self._finder.find(req, stack_name, stack_id), asked)
+        stack, name = self._reader.place_at(self._finder.find(req, stack_name, stack_id), resource_name)
+        asked = event_query(req, (name,))
+        events = self._list(req, stack, asked)
         if not events and asked.marker is None:
             raise EventNotFound(f"No events found for resource {resource_name}")
         resp.media = {"events": events}
@@ -72,9 +78,9 @@ class Events:
         self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str, event_id: str
     ) -> None:
         """Show an event."""
-        stack = self._finder.find(req, stack_name, stack_id)
+        stack, name = self._reader.place_at(self._finder.find(req, stack_name, stack_id), resource_name)
         record = self._store.events.get(stack.id, event_id)
-        if record is None or record.resource_name != resource_name:
+        if record is None or record.resource_name != name:
             raise EventNotFound(event_id=event_id)
         detail = views.event_detail(views.stack_url(req.base, stack), record)
         # The properties are as old as the event: what they referred to is not recorded.
@@ -101,7 +107,6 @@ class ProjectEvents:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Stream the events of all stacks: from now on, or after ``Last-Event-ID``."""
-        query.check_known(req, ("marker",))
         marker = req.get_header("Last-Event-ID") or query.text(req, "marker")
         resp.stream = self._streams.follow_project(req, req.caller.project, marker)
         set_stream(resp)

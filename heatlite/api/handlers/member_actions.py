@@ -1,10 +1,9 @@
-"""POST S/resources/{path}/actions: operations on groups, members and resources."""
+"""POST S/resources/{resource_name}/actions: operations on groups, members and resources."""
 
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TypeAlias
 
-import falcon
 from falcon import Response
 
 from heatlite.api import bodies, group_bodies, views
@@ -17,15 +16,9 @@ from heatlite.engine.operations.groups import Groups
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
 
-DEEP = (
-    r"/v1/(?P<project>[^/]+)/stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)"
-    r"/resources/(?P<resource_name>[^/]+(?:/[^/]+)+)/actions$"
-)
-"""A path below nested stacks; its slashes prevent an ordinary route."""
-
 
 class MemberActions:
-    """S/resources/{path}/actions."""
+    """S/resources/{resource_name}/actions."""
 
     def __init__(self, finder: StackFinder, reader: StackReader, groups: Groups) -> None:
         self._finder = finder
@@ -33,25 +26,13 @@ class MemberActions:
         self._groups = groups
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
-        """Start the named action on a resource of the stack."""
-        self._start(req, resp, stack_name, stack_id, resource_name)
-
-    def by_path(self, req: Request, resp: Response, **parts: str) -> None:
-        """Start the named action on a resource below the stack.
-
-        `parts` are the groups of `DEEP`.
-        """
-        if req.method != "POST":
-            raise falcon.HTTPMethodNotAllowed(["POST"])
-        self._start(req, resp, parts["stack_name"], parts["stack_id"], parts["resource_name"])
-
-    def _start(self, req: Request, resp: Response, stack_name: str, stack_id: str, path: str) -> None:
+        """Start the named action on a resource."""
         stack = self._finder.find_live(req, stack_name, stack_id)
         key, value = bodies.action(req)
         if key not in ACTIONS:
             raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
         req.require(f"actions:{key}")
-        owner, row = self._reader.resource_at(stack, path.split("/"))
+        owner, row = self._reader.resource_at(stack, resource_name)
         action = ACTIONS[key](self._groups, req.caller, owner, row.name, whole_numbers(value))
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": views.begun(action)}

@@ -36,7 +36,7 @@ class ResourceSignal:
             req.prove(row.physical_name)
         else:
             stack = self._finder.find_live(req, stack_name, stack_id)
-            row = self._reader.resource(stack, resource_name)
+            stack, row = self._reader.resource_at(stack, resource_name)
         ignored(resp, self._signals.signal(req.caller, stack, row, details, query.flag(req, query.FAIL_FAST)))
         resp.text = "null"
 

@@ -24,8 +24,13 @@ from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
 FILTERS = (
-    "id", "name", "status", "action", "tenant", "username", "owner_id", "stack_name", "stack_action", "stack_status",
-    "stack_status_reason", "disable_rollback", "timeout_mins", "stack_owner", "parent", "stack_user_project_id",
+    "id", "name", "status", "action", "tenant", "tenant_id", "username", "owner_id", "stack_name", "stack_action",
+    "stack_status", "stack_status_reason", "disable_rollback", "timeout_mins", "stack_owner", "parent",
+    "stack_user_project_id",
+)  # fmt: skip
+LIST_KEYS = (
+    *FILTERS, "search", "locked", "unhealthy", "tags", "tags_any", "not_tags", "not_tags_any", "show_deleted",
+    "show_nested", "show_hidden", "global_tenant", "with_count", "sort_keys", "sort_dir", "limit", "marker",
 )  # fmt: skip
 UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
 ARN = (
@@ -225,7 +230,6 @@ class Stack:
 
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Delete the stack. ``force=true`` leaves objects behind that cannot be deleted."""
-        query.check_known(req, ("force",))
         force = query.flag(req, "force")
         self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force)
         resp.status = HTTPStatus.NO_CONTENT

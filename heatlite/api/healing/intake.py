@@ -143,7 +143,6 @@ class Objects:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the current resources of the project that have one of the physical ids."""
-        query.check_known(req, ("physical_resource_id",))
         wanted = query.values(req, "physical_resource_id")
         if not 0 < len(wanted) <= MAX_OBJECTS:
             raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")

@@ -49,7 +49,6 @@ class Playbooks:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the playbooks of the project by name."""
-        query.check_known(req, ("limit", "marker"))
         limit = page_size(req, MAX_PAGE)
         rest = self._store.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
         show = partial(node_views.playbook_summary, req.base)

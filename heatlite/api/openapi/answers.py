@@ -97,7 +97,7 @@ ANSWERS: dict[str, JsonMap] = {
     "List intake tokens": record(health_tokens=listed(ref("IntakeToken"))),
     "Create intake token": record(health_token=ref("NewIntakeToken")),
     "Find resources": record(resources=listed(ref("FoundResource"))),
-    "List resources": record(resources=listed(ref("Resource"))),
+    "List resources": record(_PAGED, resources=listed(ref("Resource"))),
     "Show resource": record(resource=ref("Resource")),
     "Show resource metadata": record(metadata=MAP),
     "Signal wait condition": record(resource=TEXT, metadata=MAP),

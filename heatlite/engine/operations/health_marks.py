@@ -27,7 +27,7 @@ class Mark:
     """A health mark of a resource."""
 
     resource: str
-    """Its name or physical id; of several marks also its path."""
+    """Its name, its path into nested stacks, or its physical id."""
     unhealthy: bool
     reason: str | None = None
 
@@ -49,8 +49,8 @@ class HealthMarks:
     ) -> str | None:
         """Mark a resource as unhealthy, or take the mark back.
 
-        `resource` is its name or its physical id. The next update replaces a marked resource; therefore the parent
-        resource of a locked nested stack cannot be marked. Taking a mark back restores the state before it.
+        `resource` is as in `Mark`. The next update replaces a marked resource; therefore the parent resource of a
+        locked nested stack cannot be marked. Taking a mark back restores the state before it.
 
         Returns why it had no effect: `not_marked`, or `deleted` for what is being deleted. Raises ResourceNotFound,
         ActionInProgress, and as `admitted`.
@@ -59,13 +59,12 @@ class HealthMarks:
         path, body = f"/resources/{resource}", _body(mark)
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
         with self._admission.admitted(prechecked) as stack:
-            return self._write(context, stack, self._reader.resource(stack, resource), resource, mark)
+            return self._write(context, {stack.id: stack}, stack, mark)
 
     def mark_all(self, context: Context, stack: StackRecord, marks: Sequence[Mark]) -> str | None:
         """Mark resources of a tree in one transaction; all of them or none.
 
-        `resource` of a mark may be a path into nested stacks. Returns why one of them had no effect. Raises as `mark`:
-        the first error, with all resources that were refused.
+        Returns why one of them had no effect. Raises as `mark`: the first error, with all resources that were refused.
         """
         body: JsonMap = {"marks": [{"resource": one.resource, **_body(one)} for one in marks]}
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", "/resources", body)
@@ -74,11 +73,7 @@ class HealthMarks:
             held, ignored = {stack.id: stack}, None
             for mark in marks:
                 try:
-                    path = mark.resource.strip("/").split("/")
-                    owner, row = self._reader.resource_at(stack, path)
-                    if owner.id not in held:
-                        held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
-                    ignored = self._write(context, held[owner.id], row, path[-1], mark) or ignored
+                    ignored = self._write(context, held, stack, mark) or ignored
                 except DatabaseUnavailable:
                     raise
                 except HeatliteError as error:
@@ -90,14 +85,18 @@ class HealthMarks:
                 raise first
         return ignored
 
-    def _write(self, context: Context, stack: StackRecord, row: ResourceRecord, named: str, mark: Mark) -> str | None:
-        """Write the mark of a row, which was found by `named`. Call with its stack held.
+    def _write(self, context: Context, held: dict[str, StackRecord], stack: StackRecord, mark: Mark) -> str | None:
+        """Write the mark of a resource below a stack.
 
-        Returns why it has no effect.
+        `held` are the stacks that are held, by id. That of the resource is added. Returns why it has no
+        effect.
         """
-        now = self._clock.now()
+        owner, row = self._reader.resource_at(stack, mark.resource)
+        if owner.id not in held:
+            held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
+        stack, now = held[owner.id], self._clock.now()
         # A name finds the current row; a physical id may find one that waits for its clean-up.
-        if row.name != named and not self._is_current(stack, row):
+        if row.name != mark.resource.strip("/").rpartition("/")[2] and not self._is_current(stack, row):
             raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
         if self._reader.may_nest(stack, row):
             locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)

@@ -84,13 +84,16 @@ class StackReader:
         """Return the mask of all hidden values of the stack's tree."""
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
-    def masks(self, context: Context, stack: StackRecord) -> Callable[[str], Mask]:
+    def masks(self, context: Context, stack: StackRecord, whole: bool = True) -> Callable[[str], Mask]:
         """Return a function from a resource's name ("" for all) to its mask for a caller.
+
+        `whole`: read all rows of the stack at once, in place of those that each mask needs.
 
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
         """
-        return self._masks(context, stack, cache(lambda: self._find_in_memory(stack)))
+        find = self._find_in_memory if whole else self._find_rows
+        return self._masks(context, stack, cache(lambda: find(stack)))
 
     def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
         """Return the mask of one resource for a caller, as `masks`.
@@ -274,18 +277,48 @@ class StackReader:
             raise PhysicalResourceIDAmbiguity(phys_id=name)
         return rows[0]
 
-    def resource_at(self, stack: StackRecord, path: Sequence[str]) -> tuple[StackRecord, ResourceRecord]:
+    def resource_at(self, stack: StackRecord, path: str) -> tuple[StackRecord, ResourceRecord]:
         """Return the resource at a path below a stack, and the stack that has it.
 
-        The last part may be a physical id. Raises as `resource`.
+        The last part may be a physical id. One without a path is looked for in the stack and in those nested in it.
+        Raises as `resource`.
         """
-        row = self.resource(stack, path[0])
-        for name in path[1:]:
+        owner, name = self.place_at(stack, path)
+        try:
+            return owner, self.resource(owner, name)
+        except ResourceNotFound:
+            found = self._members(stack, name) if owner is stack else []
+            if not found:
+                raise ResourceNotFound(resource_name=path, stack_name=stack.name) from None
+            if len(found) > 1:
+                raise PhysicalResourceIDAmbiguity(phys_id=name) from None
+            return found[0]
+
+    def place_at(self, stack: StackRecord, path: str) -> tuple[StackRecord, str]:
+        """Return the stack below `stack` that has the resource at a path, and the resource's name or physical id.
+
+        Raises as `resource`.
+        """
+        *above, last = path.strip("/").split("/")
+        owner = stack
+        for name in above:
+            row = self.resource(owner, name)
             nested = None if row.physical_id is None else self._store.stacks.get(row.physical_id)
-            if nested is None or nested.parent_id != stack.id:
-                raise ResourceNotFound(resource_name="/".join(path), stack_name=stack.name)
-            stack, row = nested, self.resource(nested, name)
-        return stack, row
+            if nested is None or nested.parent_id != owner.id:
+                raise ResourceNotFound(resource_name=path, stack_name=stack.name)
+            owner = nested
+        return owner, last
+
+    def _members(self, stack: StackRecord, physical_id: str) -> list[tuple[StackRecord, ResourceRecord]]:
+        """Return the resources with a physical id in the stacks nested in a stack."""
+        found: list[tuple[StackRecord, ResourceRecord]] = []
+        for row in self._store.resources.with_objects(stack.project, [physical_id]):
+            owner = self._store.stacks.get(row.stack_id)
+            line = [] if owner is None else [*reversed(self._store.stacks.ancestors(owner)), owner]
+            below = line[[one.id for one in line].index(stack.id) + 1 :] if stack.id in {one.id for one in line} else []
+            if below and len(self._store.resources.attached(below)) == len(below):
+                found.append((below[-1], row))
+        return found
 
 
 def _output(output: OutputDefinition, values: Bounded) -> JsonMap:

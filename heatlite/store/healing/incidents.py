@@ -141,6 +141,13 @@ class Incidents:
         """Return the open incidents of a row, oldest first."""
         return self._select("WHERE resource_id = ? AND state <> ? ORDER BY created_at, id", (resource_id, _CLOSED))
 
+    def open_of_resources(self, resource_ids: Sequence[str]) -> list[IncidentRecord]:
+        """Return the open incidents of rows, oldest first."""
+        out: list[IncidentRecord] = []
+        for some in chunks(resource_ids):
+            out += self._select(f"WHERE resource_id IN ({marks(some)}) AND state <> ?", (*some, _CLOSED))
+        return sorted(out, key=lambda one: (one.created_at, one.id))
+
     def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
         """Return the ids of the open incidents of slots: root, path and source of each."""
         found: dict[tuple[str, str, str], str] = {}

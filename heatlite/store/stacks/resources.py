@@ -1,7 +1,7 @@
 """Resource rows."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import dump, parse
@@ -17,9 +17,11 @@ from heatlite.store.records import (
     PreviousState,
     ProtectionRecord,
     ResourceRecord,
+    StackPlace,
     StackRecord,
 )
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.stacks.resource_query import CURRENT, INDEXED, ResourceQuery, conditions, has_one_of
 from heatlite.store.tables.stacks import Resource, Stack
 
 _MUTABLE = (
@@ -47,14 +49,12 @@ _MUTABLE = (
     "moved_in",
 )
 
+Nested = TypeVar("Nested", StackRecord, StackPlace)
+
 _TREE = (
     "(SELECT id FROM stack WHERE id = ? UNION ALL SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL) tree"
 )
 """Ids of a live tree, a table to join. Servers scan the whole table for `stack_id = ? OR stack_id IN (…)`."""
-
-
-INDEXED = 64
-"""Characters of a physical id in the index."""
 
 
 class Resources:
@@ -66,6 +66,10 @@ class Resources:
         self._table = Table(
             encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id", large_values=large_values
         )
+
+    def get(self, row_id: str) -> ResourceRecord | None:
+        """Return a row by its id."""
+        return next(map(_record, self._table.select("WHERE id = ?", (row_id,))), None)
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack, oldest first."""
@@ -99,6 +103,42 @@ class Resources:
             rest = f"WHERE stack_id = ? AND name IN ({marks(some)}) ORDER BY id"
             out += map(_record, self._table.select(rest, (stack_id, *some)))
         return out
+
+    def listed(self, stack_ids: Sequence[str], query: ResourceQuery) -> list[ResourceRecord]:
+        """Return the current rows of stacks that pass the filters: stack by stack, oldest first."""
+        out: list[ResourceRecord] = []
+        for some in chunks(stack_ids):
+            out += self._listed(some, query, (), "item.id", None)
+        return out
+
+    def page(
+        self, stack_ids: Sequence[str], query: ResourceQuery, after: str | None, limit: int
+    ) -> list[ResourceRecord]:
+        """Return the first of these rows: stack by stack, by name. Reads no more than it returns without filters.
+
+        `after` is the name of a resource of the first stack, which is then alone: its rows after that one.
+        """
+        begin = () if after is None else ("item.name > ?", (after,))
+        return self._listed(stack_ids, query, [begin] if begin else (), "item.name", limit)
+
+    def _listed(
+        self,
+        stack_ids: Sequence[str],
+        query: ResourceQuery,
+        begin: Sequence[tuple[str, Sequence[Value]]],
+        order: str,
+        limit: int | None,
+    ) -> list[ResourceRecord]:
+        one = len(stack_ids) == 1
+        within = "item.stack_id = ?" if one else f"item.stack_id IN ({marks(stack_ids)})"
+        found = [(within, stack_ids), *begin, *conditions(self._database.dialect, query)]
+        current = CURRENT.format(resource=self._table.name)
+        rest = f"AS item WHERE {' AND '.join([*(sql for sql, _ in found), current])}"
+        rest += f" ORDER BY {order}" if one else f" ORDER BY item.stack_id, {order}"
+        values = [value for _, some in found for value in some]
+        if limit is not None:
+            rest, values = f"{rest} LIMIT ?", [*values, limit]
+        return [_record(row) for row in self._table.select(rest, values)]
 
     def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of some stacks whose handler's check is open."""
@@ -176,7 +216,7 @@ class Resources:
             total += int(number)
         return total
 
-    def has_object(self, project: str, physical_id: str) -> bool:
+    def has_one_of(self, project: str, physical_id: str) -> bool:
         """Return whether a live stack of the project has the physical id."""
         stacks = Stack.select(Stack.id).where(Stack.project == project, Stack.deleted_at.is_null())
         found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
@@ -189,7 +229,7 @@ class Resources:
         """
         found: list[tuple[str, str]] = []
         for some in chunks(physical_ids):
-            has_one, values = self._has_one(some)
+            has_one, values = has_one_of(self._database.dialect, some)
             sql = (
                 "SELECT resource.id, COALESCE(stack.root_id, stack.id) FROM resource"
                 " JOIN stack ON stack.id = resource.stack_id"
@@ -198,15 +238,6 @@ class Resources:
             )
             found += [(str(row), str(root)) for row, root in self._database.read(sql, (*values, project))]
         return found
-
-    def _has_one(self, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:
-        """Return a condition on the physical id or name, by an index, and its values."""
-        # The index has the first characters: MariaDB finds them itself.
-        if self._database.dialect is Dialect.MARIADB:
-            return f"{column} IN ({marks(values)})", values
-        begins = [one[:INDEXED] for one in values]
-        indexed = f"substr({column}, 1, {INDEXED}) IN ({marks(begins)})"
-        return f"{indexed} AND {column} IN ({marks(values)})", (*begins, *values)
 
     def holders_elsewhere(
         self, root_id: str, column: Literal["physical_id", "physical_name"], values: Sequence[str]
@@ -217,7 +248,7 @@ class Resources:
         """
         stack, found = self._database.quote("stack"), list[HolderRecord]()
         for some in chunks(values):
-            has_one, parameters = self._has_one(some, column)
+            has_one, parameters = has_one_of(self._database.dialect, some, column)
             sql = (
                 "SELECT resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
                 f" stack.project, root.name, root.cloud FROM resource JOIN {stack} ON stack.id = resource.stack_id"
@@ -244,21 +275,21 @@ class Resources:
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
         for some in chunks(physical_ids):
-            has_one, values = self._has_one(some)
+            has_one, values = has_one_of(self._database.dialect, some)
             live = f"stack_id IN (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL)"
             out += map(_record, self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project)))
         return out
 
-    def attached(self, nested: Sequence[StackRecord]) -> list[StackRecord]:
+    def attached(self, nested: Sequence[Nested]) -> list[Nested]:
         """Return those of the `descendants` of a stack that belong to a resource.
 
         One that was retained when its resource was deleted belongs to none, nor do the stacks nested in it.
         """
         resource, links = self._database.quote("resource"), set[tuple[Value, ...]]()
         for some in chunks([one.id for one in nested]):
-            has_one, values = self._has_one(some)
+            has_one, values = has_one_of(self._database.dialect, some)
             links.update(self._database.read(f"SELECT stack_id, physical_id FROM {resource} WHERE {has_one}", values))
-        kept, left = list[StackRecord](), set[str]()
+        kept, left = list[Nested](), set[str]()
         for one in nested:
             if (one.parent_id, one.id) in links and one.parent_id not in left:
                 kept.append(one)

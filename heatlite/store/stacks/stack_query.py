@@ -22,7 +22,7 @@ class StackQuery:
     """A query for a list of stacks, named as in Heat's query string."""
 
     filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Accepted values by filter. Unknown filters are ignored, as in Heat."""
+    """Accepted values by filter."""
     search: str = ""
     """A part of the name, in any case."""
     tags: Sequence[str] = ()
@@ -53,6 +53,7 @@ _EQUAL_TO: Mapping[str, peewee.ColumnBase] = {
     "action": Stack.verb,
     "stack_action": Stack.verb,
     "tenant": Stack.project,
+    "tenant_id": Stack.project,
     "username": Stack.username,
     "stack_owner": Stack.username,
     "owner_id": Stack.parent_id,

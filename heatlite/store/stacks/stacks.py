@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import peewee
@@ -14,14 +14,14 @@ from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
-from heatlite.store.database.sql import chunks
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import Duplicate
 from heatlite.store.large_values import LargeValues
-from heatlite.store.records import LockRecord, StackRecord, StackSummary
+from heatlite.store.records import LockRecord, StackPlace, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stack_locks import StackLocks
-from heatlite.store.stacks.resources import protection_read, protection_written
+from heatlite.store.stacks.resources import Nested, protection_read, protection_written
 from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
@@ -232,14 +232,22 @@ class Stacks:
     def descendants(self, record: StackRecord) -> list[StackRecord]:
         """Return the live stacks nested at any depth, parents before children."""
         rows = self._table.select("WHERE root_id = ? AND deleted_at IS NULL", (record.root_id or record.id,))
-        children: dict[str | None, list[StackRecord]] = {}
-        for found in map(_record, rows):
-            children.setdefault(found.parent_id, []).append(found)
-        out: list[StackRecord] = []
-        level = children.get(record.id, [])
-        while level:
-            out += level
-            level = [child for parent in level for child in children.get(parent.id, [])]
+        return _below(record.id, map(_record, rows))
+
+    def places(self, record: StackRecord, depth: int) -> list[StackPlace]:
+        """Return the places of the live stacks nested down to `depth`, parents before children."""
+        rows = self._database.read(
+            f"SELECT id, parent_id, parent_resource, depth FROM {self._table.name}"
+            " WHERE root_id = ? AND deleted_at IS NULL AND depth <= ?",
+            (record.root_id or record.id, record.depth + depth),
+        )
+        return _below(record.id, (StackPlace(*row) for row in rows))
+
+    def of_ids(self, stack_ids: Sequence[str]) -> dict[str, StackRecord]:
+        """Return the stacks with these ids."""
+        out: dict[str, StackRecord] = {}
+        for some in chunks(stack_ids):
+            out |= {row.id: row for row in map(_record, self._table.select(f"WHERE id IN ({marks(some)})", some))}
         return out
 
     def nested(self, stack_id: str, depth: int) -> dict[str, str]:
@@ -329,6 +337,19 @@ class Stacks:
 
 
 # -- rows ----------------------------------------------------------------------------------------
+
+
+def _below(stack_id: str, rows: Iterable[Nested]) -> list[Nested]:
+    """Return the stacks nested in a stack, parents before children."""
+    children: dict[str | None, list[Nested]] = {}
+    for found in rows:
+        children.setdefault(found.parent_id, []).append(found)
+    out: list[Nested] = []
+    level = children.get(stack_id, [])
+    while level:
+        out += level
+        level = [child for parent in level for child in children.get(parent.id, [])]
+    return out
 
 
 def _row(record: StackRecord) -> tuple[Value, ...]:

@@ -58,7 +58,7 @@ from heatlite.store.records import (
 )
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.stacks.events import EventQuery
-from heatlite.store.stacks.resources import INDEXED
+from heatlite.store.stacks.resource_query import INDEXED, ResourceQuery
 from heatlite.store.stacks.sizes import DefinitionSize
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
@@ -765,6 +765,55 @@ def test_resources_come_back_as_they_were_given(store: Store) -> None:
         store.resources.delete_many([plain.id, "none"])
     assert store.resources.of("s1") == [changed[1]]
     assert store.resources.of("s2") == [stranger]
+
+
+@everywhere
+def test_resources_are_listed_in_pages(store: Store) -> None:
+    first = ("b", "ä", "a", "A")
+    rows = [a_resource(name, stack_id=one, type=f"OS::{name}") for one in ("s1", "s2") for name in first]
+    # The older rows of a name wait for their clean-up.
+    rows.append(a_resource("a", stack_id="s1", type="My_Type%", physical_id="p" * 100))
+    rows.append(a_resource("c", stack_id="s3", verb=Verb.CHECK, status=Status.FAILED))
+    rows = [replace(row, id=f"{number:036}") for number, row in enumerate(rows)]
+    with store.transaction():
+        store.resources.insert_many(rows)
+    every = ResourceQuery()
+
+    def paged(query: ResourceQuery, stacks: Sequence[str], limit: int) -> list[tuple[str, str]]:
+        found = list[tuple[str, str]]()
+        for one in stacks:
+            after = None
+            while some := store.resources.page([one], query, after, limit):
+                found += [(row.stack_id, row.name) for row in some]
+                after = some[-1].name
+        return found
+
+    listed = [(row.stack_id, row.name) for row in store.resources.listed(["s1", "s2"], every)]
+    assert listed == [*(("s1", name) for name in ("b", "ä", "A", "a")), *(("s2", name) for name in first)]
+    for limit in (1, 2, 10):
+        assert sorted(paged(every, ["s1", "s2"], limit)) == sorted(listed)
+        assert paged(every, ["s1", "s2"], limit) == paged(every, ["s1", "s2"], 3)
+    assert len(store.resources.page(["s1", "s2"], every, None, 5)) == 5
+    for query, expected in (
+        (ResourceQuery(name=("a", "zz")), ["a"]),
+        (ResourceQuery(type=("y_",)), ["a"]),
+        (ResourceQuery(type=("%",)), ["a"]),
+        (ResourceQuery(type=("os::",)), []),
+        (ResourceQuery(physical_resource_id=("p" * 100,)), ["a"]),
+        (ResourceQuery(physical_resource_id=("p" * 99,)), []),
+        (ResourceQuery(id=(rows[0].id, rows[2].id)), ["b"]),
+        (ResourceQuery(status=("CREATE_COMPLETE",), name=("b",)), ["b"]),
+        (ResourceQuery(status=("FAILED", "UPDATE_COMPLETE")), []),
+        (ResourceQuery(action=("CHECK",)), []),
+    ):
+        assert [name for _, name in paged(query, ["s1"], 2)] == expected, query
+    for query in (
+        ResourceQuery(status=("FAILED",)),
+        ResourceQuery(status=("CHECK_FAILED",)),
+        ResourceQuery(action=("CHECK",)),
+        ResourceQuery(unwell_of="s3"),
+    ):
+        assert paged(query, ["s1", "s2", "s3"], 2) == [("s3", "c")], query
 
 
 @everywhere

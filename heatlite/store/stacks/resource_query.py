@@ -1,0 +1,84 @@
+"""Queries for lists of resources."""
+
+from collections.abc import Iterator, Sequence
+
+from heatlite.core.records import record
+from heatlite.core.status import Verb
+from heatlite.store.database.driver import Dialect
+from heatlite.store.database.sql import marks
+from heatlite.store.database.statements import Value
+from heatlite.store.tables.health import MAY_BE_UNWELL
+
+INDEXED = 64
+"""Characters of a physical id or name in its index."""
+
+
+@record(frozen=True, slots=True)
+class ResourceQuery:
+    """Filters of a list of resources.
+
+    An empty one accepts all values, of several values one is enough.
+    """
+
+    type: Sequence[str] = ()
+    """Parts of the type's name."""
+    status: Sequence[str] = ()
+    """COMPLETE and the like, or CREATE_COMPLETE."""
+    name: Sequence[str] = ()
+    action: Sequence[str] = ()
+    id: Sequence[str] = ()
+    physical_resource_id: Sequence[str] = ()
+    unwell_of: str | None = None
+    """A tree: only those of its resources whose health may be other than good."""
+
+    @property
+    def accepts_all(self) -> bool:
+        """True without filters."""
+        return self == _ALL
+
+
+_ALL = ResourceQuery()
+
+CURRENT = (
+    "NOT EXISTS (SELECT 1 FROM {resource} newer WHERE newer.stack_id = item.stack_id AND newer.name = item.name"
+    " AND newer.id > item.id)"
+)
+"""The condition for the newest row of a name; older ones wait for their clean-up."""
+
+
+def has_one_of(dialect: Dialect, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:
+    """Return a condition on the physical id or name, by an index, and its values."""
+    # The index has the first characters: MariaDB finds them itself.
+    if dialect is Dialect.MARIADB:
+        return f"{column} IN ({marks(values)})", values
+    begins = [one[:INDEXED] for one in values]
+    indexed = f"substr({column}, 1, {INDEXED}) IN ({marks(begins)})"
+    return f"{indexed} AND {column} IN ({marks(values)})", (*begins, *values)
+
+
+def conditions(dialect: Dialect, query: ResourceQuery) -> Iterator[tuple[str, Sequence[Value]]]:
+    """Yield the conditions on a row `item` of the table `resource`, and their values."""
+    for column, wanted in (("name", query.name), ("verb", query.action), ("id", query.id)):
+        if wanted:
+            yield f"item.{column} IN ({marks(wanted)})", wanted
+    if query.status:
+        yield _one_of([_state(value) for value in query.status])
+    if query.type:
+        find = "strpos" if dialect is Dialect.POSTGRESQL else "instr"
+        yield _one_of([(f"{find}(item.type, ?) > 0", (part,)) for part in query.type])
+    if query.physical_resource_id:
+        yield has_one_of(dialect, query.physical_resource_id)
+    if query.unwell_of is not None:
+        incidents = "SELECT resource_id FROM incident WHERE root_id = ? AND due IS NOT NULL"
+        yield f"({MAY_BE_UNWELL} OR item.id IN ({incidents}))", (query.unwell_of,)
+
+
+def _one_of(alternatives: Sequence[tuple[str, Sequence[Value]]]) -> tuple[str, Sequence[Value]]:
+    return f"({' OR '.join(sql for sql, _ in alternatives)})", [one for _, values in alternatives for one in values]
+
+
+def _state(value: str) -> tuple[str, Sequence[Value]]:
+    verb, _, status = value.partition("_")
+    if verb in Verb.__members__:
+        return "item.verb = ? AND item.status = ?", (verb, status)
+    return "item.status = ?", (value,)
