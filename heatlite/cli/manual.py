@@ -105,6 +105,8 @@ def _command(parser: argparse.ArgumentParser, words: str) -> Iterator[str]:
 
 def _text(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    # groff reads Latin 1, unless a program before it converts the page.
+    escaped = "".join(one if one.isascii() else f"\\[u{ord(one):04X}]" for one in escaped)
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 

@@ -56,19 +56,20 @@ def line(action: Object) -> str:
     *LISTING,
     only("--status", "STATUS", "with this status (repeatable, or separated by commas)"),
     only("--action", "ACTION", "of this kind: STACK_UPDATE … (repeatable, or separated by commas)"),
+    only("--cause", "CAUSE", "with this cause: 'RPC Request', Healing … (repeatable, or separated by commas)"),
     only("--name", "NAME", "with this name (repeatable, or separated by commas)"),
     only("--target", "STACK", "of this stack, by name or id (repeatable)"),
     repeatable(
         "--sort",
         metavar="KEY[:asc|:desc]",
-        help="name, target, action, created_at, status (repeatable, or separated by commas)",
+        help="a key of an action, such as start_time (repeatable, or separated by commas)",
     ),
     LIMIT,
     WATCH,
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of the project, newest first unless --sort is given."""
-    query = filters(arguments, "name", "action", "status", "sort")
+    query = filters(arguments, "name", "action", "cause", "status", "sort")
     with connect(arguments, host, reads_only=True) as session:
         stacks = [*filter(None, [arguments.stack]), *arguments.target]
         if stacks:

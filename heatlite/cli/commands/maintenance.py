@@ -216,7 +216,7 @@ def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack)
         agree(arguments, f"{effect}. Lock it with all its resources?")
 
 
-@commands.command("unlock", "remove the maintenance lock", STACK, *FOLLOWED, aliases=["action-unlock"])
+@commands.command("unlock", "remove the maintenance lock", STACK, YES, *FOLLOWED, aliases=["action-unlock"])
 def unlock(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)

@@ -20,6 +20,13 @@ def test_the_page_describes_each_command() -> None:
     assert "action-lock" not in described  # an alias
 
 
+def test_any_groff_reads_the_page() -> None:
+    """Plain ``groff -man`` reads Latin 1: other characters are its escapes."""
+    assert page().isascii()
+    assert (ROOT / "docs/man/heatlite.1").read_bytes().isascii()
+    assert "STACK_UPDATE \\[u2026] (repeatable" in page()
+
+
 def test_options_name_their_values() -> None:
     text = page()
     options = (r"\-n, \-\-name NAME", r"\-f, \-\-format {text,json}", r"\-\-watch [SECONDS]", r"\-y, \-\-yes")
