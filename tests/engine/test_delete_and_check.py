@@ -183,7 +183,9 @@ class TestCheck:
         assert stack.status_reason == "Stack CHECK completed successfully. 'CHECK' not fully supported (see resources)"
         assert engine.row(stack, "a").status_reason == "CHECK not supported for OS::Heat::Value"
         assert engine.states(stack) == {"a": "CHECK_COMPLETE", "b": "CHECK_COMPLETE"}
-        assert engine.told(stack, mark) == ["s CHECK_IN_PROGRESS", "a CHECK_COMPLETE", "b CHECK_COMPLETE", "s CHECK_COMPLETE"]
+        first, *told, last = engine.told(stack, mark)
+        assert (first, last) == ("s CHECK_IN_PROGRESS", "s CHECK_COMPLETE")
+        assert sorted(told) == ["a CHECK_COMPLETE", "b CHECK_COMPLETE"]
 
     def test_events_say_what_changed(self, engine: Engine) -> None:
         """Another check of what is as it was makes no event of a resource, neither of a healthy nor of a broken one."""

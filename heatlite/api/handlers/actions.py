@@ -12,20 +12,21 @@ from heatlite.api.request import Request
 from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
-from heatlite.core.status import ActionStatus, Verb
+from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.store.actions.listing import MIN_ID_LENGTH, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
+from heatlite.store.stacks.stacks import Stacks
 from heatlite.store.store import Store
 
 MAX_PAGE = 1000
 MAX_CANDIDATES = 10
 """Actions that the error for an ambiguous reference lists."""
 
-KEYS = ("name", "target", "action", "status", "sort", "limit", "marker")
+KEYS = ("name", "target", "stack", "action", "cause", "status", "sort", "limit", "marker")
 
 
-def list_query(req: Request) -> ActionQuery:
+def list_query(req: Request, stacks: Stacks) -> ActionQuery:
     """Read the query of a list. Raises HTTPBadRequest."""
     target = query.several(req, "target")
     for stack_id in target:
@@ -36,11 +37,19 @@ def list_query(req: Request) -> ActionQuery:
         limit=MAX_PAGE if limit is None else min(limit, MAX_PAGE),
         name=query.several(req, "name"),
         target=target,
+        stack=[_stack_id(req, stacks, one) for one in query.several(req, "stack")],
+        cause=query.several_of(req, "cause", {cause.value: cause for cause in Cause}),
         verb=query.several_of(req, "action", {views.action_word(verb): verb for verb in Verb if verb is not Verb.INIT}),
         status=query.several_of(req, "status", {status.value: status for status in ActionStatus}),
         sort=query.sort(req, SORTED_BY),
         marker=query.text(req, "marker"),
     )
+
+
+def _stack_id(req: Request, stacks: Stacks, stack: str) -> str:
+    """Return the id of the live stack with a name; anything else as it is."""
+    found = None if UUID.fullmatch(stack) else stacks.by_name(req.caller.project, stack)
+    return stack if found is None else found.id
 
 
 class Actions:
@@ -52,7 +61,7 @@ class Actions:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List actions, filtered, sorted and in pages."""
-        asked = list_query(req)
+        asked = list_query(req, self._store.stacks)
         # One more than the page shows if there is a next page.
         rest = self._store.action_list.page(req.caller.project, replace(asked, limit=asked.limit + 1))
         found = rest[: asked.limit]

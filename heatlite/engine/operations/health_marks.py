@@ -88,8 +88,7 @@ class HealthMarks:
     def _write(self, context: Context, held: dict[str, StackRecord], stack: StackRecord, mark: Mark) -> str | None:
         """Write the mark of a resource below a stack.
 
-        `held` are the stacks that are held, by id. That of the resource is added. Returns why it has no
-        effect.
+        `held` are the stacks that are held, by id. That of the resource is added. Returns why it has no effect.
         """
         owner, row = self._reader.resource_at(stack, mark.resource)
         if owner.id not in held:

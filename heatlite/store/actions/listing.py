@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.records import record
-from heatlite.core.status import ActionStatus, Verb
+from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
@@ -22,8 +22,31 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 MIN_ID_LENGTH = 4
 """Least number of characters of an id in a search."""
 
-SORTED_BY = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
-"""Sort keys and their columns. `seq` has the order of creation, independent of clocks."""
+_INDEXED = {
+    "name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status", "cause": "cause",
+}  # fmt: skip
+"""Sort keys with an index, and their columns. `seq` has the order of creation, independent of clocks."""
+SORTED_BY = _INDEXED | {
+    "id": "id",
+    "status_reason": "status_reason",
+    "control": "coalesce(control, '')",
+    "owner": "coalesce(owner, '')",
+    "user": "requested_by",
+    "updated_at": "coalesce(updated_at, 0)",
+    "not_before": "coalesce(not_before, 0)",
+    "start_time": "coalesce(started_at, 0)",
+    "stop_time": "coalesce(finished_at, 0)",
+    "end_time": "coalesce(finished_at, 0)",
+    "deadline": "coalesce(deadline, 0)",
+    "timeout": "timeout",
+    "interval": "action.interval",
+    "attempt": "attempt",
+    "retries": "retries",
+    "parent": "coalesce(parent_id, '')",
+}
+"""Sort keys and their columns. What is not set comes first."""
+MAX_SORTED = 10_000
+"""Actions that a list sorts by a key without an index."""
 
 Order: TypeAlias = list[tuple[str, bool]]
 """Columns, each with True for descending. The last is always `seq`, so that there are no ties."""
@@ -38,6 +61,9 @@ class ActionQuery:
     limit: int
     name: Sequence[str] = ()
     target: Sequence[str] = ()
+    stack: Sequence[str] = ()
+    """As `target`; an action passes both."""
+    cause: Sequence[Cause] = ()
     verb: Sequence[Verb] = ()
     status: Sequence[ActionStatus] = ()
     sort: Sequence[tuple[str, bool]] = ()
@@ -64,9 +90,10 @@ class ActionList:
     def page(self, project: str, query: ActionQuery) -> list[ActionRecord]:
         """Return a page of a project's actions.
 
-        Raises HTTPBadRequest for an unknown marker.
+        Raises HTTPBadRequest for an unknown marker, and if there is too much to sort.
         """
         order = _order(query.sort)
+        self._check_sort(project, query)
         ranges: list[tuple[list[Condition], Order]] = [([], order)]
         if query.marker is not None:
             ranges = _after(order, self._keys(project, query.marker, order))
@@ -90,18 +117,9 @@ class ActionList:
 
         `first` is the first column of the list's order.
         """
-        # The index of the first filter is used: a target has few actions, and most actions have succeeded.
-        common = ActionStatus.SUCCEEDED in query.status
-        filters: list[tuple[str, Sequence[str]]] = [
-            ("stack_id", query.target),
-            ("name", query.name),
-            ("status", () if common else query.status),
-            ("verb", query.verb),
-            ("status", query.status if common else ()),
-        ]
-        filters = [(column, values) for column, values in filters if values]
+        filters = _filters(query)
         walks: list[list[Condition]] = [[_in(column, values) for column, values in filters]]
-        index = "" if filters else first
+        index = "" if filters or first not in _INDEXED.values() else first
         if filters and first == "seq":
             (index, each), *others = filters
             # In a form without an index, so that no planner chooses another one.
@@ -113,6 +131,21 @@ class ActionList:
         if len(walks) > 1:
             found.sort(key=lambda action: action.seq, reverse=order[0][1])
         return found[:limit]
+
+    def _check_sort(self, project: str, query: ActionQuery) -> None:
+        """Raise HTTPBadRequest if a key without an index would have to sort too many actions."""
+        slow = [key for key, _ in query.sort if key not in _INDEXED]
+        if not slow:
+            return
+        found = [("project = ?", [project]), *(_in(column, values) for column, values in _filters(query))]
+        sql = f"SELECT 1 FROM action WHERE {' AND '.join(condition for condition, _ in found)} LIMIT {MAX_SORTED + 1}"
+        values = [value for _, some in found for value in some]
+        ((count,),) = self._database.read(f"SELECT COUNT(*) FROM ({sql}) found", values)
+        if count > MAX_SORTED:
+            raise HTTPBadRequest(
+                f"Sorting by {slow[0]} takes at most {MAX_SORTED} actions, and more than that match. Add a filter, such"
+                f" as stack; or sort by {', '.join(_INDEXED)}."
+            )
 
     def find(self, project: str, reference: str, most: int) -> list[ActionRecord]:
         """Return a project's actions with this id, else this name, else this id prefix.
@@ -164,6 +197,24 @@ class ActionList:
             sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"
         values = [value for _, values in conditions for value in values]
         return [record_of(row, self._encryption) for row in self._database.read(f"{sql} LIMIT {limit}", values)]
+
+
+def _filters(query: ActionQuery) -> list[tuple[str, Sequence[str]]]:
+    """Return the columns that a query filters, and their values.
+
+    The index of the first one is used: a target has few actions, and most actions have succeeded.
+    """
+    common = ActionStatus.SUCCEEDED in query.status
+    filters: list[tuple[str, Sequence[str]]] = [
+        ("stack_id", query.target),
+        ("stack_id", query.stack),
+        ("name", query.name),
+        ("status", () if common else query.status),
+        ("verb", query.verb),
+        ("cause", query.cause),
+        ("status", query.status if common else ()),
+    ]
+    return [(column, values) for column, values in filters if values]
 
 
 def _in(column: str, values: Sequence[str]) -> Condition:

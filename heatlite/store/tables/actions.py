@@ -68,6 +68,7 @@ class Action(peewee.Model):
             (("project", "status", "seq"), False),
             (("project", "name", "seq"), False),
             (("project", "verb", "seq"), False),
+            (("project", "cause", "seq"), False),
         )
 
 

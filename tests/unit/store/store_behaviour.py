@@ -30,8 +30,9 @@ from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs,
 from heatlite.engine.execution import retention
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.sweep import renew_leases
+from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
-from heatlite.store.actions.listing import ActionQuery
+from heatlite.store.actions.listing import SORTED_BY, ActionQuery
 from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
@@ -2499,7 +2500,13 @@ def test_what_should_not_be_is_found(store: Store) -> None:
 LISTED_STACKS = tuple(f"{digit * 8}-0000-7000-8000-{digit * 12}" for digit in "0a5f")
 LISTED_VERBS = (Verb.UPDATE, Verb.CHECK, Verb.CREATE)
 LISTED_STATUSES = (ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED, ActionStatus.INIT)
-WIRE = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
+WIRE = {key: key for key in SORTED_BY} | {
+    "target": "stack_id", "action": "verb", "created_at": "seq", "user": "requested_by", "start_time": "started_at",
+    "stop_time": "finished_at", "end_time": "finished_at", "parent": "parent_id",
+}  # fmt: skip
+"""The fields of a record by sort key."""
+UNSET = {"control": "", "owner": "", "parent": ""}
+"""What counts as the value of a field that is not set; 0 of others."""
 
 
 def listed_actions(store: Store) -> list[ActionRecord]:
@@ -2521,6 +2528,15 @@ def put_listed(store: Store) -> None:
             verb=chance.choice(LISTED_VERBS),
             status=chance.choice(LISTED_STATUSES),
             created_at=chance.uniform(1, 9),  # clocks of several machines
+            cause=chance.choice([*Cause]),
+            requested_by=chance.choice(["ann", "bob"]),
+            not_before=chance.choice([None, 5.5, 7.25]),
+            timeout=chance.choice([0, 30]),
+            owner=chance.choice([None, "one", "two"]),
+            started_at=chance.choice([None, 3.5]),
+            finished_at=chance.choice([None, 4.5]),
+            status_reason=chance.choice(["", "done"]),
+            attempt=chance.choice([0, 2]),
         )
         for project in ("acme", "other") * 60
     ]
@@ -2543,10 +2559,12 @@ def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, d
         "name": data.draw(chosen(sorted({record.name for record in everything}))),
         "verb": data.draw(chosen(LISTED_VERBS)),
         "status": data.draw(chosen([*LISTED_STATUSES, ActionStatus.RUNNING])),
+        "cause": data.draw(chosen([*Cause])),
+        "stack": data.draw(chosen(LISTED_STACKS)),
     }
     keys = data.draw(st.lists(st.sampled_from(sorted(WIRE)), max_size=3, unique=True))
     sort = [(key, data.draw(st.booleans())) for key in keys]
-    columns = {"target": "stack_id"}
+    columns = {"target": "stack_id", "stack": "stack_id"}
     expected = [
         record
         for record in everything
@@ -2554,7 +2572,8 @@ def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, d
     ]
     expected.sort(key=lambda record: record.seq, reverse=sort[-1][1] if sort else True)
     for key, descending in reversed(sort):
-        expected.sort(key=lambda record, column=WIRE[key]: getattr(record, column), reverse=descending)  # type: ignore[misc]
+        unset = UNSET.get(key, 0)
+        expected.sort(key=lambda record: getattr(record, WIRE[key]) or unset, reverse=descending)
     limit = data.draw(st.integers(1, 9))
     query = ActionQuery(limit=limit, sort=sort, **filters)  # type: ignore[arg-type]
     walked: list[ActionRecord] = []
@@ -2565,6 +2584,20 @@ def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, d
             break
     assert [record.id for record in walked] == [record.id for record in expected]
     assert walked == expected
+
+
+@everywhere
+def test_a_key_without_an_index_sorts_so_many_actions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_SORTED", 2)
+    put(store, one := an_action(), an_action(), an_action())
+    for key in SORTED_BY:
+        asked = ActionQuery(limit=1, sort=[(key, False)])
+        assert len(store.action_list.page("acme", replace(asked, target=[one.stack_id]))) == 1
+        if key in ("name", "target", "action", "created_at", "status", "cause"):
+            assert len(store.action_list.page("acme", asked)) == 1
+        else:
+            with pytest.raises(HTTPBadRequest, match=f"Sorting by {key} takes at most 2 actions.*Add a filter"):
+                store.action_list.page("acme", asked)
 
 
 @everywhere
