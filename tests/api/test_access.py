@@ -841,8 +841,10 @@ class Estate:
                     yield route, f"{filled}?physical_resource_id={self.ids['physical_id']}", None
                 else:
                     yield route, filled, bodies.get(route)
-                if filled in ("/stacks", "/software_configs") and route.startswith("GET "):
+                if route == f"GET {P}/stacks":
                     yield route, f"{filled}?global_tenant=True&show_nested=True&show_deleted=True", None
+                if route == f"GET {P}/software_configs":
+                    yield route, f"{filled}?global_tenant=True", None
         arn = f"/stacks/arn:openstack:heat::demo:stacks/s/{self.ids['stack_id']}"
         yield from (("ARN", arn, None), ("ARN", f"{arn}/resources", None))
 
@@ -904,6 +906,34 @@ def test_the_owner_gets_all_of_that(own_town: Town) -> None:
         else:
             fine = answer.status_int != 400 or answer.json["error"]["type"] in NOT_NOW
             assert fine and answer.status_int not in (401, 403, 405, 500), f"{route} {path}: {answer.text}"
+
+
+DEEP = (
+    ("GET", "", None, 200), ("GET", "/metadata", None, 200), ("GET", "/events", None, 200),
+    ("PATCH", "", {"mark_unhealthy": True}, 200), ("POST", "/actions", {"resize": {}}, 400),
+    ("POST", "/signal", {}, 400),
+)  # fmt: skip
+"""Requests to a path into nested stacks, and the answer to a member."""
+
+
+@pytest.mark.parametrize(("method", "below", "body", "code"), DEEP)
+def test_a_path_into_nested_stacks_has_the_rights_of_its_route(
+    town: Town, method: str, below: str, body: object, code: int
+) -> None:
+    member = {"type": "OS::Heat::TestResource"}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": member}}
+    path = f"{town['member'].create(template(g=group))}/resources/g/0{below}"
+    reads = {"GET": code}.get(method, 403)
+    for who, expected in (
+        ("member", code), ("reader", reads), ("nothing", 403), ("stranger", 403), ("expired", 401),
+        ("heat_stack_user", 403),
+    ):  # fmt: skip
+        expected = 200 if (who, below) == ("heat_stack_user", "/metadata") else expected
+        expected = 400 if (who, below) == ("heat_stack_user", "/signal") else expected
+        found = town[who].call(method, path, body)
+        assert found.status_int == expected, f"{who}: {found.text}"
+        town["member"].settle(path.partition("/resources")[0])
+    Heat(town.server.app, town.project).call(method, path, body, code=401)
 
 
 def test_open_is_what_has_to_be(own_town: Town) -> None:
