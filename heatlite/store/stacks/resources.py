@@ -216,7 +216,7 @@ class Resources:
             total += int(number)
         return total
 
-    def has_one_of(self, project: str, physical_id: str) -> bool:
+    def has_object(self, project: str, physical_id: str) -> bool:
         """Return whether a live stack of the project has the physical id."""
         stacks = Stack.select(Stack.id).where(Stack.project == project, Stack.deleted_at.is_null())
         found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
