@@ -36,7 +36,7 @@ def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested
 
 
 def state_of(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool) -> str | None:
-    """Return the state of health of a resource, as `of_resource` shows it; None: there is nothing to say."""
+    """Return the state of health that `of_resource` shows; None: it shows none."""
     shown = of_resource(row, incidents, nested).get("health")
     return str(shown["state"]) if isinstance(shown, dict) else None
 

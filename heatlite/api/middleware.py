@@ -131,7 +131,10 @@ class RequestMiddleware:
         _check_query(req, self._keys[req.uri_template or ""])
 
     def guard(self, template: str, rules: Mapping[str, str], keys: Mapping[str, Keys]) -> None:
-        """Set the rules and the query keys of a route by method. A route without rules answers no request."""
+        """Set the rules and the query keys of a route by method.
+
+        A route without rules answers no request.
+        """
         self._rules[template] = rules
         self._keys[template] = keys
 
@@ -186,7 +189,7 @@ class RequestMiddleware:
 
 
 def _check_query(req: Request, keys: Mapping[str, Keys]) -> None:
-    """Raise HTTPBadRequest for a query key that the method does not know: it would have no effect."""
+    """Raise HTTPBadRequest for a query key without effect on the method."""
     known = keys.get(req.method, ())
     if req.query_string and known is not None:
         query.check_known(req, known)

@@ -104,7 +104,10 @@ class Routes:
         self.app.add_sink(self._middleware.guarded(rules, query, respond), pattern)
 
     def add_sink(self, pattern: str, sink: Sink, rule: str) -> None:
-        """Add a handler for all methods of the paths that match a regular expression. It passes the query on."""
+        """Add a handler for all methods of the paths that match a regular expression.
+
+        It passes the query on.
+        """
         every = dict.fromkeys(COMBINED_METHODS, rule)
         self.app.add_sink(self._middleware.guarded(every, dict.fromkeys(every), sink), pattern)
 

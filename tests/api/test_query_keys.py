@@ -1,4 +1,4 @@
-"""Query keys: each request refuses those that have no effect on it, and takes those that the reference has."""
+"""Query keys: each request takes those of the reference, and refuses others."""
 
 import re
 

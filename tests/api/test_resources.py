@@ -210,7 +210,7 @@ class TestPages:
 
 
 class TestPaths:
-    """A path into nested stacks in place of a resource's name, and the physical id of a member."""
+    """A path into nested stacks, or the physical id of a member, as the name."""
 
     def test_reads(self, heat: Heat) -> None:
         path = heat.create(NESTED)

@@ -188,7 +188,7 @@ class TestCheck:
         assert sorted(told) == ["a CHECK_COMPLETE", "b CHECK_COMPLETE"]
 
     def test_events_say_what_changed(self, engine: Engine) -> None:
-        """Another check of what is as it was makes no event of a resource, neither of a healthy nor of a broken one."""
+        """Another check of what is as it was makes no event of a resource."""
         group = resource("OS::Heat::ResourceGroup", count=2, resource_def=thing())
         stack = engine.create(template(a=resource("OS::Heat::Value", value="v"), b=thing(), c=file(), g=group))
 

@@ -1,4 +1,4 @@
-"""POST S/resources/{resource_name}/actions: operations on groups, members and resources."""
+"""POST S/resources/{name}/actions: operations on groups, members, resources."""
 
 from collections.abc import Callable
 from http import HTTPStatus

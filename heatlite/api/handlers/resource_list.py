@@ -84,7 +84,10 @@ class ResourceList:
         self._reader = reader
 
     def of(self, req: Request, stack: StackRecord, asked: ListQuery) -> JsonMap:
-        """Return the list that a query asks for. Raises HTTPBadRequest for an unknown marker."""
+        """Return the list that a query asks for.
+
+        Raises HTTPBadRequest for an unknown marker.
+        """
         limit = asked.limit
         if limit == 0:
             return {"resources": []}
@@ -127,7 +130,10 @@ class ResourceList:
                 stack_ids, after = stack_ids[stack_ids.index(rows[-1].stack_id) :], rows[-1].name
 
     def _marked(self, stack: StackRecord, places: Sequence[StackPlace], marker: str) -> tuple[str, str]:
-        """Return the stack of a marker and the name of its resource: a row's id, or the name or path of one."""
+        """Return the stack of a marker and the name of its resource.
+
+        The marker is the id of a row, or the name or path of a resource.
+        """
         paths = {stack.id: ""}
         for place in places:
             paths[place.id] = f"{paths[place.parent_id]}{place.parent_resource}/"
@@ -141,7 +147,7 @@ class ResourceList:
         raise HTTPBadRequest(f"The marker {marker} is no resource of this list. Begin anew without a marker.")
 
     def _passing(self, stack: StackRecord, rows: Sequence[ResourceRecord], asked: ListQuery) -> Iterator[Found]:
-        """Yield the resources of the rows, unless their health is another than that asked for."""
+        """Yield the resources of the rows that have the health asked for."""
         others = self._store.stacks.of_ids(sorted({row.stack_id for row in rows} - {stack.id}))
         stacks = {stack.id: stack, **others}
         incidents: dict[str, list[IncidentRecord]] = {}

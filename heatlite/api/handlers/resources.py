@@ -41,7 +41,10 @@ class Resources:
 
 
 class Resource:
-    """S/resources/{resource_name} and its metadata. The name may be a path, or a physical id."""
+    """S/resources/{resource_name} and its metadata.
+
+    The name may be a path, or a physical id.
+    """
 
     def __init__(
         self, finder: StackFinder, store: Store, reader: StackReader, health: HealthMarks, software: Software

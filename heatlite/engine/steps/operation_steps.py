@@ -79,7 +79,10 @@ class OperationSteps:
         return execution
 
     def begin_check(self, step: Step) -> StepExecution:
-        """Check the object, if its type can. A check whose result is that of the last one makes no event."""
+        """Check the object, if its type can.
+
+        A check whose result is that of the last one makes no event.
+        """
         row = self._rows.of(step)
         unmade = row.before_check is not None and row.before_check.verb is Verb.INIT  # and marked nevertheless
         if self._resources.type_of(row).has("check") and not unmade:

@@ -295,9 +295,9 @@ class StackReader:
             return found[0]
 
     def place_at(self, stack: StackRecord, path: str) -> tuple[StackRecord, str]:
-        """Return the stack below `stack` that has the resource at a path, and the resource's name or physical id.
+        """Return the stack that has the resource at a path below `stack`.
 
-        Raises as `resource`.
+        Also returns the last part of the path: the resource's name or physical id. Raises as `resource`.
         """
         *above, last = path.strip("/").split("/")
         owner = stack

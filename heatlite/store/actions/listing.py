@@ -133,7 +133,7 @@ class ActionList:
         return found[:limit]
 
     def _check_sort(self, project: str, query: ActionQuery) -> None:
-        """Raise HTTPBadRequest if a key without an index would have to sort too many actions."""
+        """Raise HTTPBadRequest if a key without an index sorts too many actions."""
         slow = [key for key, _ in query.sort if key not in _INDEXED]
         if not slow:
             return

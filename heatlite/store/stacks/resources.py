@@ -105,7 +105,10 @@ class Resources:
         return out
 
     def listed(self, stack_ids: Sequence[str], query: ResourceQuery) -> list[ResourceRecord]:
-        """Return the current rows of stacks that pass the filters: stack by stack, oldest first."""
+        """Return the current rows of stacks that pass the filters.
+
+        Stack by stack, oldest first.
+        """
         out: list[ResourceRecord] = []
         for some in chunks(stack_ids):
             out += self._listed(some, query, (), "item.id", None)
@@ -114,9 +117,9 @@ class Resources:
     def page(
         self, stack_ids: Sequence[str], query: ResourceQuery, after: str | None, limit: int
     ) -> list[ResourceRecord]:
-        """Return the first of these rows: stack by stack, by name. Reads no more than it returns without filters.
+        """Return the first of these rows: stack by stack, by name.
 
-        `after` is the name of a resource of the first stack, which is then alone: its rows after that one.
+        Without filters it reads no more than it returns. `after` is the name of a resource of the first stack, which is then alone: its rows after that one.
         """
         begin = () if after is None else ("item.name > ?", (after,))
         return self._listed(stack_ids, query, [begin] if begin else (), "item.name", limit)

@@ -235,7 +235,10 @@ class Stacks:
         return _below(record.id, map(_record, rows))
 
     def places(self, record: StackRecord, depth: int) -> list[StackPlace]:
-        """Return the places of the live stacks nested down to `depth`, parents before children."""
+        """Return the places of the live stacks nested down to `depth`.
+
+        Parents come before children.
+        """
         rows = self._database.read(
             f"SELECT id, parent_id, parent_resource, depth FROM {self._table.name}"
             " WHERE root_id = ? AND deleted_at IS NULL AND depth <= ?",

@@ -2506,7 +2506,7 @@ WIRE = {key: key for key in SORTED_BY} | {
 }  # fmt: skip
 """The fields of a record by sort key."""
 UNSET = {"control": "", "owner": "", "parent": ""}
-"""What counts as the value of a field that is not set; 0 of others."""
+"""Values of fields that are not set; of others it is 0."""
 
 
 def listed_actions(store: Store) -> list[ActionRecord]:
