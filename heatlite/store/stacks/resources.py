@@ -119,7 +119,8 @@ class Resources:
     ) -> list[ResourceRecord]:
         """Return the first of these rows: stack by stack, by name.
 
-        Without filters it reads no more than it returns. `after` is the name of a resource of the first stack, which is then alone: its rows after that one.
+        Without filters it reads no more than it returns. `after` is the name of a resource of the first stack, which is
+        then alone: its rows after that one.
         """
         begin = () if after is None else ("item.name > ?", (after,))
         return self._listed(stack_ids, query, [begin] if begin else (), "item.name", limit)
