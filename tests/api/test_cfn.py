@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 from xml.etree import ElementTree
 
 import pytest
@@ -19,6 +19,10 @@ from heatlite import wiring
 from heatlite.api.access.account_files import add_token
 from heatlite.api.cfn import actions
 from heatlite.api.cfn.answers import to_xml
+from heatlite.api.cfn.callers import for_keystone
+from heatlite.api.cfn.errors import QueryError
+from heatlite.api.cfn.parameters import FORM
+from heatlite.api.cfn.signatures import Claim, Message
 from heatlite.api.handlers import access_keys
 from heatlite.core.config import Auth, Settings
 from heatlite.core.status import Verb
@@ -471,3 +475,24 @@ def test_no_adoption_takes_the_key_of_a_user(serve: Serve, tmp_path: Path) -> No
     kind, text = member.fault("POST", "/stacks", body, code=409)
     assert (kind, text) == ("ObjectTaken", f"resources.k: {key.key} is the access key of a user.")
     key("ListStacks")
+
+
+def test_a_body_that_is_no_form_has_no_action_in_its_url(heat: Heat) -> None:
+    """A captured form of another action could be sent so."""
+    for kind, expected in (("text/plain", "InvalidParameterValue"), (FORM, "MissingAuthenticationToken")):
+        answer = heat.app.post(
+            "/v1/?Action=DeleteStack&StackName=s", "Action=ListStacks", {"Content-Type": kind}, expect_errors=True
+        )
+        assert ElementTree.fromstring(answer.body).findtext("Error/Code") == expected
+
+
+@pytest.mark.parametrize("query", ["Action=DeleteStack", "StackName=s", "Action=ListStacks&Action=DeleteStack"])
+def test_a_post_that_keystone_checks_has_nothing_in_its_url(query: str) -> None:
+    """Keystone leaves the query of a POST out of what is signed."""
+    claim = Claim(4, "K", "signature", 0.0)
+    sent = Message("POST", "/v1/", [("ContentType", "JSON")], [("Action", "ListStacks")], {}, b"Action=ListStacks")
+    assert for_keystone(sent, claim)["params"] == {"ContentType": "JSON"}
+    pairs = [*sent.query, *parse_qsl(query)]
+    assert for_keystone(replace(sent, method="GET", query=pairs), claim)["params"] == dict(pairs)
+    with pytest.raises(QueryError, match="in its body, not in its URL"):
+        for_keystone(replace(sent, query=pairs), claim)

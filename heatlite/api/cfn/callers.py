@@ -80,7 +80,7 @@ class Callers:
             # The agent of a machine sends such a request, and can only read with it.
             raise QueryError(Code.MissingAuthenticationToken, "A request that a user signs needs a Timestamp.")
         if not self._access.has_own_keys:
-            if not self._access.admit_signed(req, _for_keystone(message, claim)):
+            if not self._access.admit_signed(req, for_keystone(message, claim)):
                 raise QueryError(Code.SignatureDoesNotMatch)
             return None
         if key is None:
@@ -97,8 +97,15 @@ def within(reach: Reach | None, name: str) -> None:
         raise Forbidden(f"The access key does not open the resource {name}.")
 
 
-def _for_keystone(message: Message, claim: Claim) -> JsonMap:
-    """Return the description of a signed request for Keystone."""
+def for_keystone(message: Message, claim: Claim) -> JsonMap:
+    """Return the description of a signed request for Keystone.
+
+    Raises QueryError for a POST with parameters in its URL: Keystone leaves them out of what is signed.
+    """
+    unsigned = [name for name, _ in message.query if name != "ContentType"]
+    if message.method == "POST" and unsigned:
+        text = f"A POST that Keystone checks has its parameters in its body, not in its URL ({unsigned[0][:255]})."
+        raise QueryError(Code.InvalidParameterCombination, text)
     params = dict(message.query) if claim.version == 4 else dict((*message.query, *message.form))
     signed = {"Signature", "X-Amz-Signature"}
     headers: JsonMap = {name.title(): value for name, value in message.headers.items()}

@@ -59,11 +59,15 @@ def message_of(req: Request) -> Message:
     """
     body = bodies.raw(req)
     is_form = (req.content_type or FORM).partition(";")[0].strip().lower() == FORM
+    query = _pairs(req.query_string.encode())
+    if req.method == "POST" and body and not is_form and any(name == "Action" for name, _ in query):
+        text = f"The body of an action is a form ({FORM}), not {req.content_type}."
+        raise QueryError(Code.InvalidParameterValue, text)
     form = _pairs(body) if req.method == "POST" and is_form else []
     headers = {name.lower(): value for name, value in req.headers.items()}
     # Falcon's path lacks the slash at the end, which is signed.
     path = str(req.env.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
-    return Message(req.method, path, _pairs(req.query_string.encode()), form, headers, body)
+    return Message(req.method, path, query, form, headers, body)
 
 
 def _pairs(raw: bytes) -> Pairs:

@@ -22,13 +22,29 @@ from heatlite.core.records import record
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
-_NEVER_PUBLIC: Final = tuple(
-    map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"))
-)
-"""IPv6 ranges that may lead to private IPv4 addresses: IPv4-compatible, local NAT64, Teredo, 6to4, site-local.
+_SPECIAL_IPV4: Final = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
+            "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
+        ),
+    )
+)  # fmt: skip
+"""IANA's special-purpose addresses, multicast and reserved ones, and the host agent of a public cloud.
 
-No service needs them. Listed here because Python releases differ in what they count as global.
+Listed, since Python releases differ in what they count as global.
 """
+_UNICAST_IPV6: Final = ipaddress.IPv6Network("2000::/3")
+"""All other IPv6 addresses are special, or not assigned."""
+_SPECIAL_IPV6: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+"""IANA's special-purpose addresses among them, such as Teredo, 6to4 and documentation."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -245,9 +261,8 @@ def _is_public(address: str) -> bool:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if any(found in network for network in _STANDS_FOR_IPV4):
-            found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
-        elif any(found in network for network in _NEVER_PUBLIC):
-            return False
-    return found.is_global and not found.is_multicast
+    if isinstance(found, ipaddress.IPv6Address) and any(found in network for network in _STANDS_FOR_IPV4):
+        found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    if isinstance(found, ipaddress.IPv4Address):
+        return not any(found in network for network in _SPECIAL_IPV4)
+    return found in _UNICAST_IPV6 and not any(found in network for network in _SPECIAL_IPV6)
