@@ -8,6 +8,7 @@ from heatlite.simulated.collection import Collection
 from heatlite.simulated.simulation import Verb, View
 
 ASSIGNMENT: Final = "identity.role_assignment"
+EC2_CREDENTIAL: Final = "identity.ec2_credential"
 DEFAULT: Final = "default"
 """Id of the initial domain."""
 
@@ -122,10 +123,19 @@ def _user_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
 
 def _user_removed(view: View, thing: JsonMap) -> None:
     _drop_assignments(view, "user", thing["id"])
+    for one in list(view.simulation.all(EC2_CREDENTIAL).values()):
+        if one["user_id"] == thing["id"]:
+            view.drop(EC2_CREDENTIAL, one)
     for group in view.simulation.all("identity.group").values():
         if thing["id"] in _members(group):
             _members(group).remove(thing["id"])
             view.put("identity.group", group)
+
+
+def _credential_made(view: View, thing: JsonMap) -> None:
+    _thing(view, "user", thing["user_id"], "identity.create_ec2_credential")
+    thing["id"] = thing["access"] = view.simulation.new_id("access").replace("-", "")  # stored by id
+    thing["secret"] = view.simulation.new_id("secret").replace("-", "")
 
 
 def _members(group: JsonMap) -> list[Json]:
@@ -275,6 +285,7 @@ COLLECTIONS: list[Collection] = [
         changed=lambda view, thing, asked: _changed(view, thing, asked, "identity.role"),
         removed=lambda view, thing: _drop_assignments(view, "role", thing["id"]),
     ),
+    Kind(EC2_CREDENTIAL, {}, within="user_id", lacks=("update",), key="access", made=_credential_made),
     Kind("identity.service", {"enabled": True}, required=("type",), removed=_service_removed),
     Kind(
         "identity.endpoint",
