@@ -44,6 +44,10 @@ class Rules(TypedDict, total=False):
     means: str
     """Old name of a property that is given the value.
     In place of a list, it becomes its one element."""
+    blank: bool
+    """Treat an empty text as not given.
+    Without it: true for a property that names a thing of the cloud. Templates make such things optional by a parameter
+    that is empty by default."""
     null: bool
     """Treat an explicit null as the kind's empty value."""
     api: str

@@ -35,6 +35,7 @@ from heatlite.core.masking import MASK
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
 from heatlite.plugin.property_rules import Prop, Rules
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
+from heatlite.template.parameters.constraints import CLOUD
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.patterns import Pattern
 from heatlite.template.types import Fault, PropertyType
@@ -55,6 +56,7 @@ class Field:
     __slots__ = (
         "api",
         "attribute",
+        "blank",
         "constraints",
         "convert",
         "default",
@@ -93,6 +95,8 @@ class Field:
         self.convert = CONVERTERS[self.kind]
         self.constraints = _constraints(rules)
         self.required = not written.given and not optional
+        names_a_thing = self.find is not None or rules.get("custom") in CLOUD
+        self.blank = rules.get("blank", names_a_thing and self.kind is Kind.STRING)
         self.default: Json = None
         if written.default is not None:
             faults: list[Fault] = []
@@ -260,7 +264,7 @@ class Field:
     def given(self, values: Mapping[str, object]) -> object:
         """The property's value among coerced ones; its default where they have none."""
         value = values.get(self.name)
-        return self.default if value is None else value
+        return self.default if value is None or value == "" and self.blank else value
 
     def differs(self, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
         """Test whether the property has another value, with defaults on both sides."""
@@ -394,7 +398,7 @@ class Schema:
         own = self.__dict__
         for name, field in self.fields.items():
             value = values.get(name)
-            if value is None:
+            if value is None or value == "" and field.blank:
                 value = field.default
                 if isinstance(value, list | dict):
                     value = copy.deepcopy(value)
@@ -547,7 +551,7 @@ class Schema:
         coerced: dict[str, object] = {}
         for name, field in fields.items():
             value = values.get(name)
-            if value is not None:
+            if value is not None and not (value == "" and field.blank):
                 coerced[name] = field.take(value, (*path, name), faults)
             elif field.null and name in values:
                 coerced[name] = NULLS[field.kind]
@@ -561,9 +565,9 @@ class Schema:
         found = dict(values)
         for old in cls._old_names & found.keys():
             value, name = found.pop(old), cls.fields[old].means
-            if value is None:
+            if value is None or value == "" and cls.fields[old].blank:
                 continue
-            if found.get(name) is None:
+            if found.get(name) in (None, ""):
                 in_list = cls.fields[name].kind is Kind.LIST and cls.fields[old].kind is not Kind.LIST
                 found[name] = [value] if in_list else value
             elif UNKNOWN not in (value, found[name]):

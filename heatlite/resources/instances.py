@@ -256,7 +256,9 @@ class CfnAutoScalingGroupProps(SizeRules):
     HealthCheckGracePeriod: int | None = prop(doc="Accepted as in Heat, without effect.")
     HealthCheckType: str | None = prop(one_of=("EC2", "ELB"), doc="Accepted as in Heat, without effect.")
     InstanceId: str | None = prop(custom="nova.server", doc="A server to copy the configuration from.")
-    LaunchConfigurationName: str | None = prop(update=True, doc="The launch configuration, by its reference.")
+    LaunchConfigurationName: str | None = prop(
+        update=True, blank=True, doc="The launch configuration, by its reference."
+    )
     LoadBalancerNames: list[Json] | None = prop(
         doc="Load balancers of the type AWS::ElasticLoadBalancing::LoadBalancer that the servers are members of."
     )

@@ -12,7 +12,7 @@ BEFORE = "before"
 
 
 class ClusterTemplateProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     image: str = prop(find="glance.image", api="image_id", doc="The image of the nodes, by name or id.")
     flavor: str | None = prop(find="nova.flavor", api="flavor_id", doc="The flavor of the nodes, by name or id.")
     master_flavor: str | None = prop(
@@ -61,7 +61,7 @@ class BayModel(
 
 
 class ClusterProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     cluster_template: str = prop(
         find="magnum.cluster_template", api="cluster_template_id", doc="Its template, by name or id."
     )

@@ -63,7 +63,7 @@ class Task(TaskDefaults):
 
 
 class WorkflowProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     type: str = prop(update=True, one_of=("direct", "reverse"), doc="The direction in which its tasks are connected.")
     description: str | None = prop(update=True, doc="Its description.")
     input: dict[str, Json] | None = prop(update=True, doc="Its input, and the values of an execution by a signal.")
@@ -234,7 +234,7 @@ class CronWorkflow(Schema):
 
 
 class CronTriggerProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     pattern: str | None = prop(custom="cron_expression", doc="The times of the executions, in the format of cron.")
     workflow: CronWorkflow = prop(api="", doc="The workflow that is executed.")
     first_time: str | None = prop(api="first_execution_time", doc="The time of the first execution.")

@@ -34,7 +34,7 @@ class StoreContainer(CloudResource[P_co]):
 
 
 class ContainerProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     x_container_read: str | None = prop(alias="X-Container-Read", doc="The access list for reading.")
     x_container_write: str | None = prop(alias="X-Container-Write", doc="The access list for writing.")
     x_container_meta: dict[str, Json] = prop({}, alias="X-Container-Meta", api="", doc="Its metadata.")

@@ -39,12 +39,12 @@ class User(Schema):
 
 
 class InstanceProps(Schema):
-    name: str | None = prop(update=True, length=(None, 255), doc="Its name.")
+    name: str | None = prop(blank=True, update=True, length=(None, 255), doc="Its name.")
     flavor: str = prop(update=True, find="trove.flavor", api="", doc="Its flavor, by name or id.")
     size: int = prop(update=True, between=(1, 150), api="", doc="Size of its volume in GiB.")
     databases: list[Database] = prop([], update=True, doc="Its databases.")
     users: list[User] = prop([], update=True, api="", doc="Its users.")
-    availability_zone: str | None = prop(doc="Its availability zone.")
+    availability_zone: str | None = prop(blank=True, doc="Its availability zone.")
     restore_point: str | None = prop(api="", doc="The backup that it is made from, by id.")
     datastore_type: str | None = prop(length=(None, 255), api="", doc="The type of the database software.")
     datastore_version: str | None = prop(length=(None, 255), api="", doc="The version of the database software.")
@@ -198,11 +198,11 @@ class Member(Schema):
     flavor: str = prop(find="trove.flavor", api="flavorRef", doc="Its flavor, by name or id.")
     volume_size: int = prop(between=(1, 150), api="", doc="Size of its volume in GiB.")
     networks: list[Nic] = prop([], api="nics", doc="Its networks.")
-    availability_zone: str | None = prop(doc="Its availability zone.")
+    availability_zone: str | None = prop(blank=True, doc="Its availability zone.")
 
 
 class ClusterProps(Schema):
-    name: str | None = prop(length=(None, 255), doc="Its name.")
+    name: str | None = prop(blank=True, length=(None, 255), doc="Its name.")
     datastore_type: str = prop(length=(None, 255), api="", doc="The type of the database software.")
     datastore_version: str = prop(length=(None, 255), api="", doc="The version of the database software.")
     instances: list[Member] = prop(doc="Its instances.")

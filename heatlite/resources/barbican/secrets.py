@@ -23,7 +23,7 @@ class SecretProps(Schema):
     algorithm: str | None = prop(doc="The algorithm that it is used with.")
     bit_length: int | None = prop(between=(0, None), doc="Its length in bits.")
     mode: str | None = prop(doc="The mode of the algorithm.")
-    expiration: str | None = prop(custom="expiration", doc="The time of its expiration; ISO 8601.")
+    expiration: str | None = prop(blank=True, custom="expiration", doc="The time of its expiration; ISO 8601.")
 
     def fault_payload(self) -> str | None:
         if self.payload is None and self.given("payload_content_type", "payload_content_encoding"):
@@ -80,7 +80,7 @@ class OrderProps(Schema):
     bit_length: int | None = prop(doc="The length of the key or key pair, in bits.")
     mode: str | None = prop(doc="The mode of the algorithm.")
     payload_content_type: str | None = prop(doc="The media type of the generated payload.")
-    expiration: str | None = prop(custom="expiration", doc="The time of its expiration; ISO 8601.")
+    expiration: str | None = prop(blank=True, custom="expiration", doc="The time of its expiration; ISO 8601.")
     pass_phrase: str | None = prop(secret=True, doc="The passphrase that protects the private key of a pair.")
     request_type: str | None = prop(
         one_of=("stored-key", "simple-cmc", "custom"), doc="The type of the request for a certificate."

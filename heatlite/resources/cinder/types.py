@@ -185,7 +185,7 @@ class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cin
 
 
 class QoSSpecsProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     specs: dict[str, Json] = prop(update=True, api="", doc="The specs: keys and values.")
 
 

@@ -23,7 +23,7 @@ WITHOUT_SERVERS = ("extend", "restore", "set_readonly")
 
 
 class VolumeProps(Schema):
-    availability_zone: str | None = prop(doc="Its availability zone.")
+    availability_zone: str | None = prop(blank=True, doc="Its availability zone.")
     size: int | None = prop(update=True, between=(1, None), doc="Its size in GiB; it may grow in place.")
     snapshot_id: str | None = prop(find="cinder.snapshot", doc="The volume snapshot to create it from, by name or id.")
     backup_id: str | None = prop(
@@ -31,7 +31,7 @@ class VolumeProps(Schema):
         find="cinder.backup",
         doc="The backup to create it from, by name or id; a changed one is restored in place.",
     )
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     description: str | None = prop(update=True, doc="Its description.")
     volume_type: str | None = prop(update=True, find="cinder.vtype", doc="Its volume type, by name or id.")
     metadata: dict[str, Json] = prop({}, update=True, api="", doc="Its metadata.")

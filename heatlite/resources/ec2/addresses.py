@@ -109,13 +109,15 @@ def ip_at(resource: CloudResource[Any], address: str) -> JsonMap:
 
 
 class EIPAssociationProps(Schema):
-    allocation_id: str | None = prop(alias="AllocationId", update=True, doc="The floating IP, by its AllocationId.")
+    allocation_id: str | None = prop(
+        alias="AllocationId", update=True, blank=True, doc="The floating IP, by its AllocationId."
+    )
     eip: str | None = prop(alias="EIP", update=True, custom="ip_addr", doc="The floating IP, by its address.")
     instance_id: str | None = prop(
         alias="InstanceId", update=True, find="nova.server", doc="The machine to associate it with, by name or id."
     )
     network_interface_id: str | None = prop(
-        alias="NetworkInterfaceId", update=True, doc="The network interface to associate it with, by id."
+        alias="NetworkInterfaceId", update=True, blank=True, doc="The network interface to associate it with, by id."
     )
 
     def fault_address(self) -> str | None:

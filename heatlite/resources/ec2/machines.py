@@ -51,7 +51,7 @@ class InstanceProps(Schema):
     image: str = prop(alias="ImageId", find="glance.image", doc="The image that it boots, by name or id.")
     flavor: str = prop(alias="InstanceType", update=True, find="nova.flavor", doc="The flavor, by name or id.")
     key_name: str | None = prop(alias="KeyName", find="nova.keypair", doc="The key pair for logins.")
-    availability_zone: str | None = prop(alias="AvailabilityZone", doc="Its availability zone.")
+    availability_zone: str | None = prop(alias="AvailabilityZone", blank=True, doc="Its availability zone.")
     no_api_termination: str | None = prop(alias="DisableApiTermination", doc="Without effect.")
     kernel: str | None = prop(alias="KernelId", doc="Without effect.")
     monitoring: bool | None = prop(alias="Monitoring", doc="Without effect.")

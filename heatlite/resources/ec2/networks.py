@@ -285,7 +285,7 @@ class NetworkInterfaceProps(Schema):
         api="security_groups",
         doc="Its security groups, by names or ids.",
     )
-    address: str | None = prop(alias="PrivateIpAddress", api="", doc="Its address.")
+    address: str | None = prop(alias="PrivateIpAddress", blank=True, api="", doc="Its address.")
     source_dest_check: bool | None = prop(alias="SourceDestCheck", api="", doc="Without effect.")
     subnet_id: str = prop(alias="SubnetId", find="neutron.subnet", api="", doc="The subnet, by name or id.")
     tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")

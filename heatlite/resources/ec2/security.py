@@ -10,12 +10,16 @@ from heatlite.resources.neutron import security
 
 
 class Rule(Schema):
-    protocol: str | None = prop(alias="IpProtocol", doc="The protocol, by name or number; -1: any.")
-    from_port: str | None = prop(alias="FromPort", doc="The first port; for ICMP the type; -1: any.")
-    to_port: str | None = prop(alias="ToPort", doc="The last port; for ICMP the code; -1: any.")
-    cidr: str | None = prop(alias="CidrIp", doc="The addresses of the peers.")
-    group_id: str | None = prop(alias="SourceSecurityGroupId", doc="The security group of the peers, by id.")
-    group_name: str | None = prop(alias="SourceSecurityGroupName", doc="The security group of the peers, by name.")
+    protocol: str | None = prop(alias="IpProtocol", blank=True, doc="The protocol, by name or number; -1: any.")
+    from_port: str | None = prop(alias="FromPort", blank=True, doc="The first port; for ICMP the type; -1: any.")
+    to_port: str | None = prop(alias="ToPort", blank=True, doc="The last port; for ICMP the code; -1: any.")
+    cidr: str | None = prop(alias="CidrIp", blank=True, doc="The addresses of the peers.")
+    group_id: str | None = prop(
+        alias="SourceSecurityGroupId", blank=True, doc="The security group of the peers, by id."
+    )
+    group_name: str | None = prop(
+        alias="SourceSecurityGroupName", blank=True, doc="The security group of the peers, by name."
+    )
     owner_id: str | None = prop(alias="SourceSecurityGroupOwnerId", doc="Without effect.")
 
 

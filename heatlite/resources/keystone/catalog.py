@@ -7,7 +7,7 @@ from heatlite.resources.keystone.base import KeystoneResource
 
 
 class ServiceProps(Schema):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     type: str = prop(update=True, doc="Its type: compute, network and so on.")
     description: str | None = prop(update=True, doc="Its description.")
     enabled: bool = prop(True, update=True, doc="True if it is enabled.")
@@ -20,7 +20,7 @@ class Service(KeystoneResource[ServiceProps], type="OS::Keystone::Service", kind
 
 
 class EndpointProps(Schema):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     service: str = prop(update=True, find="keystone.service", api="service_id", doc="The service, by name or id.")
     interface: str = prop(
         update=True, one_of=("public", "internal", "admin"), doc="The kind of clients: public, internal or admin."

@@ -9,7 +9,7 @@ from heatlite.resources.keystone.base import KeystoneResource
 
 
 class DomainProps(Schema):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     description: str | None = prop(update=True, doc="Its description.")
     enabled: bool = prop(True, update=True, doc="True if its users may log in.")
 
@@ -30,7 +30,7 @@ class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="i
 
 
 class ProjectProps(Schema):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )

@@ -13,7 +13,7 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class RoleProps(Schema):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     domain: str | None = prop(
         find="keystone.domain", api="domain_id", doc="The domain it is limited to, by name or id; default: none."
     )

@@ -10,7 +10,7 @@ from heatlite.resources.keystone.base import RoleGiver, RolesGiven
 
 
 class GroupProps(RolesGiven):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )
@@ -27,7 +27,7 @@ class Group(RoleGiver[GroupProps], type="OS::Keystone::Group", kind="identity.gr
 
 
 class UserProps(RolesGiven):
-    name: str | None = prop(update=True, doc="Its name.")
+    name: str | None = prop(blank=True, update=True, doc="Its name.")
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )

@@ -47,7 +47,7 @@ class SubnetPoolProps(Tagged):
     max_prefixlen: int | None = prop(update=True, between=(0, None), doc="The longest prefix of a subnet, in bits.")
     is_default: bool = prop(False, update=True, doc="True if it is the default pool; only administrators may set it.")
     shared: bool = prop(False, doc="True if all projects may use it; only administrators may set it.")
-    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it; only administrators may set it.")
 
     def fault_min_and_default(self) -> str | None:
         return _order_fault("min_prefixlen", self.min_prefixlen, "default_prefixlen", self.default_prefixlen)
@@ -113,7 +113,7 @@ class RBACPolicyProps(Schema):
     action: str = prop(
         one_of=("access_as_shared", EXTERNAL), doc="The access granted: as a shared object, or as an external network."
     )
-    tenant_id: str | None = prop(doc="The project that owns the policy; only administrators may set it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns the policy; only administrators may set it.")
 
     def fault(self) -> str | None:
         if self.action == EXTERNAL and self.object_type != "network":

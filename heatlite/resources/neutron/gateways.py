@@ -33,7 +33,9 @@ class L2Gateway(NeutronResource[L2GatewayProps], type="OS::Neutron::L2Gateway", 
 class L2GatewayConnectionProps(Schema):
     l2_gateway_id: str = prop(doc="The id of the gateway.")
     network_id: str = prop(find="neutron.network", doc="The network, by name or id.")
-    segmentation_id: str | None = prop(doc="The segmentation id, if the interfaces of the gateway have none.")
+    segmentation_id: str | None = prop(
+        blank=True, doc="The segmentation id, if the interfaces of the gateway have none."
+    )
 
 
 class L2GatewayConnection(

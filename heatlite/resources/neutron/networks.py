@@ -13,7 +13,7 @@ NETWORK_TYPES = ("local", "vlan", "vxlan", "gre", "geneve", "flat")
 class NetProps(ValueSpecs, Tagged):
     name: str | None = prop(update=True, doc="Its name.")
     admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
-    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it; only administrators may set it.")
     shared: bool = prop(False, update=True, doc="True if all projects may use it; only administrators may set it.")
     dhcp_agent_ids: list[Json] | None = prop(update=True, api="", doc="The DHCP agents that serve it.")
     port_security_enabled: bool | None = prop(update=True, doc="The default of port security for its ports.")
@@ -51,12 +51,12 @@ class ProviderNetProps(Tagged):
     )
     physical_network: str | None = prop(update=True, api="provider:physical_network", doc="The physical network.")
     segmentation_id: str | None = prop(
-        update=True, api="provider:segmentation_id", doc="The segmentation id, such as a VLAN id."
+        update=True, blank=True, api="provider:segmentation_id", doc="The segmentation id, such as a VLAN id."
     )
     router_external: bool = prop(False, update=True, api="router:external", doc="True if it is an external network.")
     admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
     shared: bool = prop(True, update=True, doc="True if all projects may use it.")
-    tenant_id: str | None = prop(doc="The project that owns it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it.")
     port_security_enabled: bool | None = prop(update=True, doc="The default of port security for its ports.")
     dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of the names of its ports.")
     availability_zone_hints: list[Json] | None = prop(update=True, doc="Availability zones of its DHCP service.")
@@ -104,7 +104,7 @@ class SubnetProps(ValueSpecs, Tagged):
     ip_version: int = prop(4, one_of=(4, 6), doc="Its version of IP.")
     enable_dhcp: bool = prop(True, update=True, doc="True if DHCP is enabled.")
     host_routes: list[HostRoute] | None = prop(update=True, doc="Additional routes for its machines.")
-    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it; only administrators may set it.")
     ipv6_ra_mode: str | None = prop(
         one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="The mode of router advertisements."
     )

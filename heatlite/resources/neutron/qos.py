@@ -10,7 +10,7 @@ class QoSPolicyProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
     description: str | None = prop(update=True, doc="Its description.")
     shared: bool = prop(False, update=True, doc="True if all projects may use it.")
-    tenant_id: str | None = prop(doc="The project that owns it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it.")
 
 
 class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", kind="network.qos_policy"):
@@ -26,7 +26,7 @@ class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", 
 
 class RuleProps(Schema):
     policy: str = prop(find="neutron.qos_policy", api="", doc="The policy that it is part of, by name or id.")
-    tenant_id: str | None = prop(api="", doc="Without effect: a rule belongs to its policy.")
+    tenant_id: str | None = prop(blank=True, api="", doc="Without effect: a rule belongs to its policy.")
 
 
 class BandwidthLimitProps(RuleProps):

@@ -30,12 +30,12 @@ class RouterProps(ValueSpecs, Tagged):
         update=True, api="", doc="The L3 agents that host it; only administrators may set them."
     )
     l3_agent_id: str | None = prop(
-        update=True, hidden=True, means="l3_agent_ids", api="", doc="An old name of l3_agent_ids, for one."
+        update=True, blank=True, hidden=True, means="l3_agent_ids", api="", doc="An old name of l3_agent_ids, for one."
     )
     distributed: bool | None = prop(doc="True if it is distributed to all hosts; only administrators may set it.")
     ha: bool | None = prop(doc="True if it is highly available; only administrators may set it.")
     availability_zone_hints: list[Json] | None = prop(update=True, doc="Availability zones that it may run in.")
-    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(blank=True, doc="The project that owns it; only administrators may set it.")
 
 
 class Router(HostedResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):

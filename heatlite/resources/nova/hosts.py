@@ -13,7 +13,7 @@ class Rules(Schema):
 
 
 class ServerGroupProps(Schema):
-    name: str | None = prop(doc="Its name.")
+    name: str | None = prop(blank=True, doc="Its name.")
     policies: list[str] = prop(
         ["anti-affinity"],
         one_of=("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"),

@@ -50,7 +50,7 @@ class Nic(Schema):
     fixed_ip: str | None = prop(custom="ip_addr", doc="The address.")
     port: str | None = prop(find="neutron.port", doc="An existing port, by name or id.")
     port_extra_properties: PortExtra | None = prop(update=True, doc="Properties of the port created for the server.")
-    floating_ip: str | None = prop(doc="The id of a floating IP to associate with it.")
+    floating_ip: str | None = prop(blank=True, doc="The id of a floating IP to associate with it.")
     subnet: str | None = prop(resolve="neutron.subnet", doc="The subnet that the address is of, by name or id.")
     tag: str | None = prop(doc="The tag of the interface, shown to the server.")
 

@@ -11,7 +11,7 @@ from heatlite.resources.software.targets import TargetProps
 
 
 class ServerProps(TargetProps):
-    name: str | None = prop(update=True, api="", doc="Its name.")
+    name: str | None = prop(blank=True, update=True, api="", doc="Its name.")
     image: str | None = prop(
         update=True,
         find="glance.image",
@@ -34,9 +34,11 @@ class ServerProps(TargetProps):
         doc="The effect of another flavor: resize or replace the server.",
     )
     key_name: str | None = prop(find="nova.keypair", doc="The key pair for logins.")
-    admin_pass: str | None = prop(update=True, api="adminPass", secret=True, doc="The administrator's password.")
+    admin_pass: str | None = prop(
+        update=True, blank=True, api="adminPass", secret=True, doc="The administrator's password."
+    )
     admin_user: str | None = prop(hidden=True, api="", doc="The user created at its first boot.")
-    availability_zone: str | None = prop(doc="Its availability zone.")
+    availability_zone: str | None = prop(blank=True, doc="Its availability zone.")
     security_groups: list[Json] = prop([], api="", doc="The security groups of its ports, by names or ids.")
     networks: list[Nic] | None = prop(update=True, api="", doc="Its networks; default: the only network.")
     block_device_mapping: list[Disk] | None = prop(api="", doc="Its volumes.")
@@ -48,7 +50,7 @@ class ServerProps(TargetProps):
     metadata: dict[str, Json] = prop({}, update=True, api="", doc="Its metadata in the compute service.")
     tags: list[str] | None = prop(update=True, doc="Its tags.")
     scheduler_hints: dict[str, Json] | None = prop(api="", doc="Hints for the scheduler.")
-    reservation_id: str | None = prop(api="", doc="Its reservation: a hint for the scheduler.")
+    reservation_id: str | None = prop(blank=True, api="", doc="Its reservation: a hint for the scheduler.")
     personality: dict[str, Json] = prop({}, api="", doc="Files for its first boot, by path.")
     user_data: str = prop(
         "", update=True, api="", doc="Instructions for its first boot: a text, or the id of a software config."

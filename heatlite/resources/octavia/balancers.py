@@ -58,10 +58,12 @@ class ListenerProps(Schema):
     allowed_cidrs: list[str] | None = prop(
         items=prop(custom="net_cidr"), update=True, doc="The networks that may connect; default: all."
     )
-    default_tls_container_ref: str | None = prop(update=True, doc="The container with its certificate.")
+    default_tls_container_ref: str | None = prop(update=True, blank=True, doc="The container with its certificate.")
     sni_container_refs: list[Json] | None = prop(update=True, doc="Containers with certificates for other names.")
     admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
-    tenant_id: str | None = prop(api="project_id", doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(
+        blank=True, api="project_id", doc="The project that owns it; only administrators may set it."
+    )
 
     def fault(self) -> str | None:
         if self.protocol == "TERMINATED_HTTPS" and self.default_tls_container_ref is None:

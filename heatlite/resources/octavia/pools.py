@@ -97,7 +97,9 @@ class HealthMonitorProps(Schema):
         update=True, doc="The expected HTTP status codes, such as 200, 200,202 or 200-204."
     )
     admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
-    tenant_id: str | None = prop(api="project_id", doc="The project that owns it; only administrators may set it.")
+    tenant_id: str | None = prop(
+        blank=True, api="project_id", doc="The project that owns it; only administrators may set it."
+    )
 
 
 class HealthMonitor(

@@ -224,6 +224,30 @@ def test_a_null_in_a_list_becomes_the_empty_value_of_its_type() -> None:
     }
 
 
+class Blanks(Schema):
+    image: str | None = prop(find="glance.image")
+    old_image: str | None = prop(means="image", find="glance.image")
+    domain: str = prop("default", find="keystone.domain")
+    zone: str | None = prop(blank=True)
+    note: str | None = prop()
+    flavor: str = prop(find="nova.flavor")
+
+    def fault(self) -> str | None:
+        return None if self.image is None or self.zone is None else "image with zone"
+
+
+def test_an_empty_text_for_a_thing_of_the_cloud_counts_as_not_given() -> None:
+    empty = dict.fromkeys(Blanks.fields, "") | {"flavor": "f"}
+    assert Blanks.coerce(empty) == {"note": "", "flavor": "f"}
+    assert Blanks.coerce({**empty, "old_image": "a"}) == {"image": "a", "note": "", "flavor": "f"}
+    assert Blanks.coerce({**empty, "image": "a"}) == {"image": "a", "note": "", "flavor": "f"}
+    assert [fault.text for fault in Blanks.check({**empty, "flavor": ""})] == ["Property flavor not assigned"]
+    props = Blanks(empty)
+    assert (props.image, props.domain, props.zone, props.note) == (None, "default", None, "")
+    assert Blanks.diff({"image": "", "zone": "", "note": ""}, {}) == {"note"}
+    assert Blanks.diff({}, {"image": "", "domain": "", "zone": ""}) == frozenset()
+
+
 # -- the typed instance ------------------------------------------------------------------------------
 
 
