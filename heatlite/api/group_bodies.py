@@ -45,7 +45,7 @@ SCALE_IN = Shape(
 )
 DELETE_MEMBERS = Shape(closed("members", members=_MEMBERS, reduce=_FLAG, grace_period=_GRACE))
 REPLACE_MEMBERS = Shape(closed("members", members=_MEMBERS))
-RECOVER = Shape(closed("operation", operation={"enum": [*OPERATIONS]}))
+RECOVER = Shape(closed(operation={"enum": [*OPERATIONS]}))
 CHECK_MEMBERS = Shape(closed(believe_absent=_FLAG))
 
 
@@ -110,9 +110,8 @@ def replace_members(value: Json) -> tuple[str, ...]:
 
 
 def recover(value: Json) -> RepairStep:
-    """Parse the value of `recover`."""
-    check(RECOVER, value, "recover")
-    return OPERATIONS[str(as_map(value)["operation"])]
+    """Parse the value of `recover`. null and {} mean RECREATE, as in Senlin."""
+    return OPERATIONS[str(_optional(RECOVER, value, "recover").get("operation", "RECREATE"))]
 
 
 def check_members(value: Json) -> bool:

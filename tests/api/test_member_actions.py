@@ -88,6 +88,13 @@ def test_faults(heat: Heat, path: str) -> None:
 def test_a_path_into_a_group(heat: Heat, path: str) -> None:
     heat.call("POST", actions(path, "g/1"), {"recover": {"operation": "RECREATE"}}, code=202)
     heat.settle(path, "UPDATE_COMPLETE")
+    for default in ({}, None):
+        before = heat.get(f"{path}/resources?nested_depth=1")["resources"]
+        heat.call("POST", actions(path, "g/0"), {"recover": default}, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        after = heat.get(f"{path}/resources?nested_depth=1")["resources"]
+        ids = [{one["physical_resource_id"] for one in some if one["resource_name"] == "0"} for some in (before, after)]
+        assert ids[0] != ids[1]
     assert heat.call("GET", actions(path, "g/1")).status_int == 405
 
 

@@ -85,7 +85,7 @@ BODIES: dict[str, JsonMap] = {
     "Delete group members": _action("delete_members", _value(group_bodies.DELETE_MEMBERS), optional=False),
     "Replace group members": _action("replace_members", _value(group_bodies.REPLACE_MEMBERS), optional=False),
     "Check resource": _action("check", _value(group_bodies.CHECK_MEMBERS)),
-    "Recover resource": _action("recover", _value(group_bodies.RECOVER), optional=False),
+    "Recover resource": _action("recover", _value(group_bodies.RECOVER)),
     "Signal action": _schema(bodies.ACTION_SIGNAL),
     "Create node action": _schema(node_actions.CREATE),
     "Approve node action": _DECISION,
