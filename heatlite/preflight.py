@@ -1,5 +1,6 @@
 """Checks before a server starts: address, port, libraries, database, broker."""
 
+import os
 import socket
 from ipaddress import ip_address
 
@@ -10,7 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
 from heatlite.nodes.agents import Agents
-from heatlite.store.database.engine_lock import engine_of
+from heatlite.store.database.engine_lock import engine_of, open_beside
 from heatlite.wiring import check_simulation, dashboard, distributed, installed_types, metering, stack_domain
 
 
@@ -58,6 +59,8 @@ def check_servable(settings: Settings) -> None:
     if settings.cloud == SIMULATED:
         check_simulation(settings, store.database.path)
     engine = engine_of(settings.database)
+    if store.database.path is not None and engine is None:
+        os.close(open_beside(store.database.path, "engine"))  # a read-only file system can only be read
     store.close()
     if engine is not None:
         raise busy(engine, settings.database)

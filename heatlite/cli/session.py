@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
 from heatlite.cli import contexts
 from heatlite.cli.client import Client, split_endpoint
@@ -159,5 +160,6 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
         transport = host.connect(settings(arguments), reads_only)
+    arguments.place = f"in project {unquote(prefix.rpartition('/')[2])} {transport.place}".rstrip()
     with transport:
         yield Session(Client(transport, prefix), isinstance(transport, WSGITransport))

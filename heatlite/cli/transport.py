@@ -61,6 +61,9 @@ class Transport(ABC):
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send one request. `target` is path and query. Raises Unreachable."""
 
+    place = ""
+    """Address of the server, or the database."""
+
     @abstractmethod
     def close(self) -> None:
         """Release the resources of the transport."""
@@ -125,6 +128,7 @@ class HTTPTransport(Transport):
         import http.client  # a slow import that work in this process does not need
 
         self.url = origin(url)
+        self.place = f"at {self.url}"
         self._errors = http.client.HTTPException
         self._credentials = credentials
         proxy = None if is_here else _proxy(parts.scheme, host)
@@ -222,8 +226,9 @@ def credentials(settings: Settings) -> dict[str, str]:
 class WSGITransport(Transport):
     """A WSGI application in this process (PEP 3333)."""
 
-    def __init__(self, app: "WSGIApplication", close: Callable[[], None] | None = None) -> None:
+    def __init__(self, app: "WSGIApplication", close: Callable[[], None] | None = None, place: str = "") -> None:
         self._app = app
+        self.place = place
         self._close = close
 
     def close(self) -> None:

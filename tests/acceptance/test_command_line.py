@@ -529,7 +529,10 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
         assert "There is no database" in run(*words, "--database", f"sqlite:///{tmp_path}/typo.db", code=1)
     assert not (tmp_path / "typo.db").exists(), "an empty one would seem to be sound"
     newer = f"sqlite:///{tmp_path}/newer.db"
-    run("ls", "--database", newer)
+    command = [sys.executable, "-m", "heatlite", "ls", "--database", newer]
+    told = [subprocess.run(command, cwd=TEMPLATES.parent, capture_output=True, text=True).stderr for _ in range(2)]
+    nothing = f"No stacks in project default of {newer}.\n"
+    assert told == [f"heatlite: {newer} is a new database, with nothing in it.\n{nothing}", nothing]
     with closing(sqlite3.connect(tmp_path / "newer.db")) as database, database:
         database.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_from_the_future', '2030-01-01')")
     assert "Install the heatlite that made it" in run("ls", "--database", newer, code=1)

@@ -1,6 +1,8 @@
 """Output of commands that wait for others, and about refusals by locks."""
 
+import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.cli import client
-from heatlite.cli.main import run
+from heatlite.cli.main import build_parser, run
 from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -31,7 +33,7 @@ class Here:
         self._heat = heat
 
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
-        return WSGITransport(self._heat.wsgi)
+        return WSGITransport(self._heat.wsgi, place="at here")
 
     def __call__(self, line: str) -> int:
         return run([*line.split(), "--project", self._heat.project], self)  # type: ignore[arg-type]
@@ -561,3 +563,37 @@ def test_the_effect_of_a_suppressed_request_is_json(heat: Heat, capsys: pytest.C
     assert command("lock-status s -f value -c effect") == 0
     assert capsys.readouterr().out == f"marks: {json.dumps(marks)}\n"
     assert command("unlock s") == 0
+
+
+def lists(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of all commands that print a table and ask a server."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in below:
+        for name, child in action.choices.items():
+            yield from lists(child, (*words, name))
+    names = {action.dest for action in parser._actions}
+    if not below and {"column", "output", "endpoint"} <= names:
+        yield words
+
+
+EXAMPLES = {"stack": "s", "id": "x", "source": "generic", "resource": "a", "what": None, "path": "a"}
+"""Values of positional arguments; None: none."""
+
+
+@pytest.mark.parametrize("words", [*lists(build_parser())], ids=" ".join)
+def test_an_empty_table_says_of_what_and_where(
+    heat: Heat, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands that show one thing, and lists that are never empty, print no such line."""
+    heat.create(template())
+    parser = build_parser()
+    for word in words:
+        (action,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+        parser = action.choices[word]
+    given = [EXAMPLES.get(one.dest, "x") for one in parser._actions if not one.option_strings and one.dest != "help"]
+    flags = ["--format", "table"]
+    Here(heat)(" ".join([*words, *(one for one in given if one), *flags]))
+    out, err = capsys.readouterr()
+    assert "There are none" not in err
+    if words[-1] in ("list", "ls", "actions", "resources", "outputs", "find", "audit") and not out:
+        assert re.match(rf"No [a-z ]+ in project {heat.project} at here\.", err)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from heatlite.cli.arguments import (
@@ -78,7 +78,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
             found, are_more = pages(session.client, "/actions", "actions", {**query}, arguments.limit)
             names = session.client.names()
             named = [{**one, "stack": names.get(text(one.get("target")))} for one in found]
-            print_page(named, are_more, COLUMNS, arguments)
+            print_page(named, are_more, COLUMNS, arguments, matching("actions", query))
     return 0
 
 
@@ -99,9 +99,16 @@ def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int
         query |= following
 
 
-def print_page(found: Sequence[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Print the result of `pages`."""
-    render.listing(found, columns, arguments)
+def matching(of: str, query: Mapping[str, object]) -> str:
+    """Return what a list is of, for a table without rows. `query` has the filters."""
+    return f"{of} that match" if query else of
+
+
+def print_page(
+    found: Sequence[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace, of: str
+) -> None:
+    """Print the result of `pages`. `of` as in `listing`."""
+    render.listing(found, columns, arguments, of)
     if are_more:
         print(f"There are more rows: use --limit {2 * arguments.limit}, or --limit 0 for all.", file=sys.stderr)
 
@@ -128,7 +135,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.history:
             path = f"/actions/{part(text(found.get('id')))}/history"
             moves = objects(session.client.request("GET", path), "history")
-            render.listing(moves, HISTORY_COLUMNS, arguments)
+            render.listing(moves, HISTORY_COLUMNS, arguments, "transitions")
             return 0
     render.one(found, arguments.format, arguments.column)
     return 0

@@ -3,7 +3,7 @@
 import argparse
 
 from heatlite.cli.arguments import LIMIT, LISTING, WATCH, CommandGroup, argument, filters, only
-from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.commands.actions import matching, pages, print_page
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 
@@ -36,5 +36,5 @@ def audit(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
             found, are_more = pages(session.client, "/audit", "audit", {**query}, arguments.limit)
-            print_page(found, are_more, COLUMNS, arguments)
+            print_page(found, are_more, COLUMNS, arguments, matching("audited requests", query))
     return 0

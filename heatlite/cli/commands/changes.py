@@ -214,7 +214,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.format == "table" and not arguments.column:
         plans.draw(found)
     else:
-        render.listing(plans.rows(found), plans.COLUMNS, arguments)
+        render.listing(plans.rows(found), plans.COLUMNS, arguments, f"resources in the plan of {name}")
     return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
 
 

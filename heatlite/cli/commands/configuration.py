@@ -33,7 +33,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - si
         if field.name == "database":
             shown = chosen.shown_database
         found.append({"name": field.name, "value": shown, "origin": origins[field.name]})
-    render.listing(found, COLUMNS, arguments)
+    render.listing(found, COLUMNS, arguments, "settings")
     return 0
 
 
@@ -52,7 +52,7 @@ def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: AR
         }
         for name, given in known.named.items()
     ]
-    render.listing(found, CONTEXT_COLUMNS, arguments)
+    render.listing(found, CONTEXT_COLUMNS, arguments, "contexts: see heatlite context set")
     return 0
 
 

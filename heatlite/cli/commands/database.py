@@ -27,7 +27,7 @@ commands = CommandGroup(subgroups=[database])
 def status(arguments: argparse.Namespace, host: Host) -> int:
     chosen = settings(arguments)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
-    render.listing(steps, ("migration", "applied"), arguments)
+    render.listing(steps, ("migration", "applied"), arguments, "migrations")
     return 0
 
 
@@ -82,7 +82,7 @@ def restore(arguments: argparse.Namespace, host: Host) -> int:
         raise Misuse(f"{file}: {error.strerror}") from None
     installed, aside, found = host.restore(chosen, file, arguments.force)
     if found:
-        render.listing(_rules(found), FSCK_COLUMNS, arguments)
+        render.listing(_rules(found), FSCK_COLUMNS, arguments, "faults")
     if not installed:
         raise CommandError(
             f"Nothing is restored: heatlite fsck finds these faults in {file}. Use --force to install it anyway."
@@ -126,7 +126,7 @@ def fsck(arguments: argparse.Namespace, host: Host) -> int:
     if not rows and arguments.format == "table":
         print("No orphaned rows.")
     else:
-        render.listing(rows, FSCK_COLUMNS, arguments)
+        render.listing(rows, FSCK_COLUMNS, arguments, "faults")
     return 1 if rows else 0
 
 

@@ -17,7 +17,7 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
-from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.commands.actions import matching, pages, print_page
 from heatlite.cli.commands.following import start
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import load_file
@@ -65,7 +65,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
             raise CommandError(f"Stack {arguments.stack} has no healing policy: nothing is repaired.")
         render.one(an_object(found, "policy"), arguments.format, arguments.column)
         return 0
-    render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments)
+    render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments, f"scopes of stack {arguments.stack}")
     return 0
 
 
@@ -75,7 +75,7 @@ def list_policies(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/healing", "healing_policies", {})
     rows = [{**one, "mode": an_object(one, "policy").get("mode", "off")} for one in found]
-    render.listing(rows, POLICY_COLUMNS, arguments)
+    render.listing(rows, POLICY_COLUMNS, arguments, "healing policies")
     return 0
 
 
@@ -131,7 +131,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
             found, are_more = pages(session.client, "/incidents", "incidents", {**query}, arguments.limit)
-            print_page(found, are_more, INCIDENT_COLUMNS, arguments)
+            print_page(found, are_more, INCIDENT_COLUMNS, arguments, matching("incidents", query))
     return 0
 
 

@@ -38,9 +38,9 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
         found = overview(session.client, arguments.stack)
     incidents = objects(found, "incidents")
     if arguments.format in ("text", "table", None):
-        render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments)
+        render.listing(objects(found, "scopes"), SCOPE_COLUMNS, arguments, f"scopes of stack {arguments.stack}")
         print()
-    render.listing(incidents, INCIDENT_COLUMNS, arguments)
+    render.listing(incidents, INCIDENT_COLUMNS, arguments, f"open incidents of stack {arguments.stack}")
     return int(arguments.check and any(one.get("reason") in STOP_BRAKES for one in incidents))
 
 
@@ -89,7 +89,7 @@ def create_token(arguments: argparse.Namespace, host: Host) -> int:
 def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = objects(session.client.request("GET", "/health_tokens"), "health_tokens")
-    render.listing(found, TOKEN_COLUMNS, arguments)
+    render.listing(found, TOKEN_COLUMNS, arguments, "intake tokens")
     return 0
 
 

@@ -21,7 +21,7 @@ from heatlite.cli.arguments import (
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands import playbooks
-from heatlite.cli.commands.actions import TIMED_OUT, follow, pages, print_page
+from heatlite.cli.commands.actions import TIMED_OUT, follow, matching, pages, print_page
 from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
@@ -55,7 +55,7 @@ def nodes(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):
             answer = an_object(session.client.request("GET", f"{stack.path}/nodes"))
-            render.listing(objects(answer, "nodes"), NODE_COLUMNS, arguments)
+            render.listing(objects(answer, "nodes"), NODE_COLUMNS, arguments, f"nodes of stack {stack.name}")
             _print_waits(answer)
             _print_refusals(answer)
     return 0
@@ -101,8 +101,8 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
         query["run"] = query.pop("run_id")
     with connect(arguments, host, reads_only=True) as session:
         path = "" if arguments.stack is None else session.client.find(arguments.stack).path
-        found, are_more = pages(session.client, f"{path}/node_actions", "node_actions", query, arguments.limit)
-    print_page(found, are_more, COLUMNS, arguments)
+        found, are_more = pages(session.client, f"{path}/node_actions", "node_actions", {**query}, arguments.limit)
+    print_page(found, are_more, COLUMNS, arguments, matching("node actions", query))
     return 0
 
 
@@ -118,7 +118,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = _find(session.client, arguments.action)
     if arguments.history:
-        render.listing(objects(found, "history"), HISTORY_COLUMNS, arguments)
+        render.listing(objects(found, "history"), HISTORY_COLUMNS, arguments, "transitions")
     else:
         render.one(found, arguments.format, arguments.column)
     return 0

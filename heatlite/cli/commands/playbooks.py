@@ -30,7 +30,7 @@ commands = CommandGroup("playbook", "store playbooks, and run them on the nodes 
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
-    render.listing(found, COLUMNS, arguments)
+    render.listing(found, COLUMNS, arguments, "playbooks")
     return 0
 
 
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
         path = f"{stack.path}/node_playbook_runs"
         if arguments.dry_run:
             found = an_object(client.request("POST", path, {**body, "dry_run": True}))
-            render.listing(_planned(found), PLAN_COLUMNS, arguments)
+            render.listing(_planned(found), PLAN_COLUMNS, arguments, f"nodes of stack {stack.name} for these stages")
             return 0
         after = client.last_event(stack, NESTED)
         asked = an_object(client.request("POST", path, body), "action")

@@ -50,7 +50,7 @@ def services(arguments: argparse.Namespace, host: Host) -> int:
         found = objects(session.client.request("GET", "/services"), "services")
     if arguments.format != "json":
         found = [{**engine, "actions": _names(engine.get("actions"))} for engine in found]
-    render.listing(found, COLUMNS, arguments)
+    render.listing(found, COLUMNS, arguments, "engines")
     return 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
 from heatlite.cli.client import Object, counts_of, health_of, objects, text
-from heatlite.cli.commands.actions import pages, print_page
+from heatlite.cli.commands.actions import matching, pages, print_page
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
@@ -90,7 +90,7 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
             found = session.client.stacks(wanted)
             if arguments.format not in ("json", "yaml"):
                 found = [{**stack, "health": counts_of(stack)} for stack in found]
-            render.listing(found, STACK_COLUMNS, arguments)
+            render.listing(found, STACK_COLUMNS, arguments, matching("stacks", wanted))
     return 0
 
 
@@ -121,7 +121,7 @@ def history(arguments: argparse.Namespace, host: Host) -> int:
         wanted = {"target": session.client.find(arguments.stack).id}
         found, are_more = pages(session.client, "/actions", "actions", wanted, arguments.limit)
     by = [{**one, "user": _user(one)} for one in found]
-    print_page(by, are_more, HISTORY_COLUMNS, arguments)
+    print_page(by, are_more, HISTORY_COLUMNS, arguments, f"actions of stack {arguments.stack}")
     return 0
 
 
@@ -153,7 +153,7 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
                 for item in session.client.resources(stack, arguments.nested)
             ]
             found.sort(key=lambda item: text(item.get("resource_name")))
-            render.listing(found, RESOURCE_COLUMNS, arguments)
+            render.listing(found, RESOURCE_COLUMNS, arguments, f"resources of stack {stack.name}")
     return 0
 
 
@@ -168,7 +168,8 @@ def find(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         query = {"physical_resource_id": arguments.id}
         found = objects(session.client.request("GET", "/resources", query=query), "resources")
-    render.listing([{**one, "health": health_of(one)} for one in found], FOUND_COLUMNS, arguments)
+    shown = [{**one, "health": health_of(one)} for one in found]
+    render.listing(shown, FOUND_COLUMNS, arguments, "resources with these ids")
     return 0
 
 
@@ -177,7 +178,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
     """List the outputs of a stack with their values."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.outputs(session.client.find(arguments.stack))
-    render.listing(found, OUTPUT_COLUMNS, arguments)
+    render.listing(found, OUTPUT_COLUMNS, arguments, f"outputs of stack {arguments.stack}")
     return 0
 
 
@@ -200,7 +201,7 @@ def events(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)
         if arguments.format != "log":
-            render.listing(found, EVENT_COLUMNS, arguments)
+            render.listing(found, EVENT_COLUMNS, arguments, f"events of stack {stack.name}")
             return 0
         shown = progress.Lines()
         after: str | None = None

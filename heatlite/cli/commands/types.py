@@ -73,7 +73,7 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
         listed = objects(session.client.request("GET", "/resource_types", query=described), "resource_types")
     if arguments.format == "table":
         listed = [{**item, "description": text(item.get("description")).partition("\n")[0]} for item in listed]
-    render.listing(listed, ("resource_type", "description"), arguments)
+    render.listing(listed, ("resource_type", "description"), arguments, "resource types")
     return 0
 
 

@@ -256,20 +256,33 @@ def watching(seconds: float | None) -> Iterator[None]:
         time.sleep(seconds)
 
 
-def listing(items: Sequence[Object], names: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Print a list of objects as the arguments LISTING say."""
-    rows(items, names, arguments.format, arguments.column, wide=arguments.output == "wide")
+def listing(items: Sequence[Object], names: Sequence[str], arguments: argparse.Namespace, of: str) -> None:
+    """Print a list of objects as the arguments LISTING say.
+
+    `of` tells of what, such as ``nodes of stack web``. An empty table says where there are none.
+    """
+    where = getattr(arguments, "place", "")
+    none = f"No {of} {where}".rstrip() + "."
+    rows(items, names, arguments.format, arguments.column, wide=arguments.output == "wide", none=none)
 
 
-def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str], wide: bool = False) -> None:
+def rows(
+    items: Sequence[Object],
+    names: Sequence[str],
+    form: str,
+    wanted: Sequence[str],
+    wide: bool = False,
+    none: str = "There are none.",
+) -> None:
     """Print a list of objects with the columns `names`, or only those in `wanted`.
 
-    A table on a terminal shows ages and as many columns as fit, unless it is `wide` or has `wanted` columns.
+    `none` is printed in place of an empty table. A table on a terminal shows ages and as many columns as fit, unless
+    it is `wide` or has `wanted` columns.
     """
     columns = _columns(names, wanted)
     if form == "table":
         if not items:
-            print("There are none.", file=sys.stderr)
+            print(folded(none, sys.stderr), file=sys.stderr)
             return
         cells = [[cell(item.get(name)) for name in columns] for item in items]
         if is_rich() and not wide and not wanted:

@@ -10,8 +10,10 @@ Errors of the drivers become errors of the store:
 
 import importlib
 import math
+import os
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +36,12 @@ NO_RIGHTS = "42501"
 
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 """SQLite's codes for a file that no repetition makes readable."""
+
+OF_FILES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+"""SQLite's codes for a file that cannot be made, read or written."""
+
+PROBED = 65536
+"""Bytes that are written to learn what hinders SQLite. Its files beside a database have as many."""
 
 FOUND_ROWS, MULTI_STATEMENTS = 2, 65536
 """Capability flags CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS of the MySQL protocol."""
@@ -87,6 +95,8 @@ class Driver:
         """Return connections with these time limits, one per thread, opened on first use."""
         if self.path is not None:
             # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
+            if _is_read_only(self.path):
+                return peewee.SqliteDatabase(f"{self.path.absolute().as_uri()}?immutable=1", uri=True)
             return peewee.SqliteDatabase(
                 str(self.path),
                 pragmas={"journal_mode": "wal", "synchronous": "full"},
@@ -131,7 +141,33 @@ class Driver:
             return DatabaseUnusable(path=self.path, reason=str(error), way=way)
         if isinstance(error, self._own_errors):
             return error  # a fault in our SQL, or no tables
-        return DatabaseUnavailable(reason=str(error))
+        return DatabaseUnavailable(reason=str(error) if self.path is None else _described(error, causes, self.path))
+
+
+def _is_read_only(path: Path) -> bool:
+    """Return True for a file on a read-only file system that can be read alone.
+
+    SQLite then needs no files beside it. What a log beside it has is missing in it.
+    """
+    log = Path(f"{path}-wal")
+    try:
+        is_fixed = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        return is_fixed and not (log.exists() and log.stat().st_size)
+    except OSError:
+        return False
+
+
+def _described(error: Exception, causes: Iterable[BaseException], path: Path) -> str:
+    """Return SQLite's text, for a fault of its files with the path and the cause."""
+    codes = {getattr(one, "sqlite_errorcode", 0) & 0xFF for one in causes}
+    if codes.isdisjoint(OF_FILES):
+        return str(error)
+    try:
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as probe:
+            probe.write(bytes(PROBED))
+    except OSError as obstacle:
+        return f"{path}: {error} ({path.parent}: {os.strerror(obstacle.errno or 0)})"
+    return f"{path}: {error}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -47,6 +47,12 @@ def test_a_full_disk_writes_nothing(store: Store) -> None:
     insert(store, a_stack("after"))  # a little still fits, and the connection works
 
 
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "heatlite.db-wal").mkdir()
+    with pytest.raises(DatabaseUnavailable, match=f"{tmp_path}/heatlite.db: (unable to open|disk I/O)"):
+        Store.open(f"sqlite:///{tmp_path}/heatlite.db")
+
+
 def test_a_page_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
     """Also one that is read after the first rows."""
     path = tmp_path / "heatlite.db"
