@@ -185,6 +185,17 @@ class Client:
         shown = self.show(stack.id)
         return objects(shown, "outputs") if shown.get("outputs") else []
 
+    def output(self, stack: Stack, key: str) -> Object:
+        """Return one output of a stack."""
+        with self._suggesting(key, lambda: [text(one.get("output_key")) for one in self.outputs(stack)]):
+            return an_object(self.request("GET", f"{stack.path}/outputs/{part(key)}"), "output")
+
+    def resource(self, stack: Stack, path: str) -> Object:
+        """Return a resource with its attributes, by its path. Raises as `within`."""
+        owner, name = self.within(stack, path)
+        with self._suggesting(name, lambda: [text(one.get("resource_name")) for one in self.resources(owner)]):
+            return an_object(self.request("GET", f"{owner.path}/resources/{part(name)}"), "resource")
+
     def find(self, name: str) -> Stack:
         """Return a stack by name or id."""
         with self._suggesting(name, self._stack_names):

@@ -33,7 +33,8 @@ def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
 def test_the_file_system_is_read_only(tmp_path: Path) -> None:
     """Reads go on, and a change names the file and the cause. So it is with a full one at the start."""
     program = f"{sys.executable} -m heatlite"
-    (tmp_path / "a.yaml").write_text("heat_template_version: 2018-08-31\nresources: {a: {type: OS::Heat::RandomString}}\n")
+    resources = "resources: {a: {type: OS::Heat::RandomString}}"
+    (tmp_path / "a.yaml").write_text(f"heat_template_version: 2018-08-31\n{resources}\n")
     script = f"""
     mount -t tmpfs -o size=4m tmpfs {tmp_path}/disk || exit 77
     {program} up --yes {tmp_path}/a.yaml -n one >&2 || exit 1

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from heatlite import wiring
+from heatlite.__main__ import Program
 from heatlite.cli import client
 from heatlite.cli.main import build_parser, run
 from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
+from heatlite.template.types import TypeCatalog
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
 from tests.waiting import eventually
@@ -34,6 +36,9 @@ class Here:
 
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         return WSGITransport(self._heat.wsgi, place="at here")
+
+    def types(self) -> TypeCatalog:
+        return Program().types()
 
     def __call__(self, line: str) -> int:
         return run([*line.split(), "--project", self._heat.project], self)  # type: ignore[arg-type]
@@ -576,6 +581,7 @@ def lists(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Itera
         yield words
 
 
+VALUE = "resources: {a: {type: OS::Heat::Value, properties: {value: {get_param: pw}}}}\n"
 EXAMPLES = {"stack": "s", "id": "x", "source": "generic", "resource": "a", "what": None, "path": "a"}
 """Values of positional arguments; None: none."""
 
@@ -597,3 +603,33 @@ def test_an_empty_table_says_of_what_and_where(
     assert "There are none" not in err
     if words[-1] in ("list", "ls", "actions", "resources", "outputs", "find", "audit") and not out:
         assert re.match(rf"No [a-z ]+ in project {heat.project} at here\.", err)
+
+
+def test_one_output_and_one_resource(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value("inside")}}
+    outputs = {"word": {"value": {"get_attr": ["a", "value"]}}, "map": {"value": {"x": [1, "ä"]}}}
+    heat.create({**template(a=value("hello"), g=group), "outputs": outputs})
+    here = Here(heat)
+    for line, told in (
+        ("outputs s word", "hello\n"),
+        ("outputs s map", '{"x": [1, "ä"]}\n'),
+        ("outputs s word -f value -c output_value", "hello\n"),
+        ("resources s a -f value -c resource_status", "CREATE_COMPLETE\n"),
+        ("resources s g/1 -f value -c resource_name -c resource_type", "1\nOS::Heat::Value\n"),
+    ):
+        assert here(line) == 0
+        assert capsys.readouterr().out == told, line
+    for line, hint in (("outputs s wrod", "Did you mean word?"), ("resources s g/2", "could not be found")):
+        assert here(line) == 1
+        assert hint in capsys.readouterr().err, line
+
+
+def test_a_missing_parameter_is_named_with_its_place_and_option(
+    heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    parameter = "  pw: {type: string, description: Password of the database}\n"
+    file.write_text(f"heat_template_version: 2018-08-31\nparameters:\n{parameter}{VALUE}")
+    assert Here(heat)(f"up --yes {file} -n s") == 1
+    place = f"{file}:3:3: error: The Parameter (pw) was not provided. (Password of the database: -P pw=…)"
+    assert place in capsys.readouterr().err

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -235,7 +236,8 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
         found = of_file(arguments.file, arguments.environment, given, host.types())
         known = {problem.text for problem in found}
         found += [problem for problem in _problems_of_server(arguments, client, body) if problem.text not in known]
-        faults = in_order(problem for problem in found if problem.severity == "error")
+        needed = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]
+        faults = in_order(problem for problem in needed if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
         raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
 

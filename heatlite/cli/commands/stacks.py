@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
 from heatlite.cli.client import Object, counts_of, health_of, objects, text
 from heatlite.cli.commands.actions import matching, pages, print_page
-from heatlite.cli.errors import Misuse
+from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 from heatlite.core.status import Status, Verb
@@ -133,8 +133,9 @@ def _user(action: Object) -> str:
 
 @commands.command(
     "resources",
-    "list the resources of a stack",
+    "list the resources of a stack, or show one",
     STACK,
+    argument("resource", nargs="?", metavar="RESOURCE", help="show this one only, by its path: web/2"),
     *LISTING,
     argument("--nested", type=number, default=0, metavar="LEVELS", help="levels of nested stacks to include"),
     WATCH,
@@ -143,6 +144,9 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         for _ in render.watching(arguments.watch):
+            if arguments.resource is not None:
+                render.one(session.client.resource(stack, arguments.resource), arguments.format, arguments.column)
+                continue
             found = [
                 {
                     **item,
@@ -173,12 +177,35 @@ def find(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("outputs", "list the outputs of a stack", STACK, *LISTING)
+@commands.command(
+    "outputs",
+    "list the outputs of a stack, or print one",
+    STACK,
+    argument("key", nargs="?", metavar="KEY", help="print the value of this output only"),
+    *LISTING,
+)
 def outputs(arguments: argparse.Namespace, host: Host) -> int:
-    """List the outputs of a stack with their values."""
+    """List the outputs of a stack with their values; with a key, print that value."""
     with connect(arguments, host, reads_only=True) as session:
-        found = session.client.outputs(session.client.find(arguments.stack))
+        stack = session.client.find(arguments.stack)
+        if arguments.key is not None:
+            return _print_output(session.client.output(stack, arguments.key), arguments)
+        found = session.client.outputs(stack)
     render.listing(found, OUTPUT_COLUMNS, arguments, f"outputs of stack {arguments.stack}")
+    return 0
+
+
+def _print_output(found: Object, arguments: argparse.Namespace) -> int:
+    """Print the value of an output, which a script can read; or its fields in a format.
+
+    Raises CommandError for a value that cannot be determined.
+    """
+    if found.get("output_error"):
+        raise CommandError(f"{text(found.get('output_key'))}: {text(found.get('output_error'))}")
+    if arguments.format == "table" and not arguments.column:
+        print(render.cell(found.get("output_value")))
+    else:
+        render.one(found, arguments.format, arguments.column)
     return 0
 
 

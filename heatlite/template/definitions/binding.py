@@ -54,7 +54,8 @@ class Binding:
         if value is None:
             if self.strict:
                 text = UserParameterMissing(key=name).message
-                problem = Problem((self.section, name), text, error="UserParameterMissing")
+                about = f"{schema.description.strip()}: " if schema.description else ""
+                problem = Problem((self.section, name), text, f"{about}-P {name}=…", error="UserParameterMissing")
                 self.findings.add(Phase.MISSING_PARAMETERS, problem)
             return UNKNOWN
         if isinstance(value, Unknown):  # of a nested template: what the resource gives is yet to come

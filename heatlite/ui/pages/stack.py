@@ -1,7 +1,6 @@
 """One stack: its resources, events and outputs, and the forms that act on it."""
 
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
@@ -107,7 +106,7 @@ class ResourcePage:
             properties=as_map(detail.get("resource_properties")),
             stack={"stack_name": name, "id": stack_id},
             here=stack_home(req, project, name, stack_id),
-            commands=[shlex.join(("openstack", "stack", "resource", "show", at.split("/")[2], node.name))],
+            commands=[command(project, "resources", name, node.key)],
         )
 
 

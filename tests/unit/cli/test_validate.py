@@ -82,7 +82,7 @@ def test_a_parameter_that_is_asked_for_is_no_error(place: Path, capsys: pytest.C
     (place / "e.yaml").write_text("parameters: {}\n")
     assert main(["validate", "t.yaml", "-e", "e.yaml"]) == 0
     out, err = capsys.readouterr()
-    assert out == "t.yaml:3:3: warning: The Parameter (size) was not provided.\n"
+    assert out == "t.yaml:3:3: warning: The Parameter (size) was not provided. (-P size=…)\n"
     assert err == ""
     assert main(["validate", "t.yaml", "-P", "size=many"]) == 1
     assert capsys.readouterr().out.startswith("-P: error: Parameter 'size' is invalid: ")
