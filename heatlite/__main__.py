@@ -45,7 +45,7 @@ def quick_imports(without: Sequence[str]) -> Iterator[None]:
 
 
 def _is_missing(settings: Settings) -> bool:
-    """Return True for a SQLite database that somebody has named, and that is not there."""
+    """Return True for a missing SQLite database that is not the default one."""
     kind, _, path = settings.database.partition(":///")
     return kind == "sqlite" and settings.database != default_database() and not Path(path).exists()
 

@@ -31,7 +31,7 @@ def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
 
 @pytest.mark.full
 def test_the_file_system_is_read_only(tmp_path: Path) -> None:
-    """Reads go on, and a change names the file and the cause. So it is with a full one at the start."""
+    """Reads go on. A change names the file and the cause, as on a full one."""
     program = f"{sys.executable} -m heatlite"
     resources = "resources: {a: {type: OS::Heat::RandomString}}"
     (tmp_path / "a.yaml").write_text(f"heat_template_version: 2018-08-31\n{resources}\n")

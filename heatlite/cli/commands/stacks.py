@@ -196,7 +196,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _print_output(found: Object, arguments: argparse.Namespace) -> int:
-    """Print the value of an output, which a script can read; or its fields in a format.
+    """Print the value of an output for a script, or its fields in a format.
 
     Raises CommandError for a value that cannot be determined.
     """
