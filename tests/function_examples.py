@@ -4,10 +4,16 @@ A function without a row fails the tests that use the table.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from heatlite.core.json import Json
+from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute
+from heatlite.core.json import Json, JsonMap
 from heatlite.template.dialects import Dialect
+from heatlite.template.document import Definition, Template
+from heatlite.template.environment import Environment
+from heatlite.template.expression import fields, resolve
 
 HERE = "@"
 """The place of a reference in a row."""
@@ -15,7 +21,7 @@ HERE = "@"
 CALLS: Mapping[str, list[Json]] = {
     "get_param": [[HERE], ["map", HERE], "text"],
     "get_resource": [HERE, "known"],
-    "get_attr": [["known", HERE], ["known", "a", HERE], ["known", "a"]],
+    "get_attr": [["known", HERE], ["known", "output", HERE], ["known", "output"]],
     "get_file": [HERE, "file"],
     "resource_facade": ["metadata", HERE],
     "list_join": [
@@ -62,7 +68,7 @@ CALLS: Mapping[str, list[Json]] = {
     "or": [["no", {"equals": [HERE, "a"]}], [HERE, "yes"]],
     "Ref": [HERE, "known", "text"],
     "Fn::GetAZs": ["", HERE],
-    "Fn::GetAtt": [["known", HERE], ["known", "a"]],
+    "Fn::GetAtt": [["known", HERE], ["known", "output"]],
     "Fn::Select": [[0, [HERE, "a"]], [1, [HERE, "a"]], ["k", {"k": HERE}], ["k", HERE], [0, HERE], [HERE, ["a"]]],
     "Fn::Join": [[",", ["a", HERE]], [",", HERE], [HERE, ["a", "b"]]],
     "Fn::Split": [[",", HERE], [HERE, "a,b"]],
@@ -85,15 +91,15 @@ CALLS: Mapping[str, list[Json]] = {
 _PLAIN: Mapping[str, Mapping[str, Json]] = {
     "hot": {
         "get_resource": {"get_resource": "later"},
-        "get_attr": {"get_attr": ["later", "a"]},
-        "get_attr of a map": {"get_attr": ["later", "map"]},
+        "get_attr": {"get_attr": ["later", "output"]},
+        "get_attr of a map": {"get_attr": ["later", "show"]},
         "hidden": {"get_param": "secret"},
         "nested": {"list_join": ["", ["x", {"get_resource": "later"}]]},
     },
     "cfn": {
         "get_resource": {"Ref": "later"},
-        "get_attr": {"Fn::GetAtt": ["later", "a"]},
-        "get_attr of a map": {"Fn::GetAtt": ["later", "map"]},
+        "get_attr": {"Fn::GetAtt": ["later", "output"]},
+        "get_attr of a map": {"Fn::GetAtt": ["later", "show"]},
         "hidden": {"Ref": "secret"},
         "nested": {"Fn::Join": ["", ["x", {"Ref": "later"}]]},
     },
@@ -112,18 +118,105 @@ def references(dialect: Dialect) -> dict[str, Json]:
     return found
 
 
-def calls(dialect: Dialect) -> Iterator[tuple[str, str, Json]]:
-    """Yield every function of a dialect over every reference.
+@dataclass(frozen=True)
+class Call:
+    """A function over a reference."""
 
-    Both names, and the value.
-    """
+    function: str
+    kind: str
+    """Name of the reference."""
+    row: Json
+    call: Json
+    value: object = None
+    """Its value once all is known."""
+
+
+def calls(dialect: Dialect) -> Iterator[Call]:
+    """Yield every function of a dialect over every reference, wrong calls too."""
     for name, function in dialect.functions.items():
         if function.summary:  # not of an earlier version only
             for kind, reference in references(dialect).items():
                 for row in CALLS[name]:
-                    yield name, kind, {name: put_in(row, reference)}
+                    yield Call(name, kind, row, {name: put_in(row, reference)})
 
 
 def put_in(row: Json, reference: Json) -> Json:
     """Return a row with a reference at its place."""
     return json.loads(json.dumps(row).replace(f'"{HERE}"', json.dumps(reference)))  # type: ignore[no-any-return]
+
+
+def document(dialect: Dialect, **resources: tuple[str, JsonMap]) -> JsonMap:
+    """Return a template with what the calls refer to.
+
+    `resources`: type and properties by name.
+    """
+    found: JsonMap = {dialect.key: dialect.version}
+    parameters: JsonMap = {
+        "text": {"type": "string", "default": "abc"},
+        "map": {"type": "json", "default": {"k": "v"}},
+        "secret": {"type": "string", "hidden": True},
+    }
+    yes: Json = {"equals": ["a", "a"]}
+    no: Json = {"not": yes}
+    if dialect.kind == "cfn":
+        parameters = {
+            "text": {"Type": "String", "Default": "abc"},
+            "map": {"Type": "Json", "Default": {"k": "v"}},
+            "secret": {"Type": "String", "NoEcho": True},
+        }
+        yes = {"Fn::Equals": ["a", "a"]}
+        no = {"Fn::Not": [yes]}
+        found["Mappings"] = {"M": {"k": {"n": "found"}}}
+    found[dialect.sections["parameters"]] = parameters
+    if dialect.conditions:
+        found[dialect.sections["conditions"]] = {"yes": yes, "no": no}
+    words = dialect.resource_keys
+    found[dialect.sections["resources"]] = {
+        name: {words["type"]: kind, words["properties"]: properties} for name, (kind, properties) in resources.items()
+    }
+    return found
+
+
+FILES = {"file": "text"}
+
+
+def bound(dialect: Dialect, values: JsonMap, secret: object, facade: JsonMap | None = None) -> Definition:
+    """Return a definition with the values as properties of the resource x."""
+    made = document(dialect, known=("T", {}), later=("T", {}), x=("T", values))
+    environment = Environment(parameters={"secret": secret})  # type: ignore[dict-item]  # UNKNOWN is allowed there
+    return Template(made, FILES).definition(environment, {}, facade=facade)
+
+
+class Known:
+    """A scope in which all resources are there."""
+
+    def reference(self, name: str) -> object:
+        return f"s-{name}-abcdefghijkl"
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        if attribute not in (None, "output", "show"):
+            raise InvalidTemplateAttribute(resource=name, key=attribute)
+        return {"k": "v", "l": ["w"]} if attribute == "show" else f"{attribute}-of-{name}"
+
+
+def right_calls(dialect: Dialect, facade: JsonMap | None = None) -> Iterator[Call]:
+    """Yield the calls that have a value once all is known."""
+    made = list(calls(dialect))
+    values = known_values(dialect, [one.call for one in made], facade)
+    yield from (replace(one, value=values[number]) for number, one in enumerate(made) if number in values)
+
+
+def known_values(dialect: Dialect, given: Sequence[Json], facade: JsonMap | None = None) -> dict[int, object]:
+    """Return the values of calls once all is known, by number. Wrong calls have none."""
+    definition = bound(dialect, {str(number): one for number, one in enumerate(given)}, "s3cret", facade)
+    parsed = fields(definition.resources["x"].properties)
+    assert parsed is not None
+    wrong = {problem.path[3] for problem in definition.findings.ordered() if len(problem.path) > 3}
+    found: dict[int, object] = {}
+    for number in range(len(given)):
+        definition.refill()
+        with suppress(HeatliteError):
+            value = resolve(parsed[str(number)], Known())
+            if str(number) not in wrong:
+                found[number] = value
+    return found
