@@ -193,7 +193,7 @@ def _add_templates_and_software(routes: Routes, components: Components) -> None:
     listed = {"GET": "stacks:list_template_functions"}
     routes.add(functions, template_versions, "functions", query={"GET": (flag,)}, **listed)
 
-    configs = SoftwareConfigs(components.store, components.software)
+    configs = SoftwareConfigs(components.store, components.software, components.reader)
     rules = {"GET": "software_configs:index", "POST": "software_configs:create"}
     routes.add(P + "/software_configs", configs, query={"GET": (*PAGES, "global_tenant")}, **rules)
     one = P + "/software_configs/{config_id}"

@@ -15,7 +15,7 @@ from heatlite.api.access.policy import SIGNAL
 from heatlite.core.clock import to_text
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import MASK, Mask
+from heatlite.core.masking import MASK, NOTHING, Mask
 from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.operations.software_configs import shown
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
@@ -369,31 +369,30 @@ def masked_inputs(caller: Context, by_agent: bool = False) -> frozenset[str]:
     return frozenset() if by_agent else frozenset({PASSWORD_INPUT})
 
 
-def config(record: SoftwareConfigRecord, masked: frozenset[str]) -> JsonMap:
+def config(record: SoftwareConfigRecord, masked: frozenset[str], mask: Mask) -> JsonMap:
     """Return a software configuration.
 
-    Masks the values of inputs in `masked` wherever they occur.
+    Masks the values of inputs in `masked` wherever they occur. `mask` is that of its stack.
     """
-    mask = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in masked])
-    return cast(JsonMap, mask.json(shown(record)))
+    inputs = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in masked])
+    return cast(JsonMap, mask.json(inputs.json(shown(record))))
 
 
-def deployment(record: SoftwareDeploymentRecord, masked: frozenset[str]) -> JsonMap:
+def deployment(record: SoftwareDeploymentRecord, masked: frozenset[str], mask: Mask) -> JsonMap:
     """Return a software deployment.
 
-    Masks the inputs in `masked`; has `updated_time` after a change.
+    Masks the inputs in `masked`; has `updated_time` after a change. `mask` is that of its stack.
     """
+    inputs: JsonMap = {name: MASK if name in masked else value for name, value in record.input_values.items()}
     return {
         "id": record.id,
         "server_id": record.server_id,
         "config_id": record.config_id,
-        "input_values": {
-            name: MASK if name in masked else value for name, value in record.input_values.items()
-        },
-        "output_values": record.output_values or None,
+        "input_values": mask.json(inputs),
+        "output_values": mask.json(record.output_values) or None,
         "action": record.action or None,
         "status": record.status or None,
-        "status_reason": record.status_reason,
+        "status_reason": mask.text(record.status_reason),
         "creation_time": to_text(record.created_at),
         **({} if record.updated_at is None else {"updated_time": to_text(record.updated_at)}),
     }
@@ -406,7 +405,7 @@ def deployment_outline(record: SoftwareDeploymentRecord, most: int) -> JsonMap:
     """
     reason = f"The values of the list come to more than {most} characters of JSON (max_resource_data)."
     left_out = dict.fromkeys(("input_values", "output_values", "status_reason"))
-    return {**deployment(record, frozenset()), **left_out, "values_error": f"{reason} Show the deployment."}
+    return {**deployment(record, frozenset(), NOTHING), **left_out, "values_error": f"{reason} Show the deployment."}
 
 
 # -- actions ----------------------------------------------------------------------------------------

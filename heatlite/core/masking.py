@@ -52,7 +52,8 @@ def scheme(url: str) -> str:
 class Mask:
     """Replaces values by stars, also in JSON, Python, URL and base64 notation.
 
-    Hashes or parts of a value, as made by template functions, are not found.
+    A text that decodes as a whole (base64) to one with a secret is replaced, and so is a map in a secret, with
+    its keys. Hashes or parts of a value, as made by template functions, are not found.
     """
 
     def __init__(self, values: Callable[[], Iterable[object]]) -> None:
@@ -60,7 +61,7 @@ class Mask:
 
         Each value of lists and maps counts; true, false and null do not.
         """
-        self._values = values
+        self._ask = values
         self._learned: list[str] = []
 
     def learn(self, secret: str) -> None:
@@ -68,13 +69,32 @@ class Mask:
         self._learned.extend(sorted(_forms(secret), key=len, reverse=True))
 
     @cached_property
+    def _values(self) -> tuple[object, ...]:
+        return tuple(self._ask())
+
+    @cached_property
+    def _maps(self) -> dict[frozenset[str], list[Mapping[str, object]]]:
+        """Return the maps in the values by their keys, which are secret, too.
+
+        One without a text is none: it occurs everywhere, as ``{"enabled": true}``.
+        """
+        found: dict[frozenset[str], list[Mapping[str, object]]] = {}
+        for one in (one for value in self._values for one in _maps(value)):
+            if any(_texts(one)):
+                found.setdefault(frozenset(one), []).append(one)
+        return found
+
+    @cached_property
     def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
         """Return the long values and a pattern for short ones; None: too many values."""
         texts = set()
-        for text in (text for value in self._values() for text in _texts(value)):  # one value may occur many times
+        for text in (text for value in self._values for text in _texts(value)):  # one value may occur many times
             texts.add(text)
             if len(texts) > MAX_VALUES:
                 return None
+        for value in self._values:
+            if any(_maps(value)):
+                texts |= {dump(value), json.dumps(value), repr(value)}
         # The longest first, or the rest of a longer one would stay visible.
         forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
         short = "|".join(re.escape(form) for form in forms if len(form) < MIN_SUBSTRING)
@@ -85,7 +105,11 @@ class Mask:
         """Return the text with secrets masked."""
         if self._forms is None:
             return MASK
-        long, short = self._forms
+        decoded = _decoded(text)
+        return self._searched(text) if decoded is None or self.text(decoded) == decoded else MASK
+
+    def _searched(self, text: str) -> str:
+        long, short = self._forms or ([], None)
         for form in (*long, *self._learned):
             text = text.replace(form, MASK)
         return text if short is None else short.sub(MASK, text)
@@ -94,6 +118,8 @@ class Mask:
         """Return the value with secrets masked; a non-text that contains one becomes text."""
         if self._forms == ([], None) and not self._learned:
             return value
+        if self._maps:
+            value = _without(value, self._maps)
         return _with_leaves(value, iter(self._all([*_leaves(value)])))
 
     def _all(self, texts: list[str]) -> list[str]:
@@ -102,10 +128,47 @@ class Mask:
         Each search for a secret takes its time, so all texts are searched at once. None has NUL, usually.
         """
         if self._forms is not None:
-            found = self.text("\0".join(texts)).split("\0")
+            coded = {at: decoded for at, text in enumerate(texts) if (decoded := _decoded(text)) is not None}
+            found = self._searched("\0".join(texts)).split("\0")
             if len(found) == len(texts):
+                for at, text in zip(coded, self._all([*coded.values()]) if coded else (), strict=True):
+                    if text != coded[at]:
+                        found[at] = MASK
                 return found
         return [self.text(text) for text in texts]
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+def _decoded(text: str) -> str | None:
+    """Return what a text says in base64; None for other texts."""
+    compact = "".join(text.split()) if "\n" in text else text
+    if not _BASE64.fullmatch(compact):
+        return None
+    digits = compact.rstrip("=").translate(_URL_SAFE)
+    try:
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True).decode()
+    except ValueError:
+        return None
+
+
+def _maps(value: object) -> Iterator[Mapping[str, object]]:
+    """Yield the maps at any depth."""
+    if isinstance(value, Mapping):
+        yield value
+    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _maps(item)
+
+
+def _without(value: Json, maps: Mapping[frozenset[str], list[Mapping[str, object]]]) -> Json:
+    """Return a value with stars in each of the maps, and in place of its keys."""
+    if isinstance(value, Mapping):
+        if value in maps.get(frozenset(value), ()):
+            return {MASK: MASK}
+        return {key: _without(item, maps) for key, item in value.items()}
+    return [_without(item, maps) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _leaves(value: Json) -> Iterator[str]:

@@ -91,6 +91,8 @@ class CloudResource(Resource[P_co]):
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
     """Attributes that are keys of the object: name → type and description.
     The type Json stands for any."""
+    unshown: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the object that the attribute show leaves out: they repeat input, which may be secret."""
     ready: ClassVar[frozenset[str]] = frozenset()
     """Values of `status` that end a create or an update.
     Empty: the service's answer ends it."""
@@ -112,8 +114,7 @@ class CloudResource(Resource[P_co]):
         super().__init_subclass__(type=type)
         if kind:
             cls.kind = kind
-        if cls.kind:
-            cls.object_kind = cls.kind
+        cls.object_kind = cls.kind or cls.object_kind
         cls.cloud_service, _, noun = cls.kind.partition(".")
         if cls.cloud_service == "network":
             cls.network_extension = next((one for prefix, one in EXTENSIONS.items() if noun.startswith(prefix)), "")
@@ -369,8 +370,8 @@ class CloudResource(Resource[P_co]):
         return super().attribute(name)
 
     def attr_show(self) -> Mapping[str, Json] | None:
-        """Everything that the service tells of the object."""
-        return self.seen or None
+        """Everything that the service tells of the object, without repeated input."""
+        return {name: value for name, value in self.seen.items() if name not in self.unshown} or None
 
     # -- handlers ----------------------------------------------------------------------------------
 

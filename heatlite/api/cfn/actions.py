@@ -14,7 +14,7 @@ from heatlite.api.cfn.errors import Code, QueryError
 from heatlite.api.cfn.parameters import Parameters
 from heatlite.api.handlers.common import ignored
 from heatlite.api.handlers.resources import metadata_of
-from heatlite.api.handlers.stacks import UUID, StackDetails, mask_of
+from heatlite.api.handlers.stacks import UUID, StackDetails, shown_source
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, Forbidden, StackNotFound
 from heatlite.core.json import Json, JsonMap, dump
@@ -169,9 +169,7 @@ class Actions:
     def _template(self, call: Call) -> JsonMap:
         stack = self._find(call)
         document = self._definitions.of(stack).template.document
-        mask = mask_of(self._reader, call.req, stack)
-        body: Json = mask.json(document) if stack.parent_id else document
-        return {"TemplateBody": body}
+        return {"TemplateBody": shown_source(self._reader, call.req.caller, stack, document)}
 
     def _events(self, call: Call) -> JsonMap:
         stack = self._find(call)

@@ -5,11 +5,12 @@ from typing import cast
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.access.policy import SIGNAL
+from heatlite.api.access.policy import SIGNAL, STACK_USER
 from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.handlers.resource_list import ResourceList, list_query
+from heatlite.api.handlers.software import for_agent
 from heatlite.api.request import Request
-from heatlite.core.context import Context
+from heatlite.core.context import EXPORT, Context
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
@@ -86,12 +87,12 @@ def metadata_of(
 ) -> JsonMap:
     """Return the metadata of a resource and the software to apply.
 
-    A caller without the right to signal sees no credentials for signals.
+    A caller without the right to signal sees no credentials for signals. Only agents, and callers who may export the
+    stack, see what is hidden.
     """
     deployed = software.of_server(stack.project, row.physical_id) if row.physical_id else []
-    for_agent = caller.may(SIGNAL)
-    metadata = reader.metadata(stack, row, for_agent)
-    if not for_agent:
+    metadata = reader.metadata(stack, row, caller.may(SIGNAL))
+    if STACK_USER not in caller.roles and not caller.may(EXPORT):
         metadata = cast(JsonMap, reader.mask_of(caller, stack, row.name).json(metadata))
-    deployments = [views.config(one, views.masked_inputs(caller, by_agent=True)) for one in deployed]
+    deployments = for_agent(caller, reader, deployed)
     return {**metadata, **({"deployments": deployments} if deployments else {})}

@@ -10,12 +10,14 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page, redirect, set_status
 from heatlite.api.request import Request
+from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.stacks import Stacks as StackOperations
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.stack_document import without_sinks
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.healing.records import StackHealth
@@ -67,6 +69,17 @@ def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
 def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | StackSummary]) -> Mapping[str, str]:
     """Map stack ids to the projects that hold the accounts of their agents."""
     return {} if accounts is None or not stacks else accounts.projects(stacks)
+
+
+def shown_source(reader: StackReader, caller: Context, stack: StackRecord, source: Json) -> Json:
+    """Return the template or the files of a stack, as the caller may read them.
+
+    Those of a root stack are its author's, to be used again. What is secret in them, such as the default of a hidden
+    parameter, is for callers who may export the stack. The template of a nested group holds its input.
+    """
+    if stack.parent_id is None and caller.may(EXPORT):
+        return source
+    return reader.masks(caller, stack)("").json(source)
 
 
 def mask_of(reader: StackReader, req: Request, stack: StackRecord) -> Mask:
@@ -247,19 +260,21 @@ class StackDocuments:
         """Return the template as JSON."""
         stack = self._finder.find(req, stack_name, stack_id)
         document = self._definitions.of(stack).template.document
-        # The template of a nested group holds its input; that of a root stack is its author's, to be used again.
-        resp.media = mask_of(self._reader, req, stack).json(document) if stack.parent_id else document
+        resp.media = shown_source(self._reader, req.caller, stack, document)
 
     def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the environment."""
         stack = self._finder.find(req, stack_name, stack_id)
         shown = views.environment(self._definitions.of(stack), self._reader.hidden(stack))
+        if not req.caller.may(EXPORT):
+            shown = without_sinks(shown)
         resp.media = mask_of(self._reader, req, stack).json(shown)
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the files."""
         stack = self._finder.find(req, stack_name, stack_id)
-        resp.media = self._definitions.of(stack).template.files
+        files = self._definitions.of(stack).template.files
+        resp.media = shown_source(self._reader, req.caller, stack, {**files})
 
     def on_get_outputs(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """List the outputs without values."""

@@ -11,6 +11,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import HTTPBadRequest, Invalid, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, size
+from heatlite.core.masking import MASK, origin
 from heatlite.engine.state.requests import Adopted
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord, TemplateRecord
@@ -125,9 +126,28 @@ def _resource(row: ResourceRecord, exported: JsonMap) -> JsonMap:
     }
 
 
+def without_sinks(environment: JsonMap) -> JsonMap:
+    """Return an environment with the hosts of its event sinks only.
+
+    Path and query of a sink's URL may be what admits a sender.
+    """
+    sinks = environment.get("event_sinks")
+    if not isinstance(sinks, list):
+        return environment
+    shown: list[Json] = [
+        {**sink, "target": f"{origin(target)}/{MASK}"}
+        if isinstance(sink, dict) and isinstance(target := sink.get("target"), str) and "://" in target
+        else sink
+        for sink in sinks
+    ]
+    return {**environment, "event_sinks": shown}
+
+
 def without_data(record: Mapping[str, Json]) -> JsonMap:
-    """Return the document without the data of types, at any depth."""
+    """Return the document without data of types and URLs of sinks, at any depth."""
     shown = {**record}
+    if isinstance(environment := record.get("environment"), dict):
+        shown["environment"] = without_sinks(environment)
     if isinstance(resources := record.get("resources"), Mapping):
         shown["resources"] = {
             name: without_data(entry) if isinstance(entry, Mapping) else entry for name, entry in resources.items()

@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 from heatlite.clients.finders import REMEMBERED
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
-from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.json import Json, JsonMap, as_map, as_text
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from heatlite.core.records import record
 from heatlite.core.status import Status
@@ -102,12 +102,51 @@ class StackReader:
         """
         return self._masks(context, stack, lambda: self._find_rows(stack))(name)
 
+    def software_masks(self, context: Context, deployment_ids: Sequence[str]) -> Callable[[str], Mask]:
+        """Return a function from the id of a software deployment to its mask for a caller.
+
+        For callers who may not export stacks it has all secrets of the stack that made the deployment, and of the one
+        that made the configuration for it. Ids of configurations are accepted, too.
+        """
+        if context.may(EXPORT):
+            return lambda _: NOTHING
+        rows = self._store.resources.with_objects(context.project, deployment_ids)
+        applied = {row.id: as_text(row.properties.get("config")) for row in rows}
+        sources = self._store.resources.with_objects(context.project, sorted(filter(None, applied.values())))
+        stacks: defaultdict[str | None, set[str]] = defaultdict(set)
+        for row in (*sources, *rows):
+            stacks[row.physical_id].add(row.stack_id)
+        for row in rows:
+            stacks[row.physical_id] |= stacks[applied[row.id]]
+
+        @cache
+        def secrets(stack_id: str) -> list[object]:
+            stack = self._store.stacks.get(stack_id)
+            return [] if stack is None else [*self._hidden(stack), *self._secrets(stack, self._find_rows(stack), "")]
+
+        return lambda physical_id: Mask(lambda: [one for each in sorted(stacks[physical_id]) for one in secrets(each)])
+
+    def config_masks(self, context: Context, config_ids: Sequence[str]) -> Callable[[str], Mask]:
+        """Return a function from the id of a configuration to its mask.
+
+        It is as that of `software_masks`; for a configuration that was made for a deployment it is that of the
+        deployment.
+        """
+        if context.may(EXPORT):
+            return lambda _: NOTHING
+        made_for = self._store.software_deployments.of_configs(context.project, config_ids)
+        masks = self.software_masks(context, [*config_ids, *made_for.values()])
+        return lambda config_id: masks(made_for.get(config_id, config_id))
+
     def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
         shared = self.mask(stack)
         if context.may(EXPORT):
             return lambda _: shared
-        hidden = cache(lambda: secrets_of(self._store, self._definitions, stack) if stack.sealed else [])
+        hidden = cache(lambda: self._hidden(stack))
         return lambda name: Mask(lambda: [*hidden(), *self._secrets(stack, find(), name)])
+
+    def _hidden(self, stack: StackRecord) -> list[object]:
+        return secrets_of(self._store, self._definitions, stack) if stack.sealed else []
 
     def _find_rows(self, stack: StackRecord) -> FindRows:
         resources = self._store.resources

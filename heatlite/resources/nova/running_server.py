@@ -21,6 +21,7 @@ GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})
 class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compute.server"):
     """Base of the servers. `data` holds the state before a lock in `was_locked`."""
 
+    unshown = frozenset({"user_data", "OS-EXT-SRV-ATTR:user_data"})
     ready = frozenset({"ACTIVE"})
     broken = frozenset({"ERROR"}) | GONE
     unwell = frozenset({"SHUTOFF", "PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE"})

@@ -165,6 +165,14 @@ class SoftwareDeployments:
         sql = "SELECT id FROM software_deployment WHERE config_id = ? LIMIT 1"
         return len(self._database.read(sql, (config_id,))) > 0
 
+    def of_configs(self, project: str, config_ids: Sequence[str]) -> dict[str, str]:
+        """Return the id of a deployment for each configuration that has one."""
+        found: dict[str, str] = {}
+        for some in chunks(config_ids):
+            sql = f"SELECT config_id, id FROM software_deployment WHERE config_id IN ({marks(some)}) AND project = ?"
+            found.update((str(config), str(one)) for config, one in self._database.read(sql, (*some, project)))
+        return found
+
     def delete(self, project: str, deployment_id: str) -> bool:
         """Remove a deployment. Returns whether it existed."""
         mine = (Deployment.project == project, Deployment.id == deployment_id)

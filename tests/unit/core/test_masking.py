@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core import logs
-from heatlite.core.json import Json
+from heatlite.core.json import Json, dump
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from tests.tables import table
 
@@ -67,6 +67,36 @@ def test_json_keeps_its_shape() -> None:
     value = {"a": ["x", "secret-one", 900210, 5, 1.5, None, True], "secret-one": "b"}
     assert of("secret-one", 900210).json(value) == {"a": ["x", MASK, MASK, 5, 1.5, None, True], MASK: "b"}
     assert NOTHING.json(value) == value
+
+
+def coded(text: str, wrapped: bool = False, url_safe: bool = False) -> str:
+    code = base64.urlsafe_b64encode if url_safe else base64.b64encode
+    found = base64.encodebytes(text.encode()) if wrapped else code(text.encode())
+    return found.decode()
+
+
+@table(
+    "text",
+    [
+        coded(f"#!/bin/sh\nPW={SECRET}x\n"), coded(f"PW=ÿ?{SECRET}>>", url_safe=True), coded(SECRET * 99, wrapped=True),
+        coded(f"PW={SECRET}").rstrip("="), coded(coded(f"twice {SECRET}")),
+    ],
+)  # fmt: skip
+def test_a_text_that_decodes_to_one_with_a_secret_is_masked(text: str) -> None:
+    assert of(SECRET).text(text) == MASK
+    assert of(SECRET).json({"a": [text, "b"]}) == {"a": [MASK, "b"]}
+    assert of("another").text(text) == text
+
+
+def test_a_map_that_is_hidden_is_so_with_its_keys() -> None:
+    hidden = {"user-of-it": "mia", "rest": [{"inner": "secret-one"}], "on": {"enabled": True}}
+    mask = of(hidden)
+    assert mask.json({"v": hidden, "n": 1}) == {"v": {MASK: MASK}, "n": 1}
+    assert mask.json(hidden) == {MASK: MASK}
+    assert mask.json([{"inner": "secret-one"}, {"inner": "other"}]) == [{MASK: MASK}, {"inner": "other"}]
+    assert mask.json({"enabled": True}) == {"enabled": True}
+    for text in (json.dumps(hidden), dump(hidden), repr(hidden)):
+        assert mask.text(f"config {text}") == f"config {MASK}"
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(st.sampled_from("\0asecret-one 90021"), max_size=12)
