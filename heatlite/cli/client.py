@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -159,6 +160,8 @@ class Client:
         if query:
             target += f"?{urlencode(query, doseq=True)}"
         answer = self._transport.request(method, target, body)
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise Refused(self._transport.unauthorized() or _message(answer), answer.status)
         if answer.status >= 400:
             raise Refused(_message(answer), answer.status)
         return answer.data

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
@@ -63,6 +63,10 @@ class Transport(ABC):
 
     place = ""
     """Address of the server, or the database."""
+
+    def unauthorized(self) -> str:
+        """Return who was refused where; "" without credentials of a user."""
+        return ""
 
     @abstractmethod
     def close(self) -> None:
@@ -144,6 +148,17 @@ class HTTPTransport(Transport):
             self._connect = partial(http.client.HTTPSConnection, *where, timeout=TIMEOUT_SECONDS, context=context)
         else:
             self._connect = partial(http.client.HTTPConnection, *where, timeout=TIMEOUT_SECONDS)
+
+    def unauthorized(self) -> str:
+        if "X-Auth-Token" in self._credentials:
+            return f"The token was refused at {self.url}: it is wrong or has expired. HEATLITE_TOKEN gives another."
+        if "Authorization" not in self._credentials:
+            return (
+                f"{self.url} asks for a login, and none was given: set HEATLITE_USERNAME and HEATLITE_PASSWORD, or"
+                " HEATLITE_TOKEN."
+            )
+        user = b64decode(self._credentials["Authorization"].partition(" ")[2]).decode().partition(":")[0]
+        return f"{user} was refused at {self.url}: the user or the password is wrong. HEATLITE_PASSWORD gives another."
 
     def close(self) -> None:
         """Do nothing: no connection is kept."""

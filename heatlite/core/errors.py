@@ -69,20 +69,21 @@ class Invalid(HeatliteError):
 class Unauthorized(HeatliteError):
     """The caller is not authenticated.
 
-    `challenge` tells how to authenticate (RFC 9110, WWW-Authenticate).
+    `challenge` tells how to authenticate (RFC 9110, WWW-Authenticate). `is_wrong`: the request has credentials.
     """
 
-    text = "The request you have made requires authentication."
+    text = "The request you have made requires authentication{what}."
 
-    def __init__(self, challenge: str) -> None:
+    def __init__(self, challenge: str, is_wrong: bool | None = None) -> None:
         self.challenge = challenge
-        super().__init__()
+        wrong = ": its token, or its user and password, are wrong or have expired"
+        super().__init__(what="" if is_wrong is None else wrong if is_wrong else ": it has no token and no password")
 
 
 class TooManyFailures(HeatliteError):
     """Too many failed logins. `retry_after` is in seconds."""
 
-    text = "Too many wrong passwords or signatures: none from your address is looked at for {seconds} seconds."
+    text = "Too many wrong passwords or signatures came from your address. Try again in {seconds} s."
 
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after

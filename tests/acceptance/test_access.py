@@ -99,7 +99,8 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert up.code == 0, up.err
     refused = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url, HEATLITE_PASSWORD="wrong")
     assert (refused.code, refused.err) == (
-        1, "heatlite: The request you have made requires authentication. (HTTP 401)\n",
+        1, f"heatlite: mia was refused at {server.url}: the user or the password is wrong. HEATLITE_PASSWORD gives"
+        " another. (HTTP 401)\n",
     )  # fmt: skip
     silent = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url)
     assert (silent.code, silent.err) == (2, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")

@@ -200,7 +200,8 @@ class AccessControl:
             return self._ruled(self._internal(req, project, "heatlite", "member"))
         identity = self._authenticator.identify(req)
         if identity is None:
-            raise Unauthorized(challenge=self._authenticator.challenge)
+            is_wrong = bool(secrets_of(req)) or req.auth is not None
+            raise Unauthorized(self._authenticator.challenge, is_wrong)
         agent = self._agent(req, identity, project, named)
         if agent is not None:
             return agent

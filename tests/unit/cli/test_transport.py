@@ -10,7 +10,8 @@ import pytest
 
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.errors import CommandError, Refused
-from heatlite.cli.transport import HTTPTransport, Transport, Unreachable, WSGITransport
+from heatlite.cli.transport import HTTPTransport, Transport, Unreachable, WSGITransport, credentials
+from heatlite.core.config import Settings
 from tests.tables import table
 
 
@@ -121,6 +122,29 @@ def test_the_client_raises_what_the_server_says(transport: Transport) -> None:
     assert refused.value.status == 404
     with pytest.raises(Refused, match="ValueError"):  # Heat leaves the message out of some errors
         client.request("GET", "/silent")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "asks for a login, and none was given: set HEATLITE_USERNAME and HEATLITE_PASSWORD, or HEATLITE_TOKEN."),
+        ({"username": "mia:x", "password": "p:w"}, "mia was refused at "),
+        ({"username": "zoë", "password": "hush"}, "zoë was refused at "),
+        ({"token": "hush"}, "The token was refused at "),
+    ],
+)
+def test_a_401_says_who_was_refused_where(given: dict[str, str], says: str) -> None:
+    def refuses(_environ: object, start_response: Callable[..., object]) -> Iterable[bytes]:
+        start_response("401 Unauthorized", [("Content-Type", "application/json")])
+        return [b'{"error": {"message": "The request you have made requires authentication."}}']
+
+    with make_server("127.0.0.1", 0, refuses, handler_class=_Quiet) as server:  # type: ignore[arg-type]
+        url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.handle_request).start()
+        headers = credentials(Settings(database="sqlite://", **given))  # type: ignore[arg-type]
+        with pytest.raises(Refused) as refused:
+            Client(HTTPTransport(url, headers), "/v1/p").stacks()
+    assert says in str(refused.value) and url in str(refused.value) and "hush" not in str(refused.value)
 
 
 def test_a_wsgi_application_is_closed_even_if_it_writes() -> None:
