@@ -128,7 +128,8 @@ class RequestMiddleware:
         req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
         req.admit()
         self._trail.admitted(req)
-        _check_query(req, self._keys[req.uri_template or ""])
+        if rule is not None:  # otherwise the answer is 405
+            _check_query(req, self._keys[req.uri_template or ""])
 
     def guard(self, template: str, rules: Mapping[str, str], keys: Mapping[str, Keys]) -> None:
         """Set the rules and the query keys of a route by method.

@@ -74,6 +74,25 @@ class Asked:
         return None
 
 
+MAX_VALUE, MAX_VALUES = 100, 2000
+"""Characters of one parameter in the inputs of an action, and of all names and values."""
+
+
+def shown_parameters(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the values of parameters for the inputs of an action; None: the default applies again.
+
+    Long values are cut. The last entry, ``…``, stands for those that are too many.
+    """
+    shown, left = dict[str, str | None](), MAX_VALUES
+    for name, value in values.items():
+        shown[name] = value if value is None or len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 1]}…"
+        left -= len(name) + len(shown[name] or "")
+        if left < 0:
+            del shown[name]
+            return {**shown, "…": f"{len(values) - len(shown)} more"}
+    return shown
+
+
 @record(frozen=True, slots=True)
 class ActionInputs:
     """The options of an action."""
@@ -103,26 +122,24 @@ class ActionInputs:
     """Of a check: names of the resources to check; (): all."""
     believes_absence: bool = False
     """Of a check: mark objects that are not found, however many."""
+    reason: str | None = None
+    """Of a lock."""
+    parameters: Mapping[str, str | None] = field(default_factory=dict)
+    """Of a creation or an update: values that it gives to parameters, as `shown_parameters` returns them."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
-        stored: JsonMap = {}
-        if self.resources is not None:
-            stored["resources"] = self.resources
-        if self.converge:
-            stored["converge"] = True
-        if self.retry:
-            stored["retry"] = True
-        if self.level is not None:
-            stored["level"] = self.level
-        if self.snapshot is not None:
-            stored["snapshot"] = self.snapshot
-        if self.deleted_snapshot is not None:
-            stored["delete"] = self.deleted_snapshot
-        if self.abandon:
-            stored["abandon"] = True
-        if self.force:
-            stored["force"] = True
+        stored: JsonMap = {} if self.resources is None else {"resources": self.resources}
+        first: JsonMap = {
+            "converge": self.converge or None,
+            "retry": self.retry or None,
+            "level": self.level,
+            "snapshot": self.snapshot,
+            "delete": self.deleted_snapshot,
+            "abandon": self.abandon or None,
+            "force": self.force or None,
+        }
+        stored |= {key: value for key, value in first.items() if value is not None}
         if self.playbook is not None:
             stored["playbook"] = self.playbook.name
             stored["digest"] = self.playbook.digest
@@ -135,6 +152,10 @@ class ActionInputs:
             stored["checked"] = [*self.checked]
         if self.believes_absence:
             stored["believe_absent"] = True
+        if self.reason is not None:
+            stored["reason"] = self.reason
+        if self.parameters:
+            stored["parameters"] = {**self.parameters}
         return stored
 
     @classmethod
@@ -157,6 +178,8 @@ class ActionInputs:
             asked=Asked.from_json(stored),
             checked=as_texts(stored.get("checked")),
             believes_absence=bool(stored.get("believe_absent")),
+            reason=as_text(stored.get("reason")),
+            parameters=_by_name(stored.get("parameters")),
         )
 
 

@@ -119,6 +119,25 @@ class TestShow:
         assert (create["status"], create["depended_by"]) == ("CANCELLED", [delete["id"]])
         assert (delete["status"], delete["depends_on"]) == ("SUCCEEDED", [create["id"]])
 
+    def test_inputs_say_what_was_asked(self, heat: Heat) -> None:
+        text = {"type": "string", "default": "first-secret"}
+        parameters = {"size": {"type": "number", "default": 1}, "text": text, "key": {**text, "hidden": True}}
+        whole = {**template(a=value({"get_param": "text"})), "parameters": parameters}
+        path = heat.create(whole, parameters={"size": 2, "key": "sesame-open"})
+        update = {"parameters": {"text": "say sesame-open", "size": 2}, "clear_parameters": ["key"]}
+        heat.call("PATCH", path, update, code=202)
+        heat.settle(path)
+        heat.call("PATCH", path, {}, code=202)
+        heat.settle(path)
+        heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks", "reason": "disk swap"}}, code=200)
+        heat.settle(path)
+        assert [one["inputs"] for one in listed(heat, "?sort=created_at")] == [
+            {"parameters": {"size": "2", "key": "******"}},
+            {"parameters": {"text": "say ******", "key": None}},
+            {},
+            {"level": "stacks", "reason": "disk swap"},
+        ]
+
     def test_what_a_restore_takes_over_is_not_shown(self, heat: Heat, store: Store) -> None:
         path = heat.create(template(a={"type": "OS::Heat::RandomString"}))
         snapshot = heat.call("POST", f"{path}/snapshots", {}, code=200).json["id"]

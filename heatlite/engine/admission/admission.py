@@ -296,7 +296,9 @@ class Admission:
             if lock is not None:
                 stack = replace(stack, lock=lock)
             stack = self.set_in_progress(stack, verb)
-            inputs = ActionInputs(level=None if lock is None else self._level(stack, lock))
+            inputs = NO_OPTIONS
+            if lock is not None:
+                inputs = ActionInputs(level=self._level(stack, lock), reason=lock.reason)
             action = replace(self.new_action(request.context, stack, verb, inputs), cause=cause)
             self.enqueue_action(request.context, action)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.action_payloads import ActionInputs, shown_parameters
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -30,7 +30,7 @@ from heatlite.core.errors import (
     StackValidationFailed,
 )
 from heatlite.core.ids import new_id
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, as_map
 from heatlite.core.masking import Mask
 from heatlite.core.records import changed
 from heatlite.core.status import Control, Status, Verb
@@ -103,6 +103,7 @@ class Stacks:
         verb = Verb.CREATE if adopted is None else Verb.ADOPT
         stack, prepared = self._new_stack(context, request)
         stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        given = self._given(stack, {}, prepared.definition)
         with self._delegated(context, stack) as credential, self._store.transaction():
             self._check_quota(context, is_creating=True)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
@@ -110,7 +111,7 @@ class Stacks:
             if credential is not None:
                 self._store.credentials.put(stack.id, credential)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
-            inputs = ActionInputs(resources=None if adopted is None else adopted.resources)
+            inputs = ActionInputs(resources=None if adopted is None else adopted.resources, parameters=given)
             action = self._admission.new_action(context, stack, verb, inputs)
             self._store.queue.enqueue(action)  # a new stack has no node actions to wait for
             context.queued.append(action.id)
@@ -224,6 +225,7 @@ class Stacks:
             preview_views.shown_plan(
                 self._preview(resources, _begun(stack, request, prepared, existing, now), prepared, True)
             )
+        given = self._given(_begun(stack, request, prepared, existing, now), stack.environment, prepared.definition)
         with self._admission.admitted(prechecked) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
                 # The prepared definition is based on one that the stack no longer has.
@@ -243,8 +245,22 @@ class Stacks:
             self._store.events.append_many([stack_event(after, now)])
             if request.adopt_cloud and prechecked.cloud is not None:
                 self._record_adoption(context, after, seen.cloud, prechecked.cloud)
-            self._admission.enqueue(context, after, Verb.UPDATE, ActionInputs(converge=self._converges(request)))
+            inputs = ActionInputs(converge=self._converges(request), parameters=given)
+            self._admission.enqueue(context, after, Verb.UPDATE, inputs)
         self._definitions.keep(after, prepared.definition)
+
+    def _given(self, stack: StackRecord, before: JsonMap, definition: Definition) -> dict[str, str | None]:
+        """Return the parameters that a request changes, for the inputs of its action.
+
+        `before` is the environment before it. Hidden values are masked.
+        """
+        old, new = as_map(before.get("parameters")), as_map(stack.environment.get("parameters"))
+        names = [one for one in {**old, **new} if one in definition.parameters and old.get(one) != new.get(one)]
+        if not names:
+            return {}
+        self._definitions.keep(stack, definition)
+        mask, shown = self._reader.mask(stack), definition.parameters.as_text
+        return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
 
     def _record_adoption(
         self, context: Context, stack: StackRecord, before: CloudIdentity | None, now: CloudIdentity

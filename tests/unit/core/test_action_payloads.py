@@ -1,6 +1,6 @@
 import json
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, shown_parameters
 from heatlite.core.json import dump
 from tests.tables import table
 
@@ -49,3 +49,14 @@ def test_outputs_are_written_as_they_were_read(stored: str) -> None:
 @table("stored", DATA)
 def test_data_is_written_as_it_was_read(stored: str) -> None:
     assert dump(ActionData.from_json(json.loads(stored)).to_json()) == stored
+
+
+def test_parameters_are_shown_as_far_as_there_is_room() -> None:
+    assert shown_parameters({"a": "x", "b": None}) == {"a": "x", "b": None}
+    assert shown_parameters({"a": "x" * 101}) == {"a": f"{'x' * 99}…"}
+    many = shown_parameters({f"p{number}": "y" * 100 for number in range(50)})
+    assert [*many][-1] == "…"
+    assert many["…"] == f"{50 - len(many) + 1} more"
+    assert ActionInputs.from_json(ActionInputs(parameters=many, reason="r").to_json()) == ActionInputs(
+        parameters=many, reason="r"
+    )
