@@ -79,9 +79,9 @@ MAX_VALUE, MAX_VALUES = 100, 2000
 
 
 def shown_parameters(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the values of parameters for the inputs of an action; None: the default applies again.
+    """Return the values of parameters for the inputs of an action.
 
-    Long values are cut. The last entry, ``…``, stands for those that are too many.
+    None: the default applies again. Long values are cut. The last entry, ``…``, stands for those that are too many.
     """
     shown, left = dict[str, str | None](), MAX_VALUES
     for name, value in values.items():

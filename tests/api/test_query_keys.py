@@ -44,6 +44,11 @@ def test_every_request_refuses_the_keys_that_it_does_not_know(refusing: Heat) ->
             assert set(refused[1].split(", ")) == set(KEYS) - DOCUMENTED[place], place
 
 
+def test_a_method_that_the_route_lacks_is_405_with_any_query(refusing: Heat) -> None:
+    for method, path in (("PUT", "/actions"), ("TRACE", "/actions"), ("DELETE", "/stacks/x/x/resources/a/b")):
+        refusing.call(method, f"{path}?no_such_key=1", code=405)
+
+
 def test_keys_of_a_path_into_nested_stacks(refusing: Heat) -> None:
     for below, known in (("", "with_attr"), ("/metadata", None), ("/events", "limit")):
         url = f"/stacks/x/x/resources/a/b{below}"
