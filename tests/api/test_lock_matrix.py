@@ -201,7 +201,7 @@ EXPECTED: dict[str, dict[str, int | str]] = {
     **{f"{verb}_IN_PROGRESS": IN_PROGRESS for verb in BUSY},
     "CREATE_IN_PROGRESS": IN_PROGRESS | {"cancel_without_rollback": 200},
     "UPDATE_IN_PROGRESS": IN_PROGRESS | {"cancel_without_rollback": 200, "cancel_update": 200},
-    "DELETE_IN_PROGRESS": IN_PROGRESS | {"delete": RUNNING},
+    "DELETE_IN_PROGRESS": IN_PROGRESS,
     "LOCK_IN_PROGRESS": LOCKED,
     "UNLOCK_IN_PROGRESS": LOCKED,
     "LOCK_COMPLETE": LOCKED | {"lock": 200, "unlock": 200},

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.errors import ActionConflict, ResourceIsLocked, StackNotFound
+from heatlite.core.errors import StackNotFound
 from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
@@ -138,14 +138,27 @@ class TestDelete:
         assert ended.status is ActionStatus.CANCELLED
         assert "b CREATE_IN_PROGRESS" not in engine.told(stack)
 
-    def test_two_deletes_conflict(self, engine: Engine) -> None:
+    @pytest.mark.parametrize(
+        ("forces", "starts"),
+        [
+            ((False, False), (True, False)),
+            ((True, False), (True, False)),
+            ((True, True), (True, False)),
+            ((False, True), (True, True)),
+        ],
+    )
+    def test_a_repeated_delete_is_accepted(
+        self, engine: Engine, forces: tuple[bool, ...], starts: tuple[bool, ...]
+    ) -> None:
+        """A forced delete takes the place of another one."""
         stack = engine.create(template(a=thing(action_wait_secs={"delete": 5})))
         with engine.clock.held():
-            engine.delete(stack, wait=False)
-            with pytest.raises((ResourceIsLocked, ActionConflict), match=r"\(DELETE\)"):
-                engine.delete(stack)
+            began = [engine.stacks.delete(engine.who, engine.get(stack), force) for force in forces]
+            engine.begun(lambda: engine.row(stack, "a").token)
+            again = engine.stacks.delete(engine.who, engine.get(stack), forces[-1])
+        assert (*began, again) == (*starts, False)
         assert final(engine.settle(stack)) == "DELETE_COMPLETE"
-        assert engine.told(stack).count("s DELETE_IN_PROGRESS") == 1
+        assert engine.told(stack).count("s DELETE_IN_PROGRESS") == sum(starts)
 
     def test_that_fails_can_be_asked_for_again(self, engine: Engine, plugins: Path) -> None:
         stack = engine.create(template(a=file(), b=file(depends_on="a")))

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.common import StackFinder, next_page, redirect, set_status
+from heatlite.api.handlers.common import StackFinder, ignored, next_page, redirect, set_status
 from heatlite.api.request import Request
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
@@ -244,7 +244,8 @@ class Stack:
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Delete the stack. ``force=true`` leaves objects behind that cannot be deleted."""
         force = query.flag(req, "force")
-        self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force)
+        if not self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force):
+            ignored(resp, "no_change")
         resp.status = HTTPStatus.NO_CONTENT
 
 

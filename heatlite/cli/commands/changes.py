@@ -271,15 +271,17 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         after = client.last_event(stack, progress.NESTED)
         if not arguments.yes:
             _ask_for_deletion(arguments, client, stack)
-        began = time.monotonic()
+        began, is_going = time.monotonic(), stack.status == "DELETE_IN_PROGRESS" and not arguments.force
         try:
             client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
-        except Refused as error:
+        except Refused as error:  # perhaps by a deletion that is suspended
             if error.status != HTTPStatus.CONFLICT:
                 raise
             now = client.again(stack)
             if now is not None and now.status != "DELETE_IN_PROGRESS":
                 raise
+            is_going = True
+        if is_going:
             print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
         if arguments.no_wait:
             return started(arguments, stack)

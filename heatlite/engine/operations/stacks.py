@@ -43,7 +43,7 @@ from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.preview.update_checks import check_changes, check_external, may_object
-from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.engine.state.conflict_rules import Operation, is_repeated, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
@@ -360,8 +360,10 @@ class Stacks:
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
-    def delete(self, context: Context, stack: StackRecord, force: bool = False) -> None:
+    def delete(self, context: Context, stack: StackRecord, force: bool = False) -> bool:
         """Enqueue the deletion. Running actions of the stack are aborted first.
+
+        Returns False for a stack that is being deleted: a repeated request is no conflict, as in Heat.
 
         The deletion also lifts a failed lock or unlock (docs/reference/lock.md). With `force` the stack is deleted in
         any case: objects that cannot be deleted within `error_wait_time` are left behind and listed in the stack's
@@ -371,6 +373,9 @@ class Stacks:
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
+            live = self._store.actions.live([stack.id])
+            if any(is_repeated(operation, stack, action) for action in live):
+                return False
             protected = against_deletion(self._store, stack)
             if protected is not None:
                 raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
@@ -384,6 +389,7 @@ class Stacks:
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(force=force), waits_for=holder)
+        return True
 
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Continue a failed create or update at the point of failure.

@@ -140,14 +140,26 @@ def refusal(
     if operation in CANCELS:
         live = [action for action in live if action.stack_id in above]
     elif operation is Operation.DELETE:
-        # A delete cancels the actions on the stack and below, and waits. Only another delete conflicts, and
-        # an action of an ancestor, which a delete must not cancel.
+        # A delete cancels the actions on the stack and below, and waits. Only the delete of a nested stack conflicts,
+        # and an action of an ancestor, which a delete must not cancel.
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
+        live = [action for action in live if not is_repeated(operation, stack, action)]
     elif operation is Operation.FORCE_DELETE:
-        # A forced delete supersedes a stuck delete. Only another forced delete conflicts.
+        # A forced delete supersedes a stuck delete. Only the forced delete of a nested stack conflicts.
         live = [action for action in live if action.inputs.force or action.stack_id in above]
+        live = [action for action in live if not is_repeated(operation, stack, action)]
     holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
+
+
+def is_repeated(operation: Operation, stack: StackRecord, action: ActionRecord) -> bool:
+    """Return True if a delete asks for what a live action does already.
+
+    A suspended one does not end by itself: that the caller is told.
+    """
+    is_delete = action.verb is Verb.DELETE and action.stack_id == stack.id
+    is_enough = operation is Operation.DELETE or operation is Operation.FORCE_DELETE and action.inputs.force
+    return is_delete and is_enough and action.status is not ActionStatus.SUSPENDED
 
 
 def _maintenance(

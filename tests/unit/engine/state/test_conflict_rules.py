@@ -113,16 +113,19 @@ def test_locks_in_the_tree(
         (Operation.MARK, [action(Verb.UPDATE)], ActionInProgress),
         (Operation.MARK, [action(Verb.UPDATE, status=ActionStatus.READY)], ActionInProgress),
         (Operation.MARK, [action(Verb.UPDATE, "above")], ActionInProgress),
-        # A delete cancels what runs here or below, so only another delete is in its way …
+        # A delete cancels what runs here or below, so only a delete below is in its way …
         (Operation.DELETE, [action(Verb.UPDATE)], None),
         (Operation.DELETE, [action(Verb.UPDATE, "below")], None),
-        (Operation.DELETE, [action(Verb.DELETE)], ResourceIsLocked),
+        (Operation.DELETE, [action(Verb.DELETE)], None),
+        (Operation.DELETE, [action(Verb.DELETE, status=ActionStatus.SUSPENDED)], ActionConflict),
+        (Operation.DELETE, [action(Verb.DELETE, "below")], ResourceIsLocked),
         # … and what an ancestor does, which it must not cancel.
         (Operation.DELETE, [action(Verb.UPDATE, "above")], ResourceIsLocked),
         (Operation.CANCEL_UPDATE, [action(Verb.UPDATE, "above")], ResourceIsLocked),
-        # A forced delete supersedes a delete that is stuck, but not another forced one.
+        # A forced delete supersedes a delete that is stuck.
         (Operation.FORCE_DELETE, [action(Verb.DELETE)], None),
-        (Operation.FORCE_DELETE, [action(Verb.DELETE, force=True)], ResourceIsLocked),
+        (Operation.FORCE_DELETE, [action(Verb.DELETE, force=True)], None),
+        (Operation.FORCE_DELETE, [action(Verb.DELETE, "below", force=True)], ResourceIsLocked),
         (Operation.FORCE_DELETE, [action(Verb.UPDATE, "above")], ResourceIsLocked),
         # An action of a nested stack holds the tree for all other operations.
         (Operation.UPDATE, [action(Verb.UPDATE, "below")], ResourceIsLocked),
