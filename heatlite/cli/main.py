@@ -189,6 +189,13 @@ def run(arguments: Sequence[str] | None, host: Host) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8, as for stderr
+    from heatlite.cli.output.render import guarded_terminals
+
+    with guarded_terminals():
+        return _guarded(arguments, host)
+
+
+def _guarded(arguments: Sequence[str] | None, host: Host) -> int:
     try:
         code = _run(arguments, host)
     except Terminated:

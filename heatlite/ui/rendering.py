@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from heatlite.core.json import Json, dump
 from heatlite.core.records import record
+from heatlite.core.texts import without_format
 from heatlite.ui.status import Look, look
 
 FOLDER = Path(__file__).parent
@@ -49,11 +50,20 @@ def create_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_seen,
     )
     found.filters.update(look=_look, age=age, moment=moment, zoned=zoned)
     found.filters.update(shown=shown, yaml=as_yaml, json=dump, sh=shlex.quote)
     found.globals["static"] = lambda name: static_files()[0][name]
     return found
+
+
+def _seen(value: object) -> object:
+    """Return a text with escapes for marks of direction.
+
+    The filter ``e`` keeps the values of fields of forms as they are.
+    """
+    return without_format(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _look(status: Json) -> Look:

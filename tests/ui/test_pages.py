@@ -1,5 +1,6 @@
 """Pages and forms without JavaScript."""
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +14,7 @@ from tests.tables import table
 from tests.waiting import eventually
 
 from .conftest import Browser
+from .test_login import PROJECT_PAGES, STACK_PAGES
 
 HOSTILE = {
     "<img src=x onerror=alert(1)>": "<img",
@@ -303,3 +305,26 @@ def test_hostile_texts_stay_texts(browser: Browser, text: str) -> None:
     browser.post(browser.get(path), "/do/lock", reason=text)
     for page in (browser.get(path), browser.get("?search=h"), browser.get(f"{path}/resources/a")):
         assert "<img" not in page.text
+
+
+def test_marks_of_direction_show_as_escapes_on_every_page(browser: Browser) -> None:
+    evil = "a\u202eb\u2066c\u200bd\u2028e\x9bf"
+    made = template(**{f"r{evil}": value(evil), "a": value(evil)})
+    made["outputs"] = {f"o{evil}": {"value": evil, "description": evil}}
+    made["parameters"] = {f"p{evil}": {"type": "string", "default": evil, "description": evil, "label": evil}}
+    path = browser.heat.create(made, name="direction", tags=evil)
+    mark = {"mark_unhealthy": True, "resource_status_reason": evil}
+    browser.heat.call("PATCH", f"{path}/resources/a", mark, code=200)
+    browser.heat.call("POST", f"{path}/actions", {"lock": {"reason": evil}}, code=200)
+    resource = f"/resources/{quote(f'r{evil}')}"
+    shown = [f"{path}{one}" for one in (*STACK_PAGES, resource, "/change")] + [*PROJECT_PAGES, f"?search={quote(evil)}"]
+    for address in shown:
+        page = browser.get(address)
+        for field in page.html.find_all(["input", "textarea", "option"]):
+            field.decompose()
+        for one in page.html.find_all(attrs={"data-copy": True}) + page.html.find_all(attrs={"data-graph": True}):
+            del one["data-copy"], one["data-graph"]
+        assert re.search("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", str(page.html)) is None, address
+    assert "a\\u202eb" in browser.get(path).text
+    forms = browser.get(f"{path}/change").forms.values()
+    assert "a\u202eb" in "".join(text for form in forms for _, text in form.submit_fields() if isinstance(text, str))

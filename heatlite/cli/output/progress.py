@@ -143,11 +143,10 @@ class Tree(View):
     expects = True
 
     def __init__(self, began: float | None = None) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         super().__init__(began)
-        self._console = Console()
+        self._console = render.console()
         self._title = ("", "")
         self._total = 0
         self._owners: dict[str, str] = {}
@@ -208,14 +207,15 @@ class Tree(View):
         tree = RichTree(title)
         room = max(self._console.height - 4, 3)
         chosen = set(sorted(courses, key=lambda name: _rank(courses[name]), reverse=True)[:room])
-        width = max(map(len, chosen), default=0)
+        width = max((len(render.cell(name)) for name in chosen), default=0)
         for name, course in courses.items():
             if name in chosen:
-                tree.add(self._label(name.ljust(width), course, self._inner.get(name), now))
+                tree.add(self._label(render.cell(name).ljust(width), course, self._inner.get(name), now))
         if len(courses) > room:
             tree.add(Text(f"… and {len(courses) - room} more", "dim"))
         for name in [name for name in self._waiting if name not in courses][: max(room - len(courses), 0)]:
-            label = Text(f"{name.ljust(width)}  waits for {', '.join(self._waiting[name])}", "dim")
+            awaited = render.cell(", ".join(self._waiting[name]))
+            label = Text(f"{render.cell(name).ljust(width)}  waits for {awaited}", "dim")
             label.no_wrap, label.overflow = True, "ellipsis"
             tree.add(label)
         return tree
@@ -232,9 +232,9 @@ class Tree(View):
         if course.running:
             label.append(f"  {span(now - course.began)}", "dim")
         if course.status.endswith("_FAILED") or (course.running and course.reason != "state changed"):
-            label.append(f"  {render.escaped(course.reason, sys.stdout)}")
+            label.append(f"  {render.cell(course.reason)}")
         elif course.physical_id:
-            label.append(f"  {course.physical_id}", "dim")
+            label.append(f"  {render.cell(course.physical_id)}", "dim")
         label.no_wrap, label.overflow = True, "ellipsis"
         return label
 

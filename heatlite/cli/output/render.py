@@ -8,15 +8,19 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from heatlite.cli.client import Object, text
 from heatlite.cli.errors import Misuse
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json
+from heatlite.core.texts import spreadsheet_cell, without_controls, without_format
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDEST = 40
 """Characters of a column before it gives way to others."""
@@ -44,9 +48,6 @@ HEADINGS = {
 }
 """Headings of tables, for columns with other names in the API."""
 
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
-"""Control characters of terminals → their escapes in text."""
-
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
 
 
@@ -60,7 +61,52 @@ def escaped(shown: str, stream: TextIO) -> str:
 
     They may come from other users, and would change the terminal of the reader. Files and pipes get them as they are.
     """
-    return shown.translate(_CONTROLS) if stream.isatty() else shown
+    return without_controls(shown) if stream.isatty() else shown
+
+
+class _Guarded:
+    """A terminal that shows control characters as escapes, whatever is written."""
+
+    def __init__(self, stream: TextIO, guard: Callable[[str], str]) -> None:
+        self.stream = stream
+        self._guard = guard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, shown: str) -> int:
+        return self.stream.write(self._guard(shown))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for each in lines:
+            self.write(each)
+
+
+@contextmanager
+def guarded_terminals() -> Iterator[None]:
+    """Guard stdout and stderr against texts of other users, if they are terminals."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        cast(TextIO, _Guarded(one, without_controls)) if one.isatty() else one for one in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _unguarded(stream: TextIO) -> TextIO:
+    return stream.stream if isinstance(stream, _Guarded) else stream
+
+
+def console() -> "Console":
+    """Return rich's console for stdout.
+
+    It writes control sequences of its own, so the texts on it have to be `escaped`.
+    """
+    from rich.console import Console
+
+    return Console(file=cast(TextIO, _Guarded(_unguarded(sys.stdout), without_format)))
 
 
 def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
@@ -117,7 +163,7 @@ def _csv(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(lines)
+    writer.writerows([spreadsheet_cell(item) for item in line] for line in lines)
 
 
 def _headings(names: Sequence[str]) -> list[str]:
@@ -185,19 +231,18 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, 
 
 
 def _on_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool, wide: bool) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    screen = console()
     lines = [list(columns), *rows] if header else rows
     natural = [max(len(part) for line in lines for part in line[i].split("\n")) for i in range(len(columns))]
     words = [max((len(word) for line in lines for word in line[i].split()), default=0) for i in range(len(columns))]
     if wide:
-        fits = sum(natural) + GAP * (len(natural) - 1) <= console.width
+        fits = sum(natural) + GAP * (len(natural) - 1) <= screen.width
         widths = natural if fits else []
     else:
-        widths = fit(natural, words, console.width)
+        widths = fit(natural, words, screen.width)
     if not widths:
         _blocks([[*zip(columns, row, strict=True)] for row in rows] if header else [rows])
         return
@@ -206,7 +251,7 @@ def _on_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]], header: 
         table.add_column(name, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(item, style=style(item)) for item in row[: len(widths)]))
-    console.print(table)
+    screen.print(table)
 
 
 def _blocks(blocks: Sequence[Sequence[Sequence[str]]]) -> None:
@@ -236,10 +281,9 @@ def line(shown: str, colour: str) -> None:
     """Print a line with escaped control characters, with colour if possible."""
     shown = escaped(shown, sys.stdout)
     if is_rich():
-        from rich.console import Console
         from rich.text import Text
 
-        Console().print(Text(shown, style=colour))
+        console().print(Text(shown, style=colour))
     else:
         print(shown)
 
@@ -248,7 +292,7 @@ def watching(seconds: float | None) -> Iterator[None]:
     """Yield once; with `seconds`, again and again on a cleared screen."""
     while True:
         if seconds is not None and sys.stdout.isatty():
-            print("\x1b[H\x1b[2J", end="")
+            _unguarded(sys.stdout).write("\x1b[H\x1b[2J")
         yield
         if seconds is None:
             return

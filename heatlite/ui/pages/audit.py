@@ -9,6 +9,7 @@ from typing import Final
 from falcon import Response
 
 from heatlite.core.json import JsonMap, as_maps
+from heatlite.core.texts import spreadsheet_cell
 from heatlite.ui.client import Api, href, text
 from heatlite.ui.site import Request, Site, command
 
@@ -20,8 +21,6 @@ COLUMNS: Final = (
     "time", "last_time", "times", "user", "user_id", "address", "method", "path", "operation", "stack_name", "stack_id",
     "resource_name", "target", "outcome", "status", "reason", "plan_digest", "action_id", "request_id",
 )  # fmt: skip
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""First characters by which a spreadsheet takes a text for a formula."""
 
 
 class AuditPage:
@@ -87,8 +86,7 @@ def lines(api: Api, given: dict[str, str]) -> Iterator[bytes]:
 
 def cell(row: JsonMap, name: str) -> str:
     """Return a value as text that a spreadsheet does not run."""
-    value = text(row.get(name))
-    return f"'{value}" if value.startswith(FORMULA) else value
+    return spreadsheet_cell(text(row.get(name)))
 
 
 def line(values: Sequence[str]) -> bytes:

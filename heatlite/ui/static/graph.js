@@ -38,6 +38,9 @@
     return graph;
   };
 
+  // Marks of direction in a name show as escapes, as on the pages.
+  const seen = (name) => name.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0"));
+
   const drawn = new WeakMap();
   const draw = (place) => {
     const wanted = `${place.dataset.graph} ${narrow.matches} ${innerWidth}`;
@@ -60,11 +63,11 @@
     for (const node of given.nodes) {
       const at = graph.node(keyed(node.id));
       const link = make("a", { class: `g-node g-${node.state}`, href: `${place.dataset.here}/resources/${node.id.split("/").map(encodeURIComponent).join("/")}`, transform: `translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})` }, svg);
-      make("title", {}, link).textContent = `${node.id}: ${node.type}, ${node.status.replaceAll("_", " ").toLowerCase()}`;
+      make("title", {}, link).textContent = `${seen(node.id)}: ${node.type}, ${node.status.replaceAll("_", " ").toLowerCase()}`;
       make("rect", { width: WIDTH, height: HEIGHT, rx: 6 }, link);
       if (MARKS[node.state]) make("path", { class: "mark", d: MARKS[node.state], transform: "translate(9 9)" }, link);
       const label = make("svg", { x: 27, width: WIDTH - 32, height: HEIGHT }, link);
-      make("text", { y: 18 }, label).textContent = cut(node.name, 17);
+      make("text", { y: 18 }, label).textContent = cut(seen(node.name), 17);
       const folded = node.folded ? ` · ${node.folded} inside` : "";
       make("text", { class: "sub", y: 33 }, label).textContent = cut(node.type.split("::").pop() + folded + (node.bad ? `, ${node.bad} bad` : ""), 23);
       link.addEventListener("click", (event) => {

@@ -61,7 +61,7 @@ def test_a_table_has_a_line_for_each_object_of_a_field(capsys: pytest.CaptureFix
 
 
 def test_a_terminal_gets_no_control_characters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, shown = "swap \x1b]0;a\x07\x9b31m\n\tin rack 7", "swap \\x1b]0;a\\x07\\x9b31m\n\tin rack 7"
+    given, shown = "swap \x1b]0;a\x07\x9b31m\n\tin rack 7", "swap \\x1b]0;a\\x07\\u009b31m\n\tin rack 7"
     monkeypatch.setenv("TERM", "dumb")
     for stream, meant in ((io.StringIO(), given), (Terminal(), shown)):
         monkeypatch.setattr(sys, "stdout", stream)
