@@ -543,9 +543,12 @@ class Schema:
 
     @classmethod
     def _take(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
-        fields = cls.fields
-        if not values.keys() <= fields.keys():
-            faults.extend(cls._unknown(name, path) for name in values if name not in fields)
+        fields, misspelt = cls.fields, set[str]()
+        for name in () if values.keys() <= fields.keys() else values:
+            if name not in fields:
+                meant = next(iter(get_close_matches(str(name), fields, 1)), "")
+                misspelt.add(meant)
+                faults.append(cls._unknown(name, meant, path))
         if cls._old_names and not cls._old_names.isdisjoint(values):
             values = cls._renamed(values, path, faults)
         coerced: dict[str, object] = {}
@@ -555,7 +558,7 @@ class Schema:
                 coerced[name] = field.take(value, (*path, name), faults)
             elif field.null and name in values:
                 coerced[name] = NULLS[field.kind]
-            elif field.required:
+            elif field.required and name not in misspelt:
                 faults.append(Fault(path, f"Property {name} not assigned", f"Give {name}: {field.doc}"))
         return coerced
 
@@ -576,10 +579,9 @@ class Schema:
         return found
 
     @classmethod
-    def _unknown(cls, name: str, path: Path) -> Fault:
-        close = get_close_matches(str(name), cls.fields, 1)
-        if close:
-            hint = f"Did you mean {close[0]}?"
+    def _unknown(cls, name: str, meant: str, path: Path) -> Fault:
+        if meant:
+            hint = f"Did you mean {meant}?"
         elif cls.fields:
             hint = f"There are: {', '.join(sorted(cls.fields))}."
         else:

@@ -320,7 +320,7 @@ def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) ->
     code, shown = on_terminal(70, "up", str(tmp_path / "s.yaml"))
     assert code == 0, shown
     assert "+ g  (OS::Heat::ResourceGroup)" in shown and "Do it? [y/N]" in shown
-    assert "g  CREATE_COMPLETE" in shown and "2 of 2 inside" in shown
+    assert "g  CREATE_COMPLETE" in shown and "inside: 2 done" in shown
     assert "Plan: 3 added" in shown and "s: CREATE_COMPLETE in " in shown and ": 3 created" in shown
 
 

@@ -228,7 +228,8 @@ class Tree(View):
         label = Text.assemble(name, "  ", (word, render.style(course.status)))
         if inner is not None and inner.courses:
             ended = sum(not one.running for one in inner.courses.values())
-            label.append(f"  {ended} of {len(inner.courses)} inside")
+            running = len(inner.courses) - ended
+            label.append(f"  inside: {ended} done" + (f", {running} running" if running else ""))
         if course.running:
             label.append(f"  {span(now - course.began)}", "dim")
         if course.status.endswith("_FAILED") or (course.running and course.reason != "state changed"):

@@ -108,11 +108,17 @@ def test_each_fault_has_its_place_and_heats_text(given_value: Any, path: tuple[s
 
 def test_every_fault_is_found_unknown_names_first_then_in_schema_order() -> None:
     values = {"rules": [{"port": 0}], "size": "x", "nam": "a", "weight": "y"}
-    assert [fault.path for fault in Props.check(values)] == [(), (), ("size",), ("weight",), ("rules", 0, "port")]
+    assert [fault.path for fault in Props.check(values)] == [(), ("size",), ("weight",), ("rules", 0, "port")]
 
 
 def test_a_misspelt_name_gets_a_hint() -> None:
     assert Props.check({"name": "a", "wieght": 1}) == [Fault((), "Unknown Property wieght", "Did you mean weight?")]
+
+
+def test_a_misspelt_required_name_is_one_fault() -> None:
+    assert Props.check({"nam": "a"}) == [Fault((), "Unknown Property nam", "Did you mean name?")]
+    both = ["Unknown Property zz", "Property name not assigned"]
+    assert [fault.text for fault in Props.check({"zz": "a"})] == both
 
 
 def test_coerce_raises_all_faults_at_once() -> None:
