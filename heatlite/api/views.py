@@ -193,6 +193,7 @@ def resource(
         "required_by": list(required_by),
         "links": links,
         "protection": protection_view(row.protection),
+        "deletion_policy": "Retain" if row.external_id is not None else row.deletion_policy.capitalize(),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
         **health_views.of_resource(row, incidents, nested),
     }

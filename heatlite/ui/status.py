@@ -32,6 +32,8 @@ def look(status: str) -> Look:
     """Return the look of a status such as ``UPDATE_FAILED``. The last word decides."""
     if status == "LOCK_COMPLETE":
         return Look("lock", "lock", "locked")
+    if status == "INIT_COMPLETE":
+        return Look("off", "ring", "not made yet")
     word = _NAMES.get(status) or status.replace("_", " ").lower()
     tone, icon = _WORDS.get(status.upper().rpartition("_")[2], ("off", "ring"))
     return Look(tone, icon, word)

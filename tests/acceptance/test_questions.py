@@ -52,7 +52,7 @@ def test_each_question_on_a_terminal(home: Path) -> None:
         (["db", "backup", "--force", backup], "Backup with --force? [y/N]", f"Wrote {backup}."),
         (
             ["down", "--force", "web"],
-            "Delete the stack web with 1 resource, and leave behind what cannot be deleted? [y/N]",
+            "Delete the stack web with 2 resources, and leave behind what cannot be deleted? [y/N]",
             "web: DELETE_COMPLETE in ",
         ),
     ]:

@@ -1,6 +1,7 @@
 """Output of commands that wait for others, and about refusals by locks."""
 
 import argparse
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
+from tests.tables import table
 from tests.waiting import eventually
 
 from .conftest import Heat, template, value
@@ -246,6 +248,59 @@ def test_what_is_protected_is_shown_and_refused_with_the_way_out(
     told = {(one["resource_name"], one["resource_status"], one["resource_status_reason"]) for one in events}
     assert ("a", "UNPROTECT_COMPLETE", "unprotect by anonymous: moved") in told
     assert command("down -y s") == 0
+
+
+class Typed(io.StringIO):
+    """Input from a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_deletion_shows_all_that_goes_and_what_stays(
+    heat: Heat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thing = {"type": "OS::Heat::TestResource"}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": thing}}
+    path = heat.create(template(web=group, a=thing, kept={**thing, "deletion_policy": "Retain"}))
+    monkeypatch.setattr("sys.stdin", Typed("n\n"))
+    assert Here(heat)("down s") == 1
+    said = capsys.readouterr()
+    shown = [line.split("  (")[0].strip() for line in said.out.splitlines()]
+    assert shown == ["- a", "- web", "- web/0", "- web/1", "kept"]
+    assert said.out.splitlines()[-1].endswith("  stays in the cloud")
+    assert "Delete the stack s with 4 resources? [y/N] heatlite: Nothing was done." in said.err
+    listed = heat.call("GET", f"{path}/resources").json["resources"]
+    policies = {one["resource_name"]: one["deletion_policy"] for one in listed}
+    assert policies == {"web": "Delete", "a": "Delete", "kept": "Retain"}
+
+
+@table(
+    ("words", "reason", "way_out"),
+    [
+        ("lock s --reason disks", "is locked by anonymous since 20", "heatlite unlock s"),
+        ("protect s", "is protected", "heatlite unprotect s"),
+        ("protect s g/0", "has protected resources: g/0", "heatlite unprotect s g/0"),
+    ],
+)
+def test_a_deletion_that_would_be_refused_is_not_asked_for(
+    words: str,
+    reason: str,
+    way_out: str,
+    heat: Heat,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not heat.call("GET", "/stacks").json["stacks"]:
+        group = {"count": 1, "resource_def": {"type": "OS::Heat::TestResource"}}
+        heat.create(template(g={"type": "OS::Heat::ResourceGroup", "properties": group}))
+    assert Here(heat)(words) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", Typed(""))
+    assert Here(heat)("down s") == 1
+    said = capsys.readouterr().err
+    assert "[y/N]" not in said and reason in said and said.rstrip().endswith(way_out), said
+    assert Here(heat)(way_out.removeprefix("heatlite ")) == 0
 
 
 class Later(Clock):

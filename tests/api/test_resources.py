@@ -19,7 +19,7 @@ from .conftest import Heat, template, value
 
 ITEM = {
     "resource_name", "logical_resource_id", "physical_resource_id", "resource_type", "resource_status",
-    "resource_status_reason", "creation_time", "updated_time", "required_by", "links", "protection",
+    "resource_status_reason", "creation_time", "updated_time", "required_by", "links", "protection", "deletion_policy",
 }  # fmt: skip
 EVENT = {
     "id", "links", "event_time", "resource_name", "logical_resource_id", "resource_status", "resource_status_reason",

@@ -74,6 +74,7 @@ def test_progress_names_the_first_failure(browser: Browser) -> None:
     path = browser.heat.create(template(a=value(), bad=bad), name="fails")
     page = browser.get(path + "/progress")
     assert page.html.find("section", {"class": "notice"}).strong.text == "First failure: bad"
+    assert "healthy" not in page.html.find("div", {"id": "stackhead"}).text
     assert page.html.find("rect", {"class": "bar bad"})
     action = browser.get("/actions?status=FAILED").html.find("td", {"class": "name"}).a["href"]
     assert "Attempt" in browser.get(action).text

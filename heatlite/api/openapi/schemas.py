@@ -114,6 +114,7 @@ _RESOURCE = record(
     required_by=TEXTS,
     links=LINKS,
     protection=or_null(ref("Protection")),
+    deletion_policy={"type": "string", "enum": ["Delete", "Retain", "Snapshot"]},
 )
 _PREVIEW_RESOURCE = record(
     {"properties": ANY, "parent_resource": TEXT, "nested_stack_id": TEXT},

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -293,19 +293,53 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> None:
-    """Show the objects that the deletion is about, and ask.
+    """Show the objects that the deletion removes and those that stay, and ask.
 
-    Raises CommandError without consent.
+    Raises CommandError without consent, and for a stack that refuses every deletion.
     """
-    found = [item for item in client.resources(stack) if item.get("physical_resource_id")]
-    for item in found[:MOST_SHOWN]:
-        shown = f"- {text(item.get('resource_name'))}  ({text(item.get('resource_type'))})"
-        render.line(f"{shown}  {text(item.get('physical_resource_id'))}", "red")
-    if len(found) > MOST_SHOWN:
-        print(f"  … and {len(found) - MOST_SHOWN} more")
+    found = [item for item in client.resources(stack, progress.NESTED) if item.get("physical_resource_id")]
+    _verify_deletable(client, stack, found)
+    found.sort(key=lambda item: text(item.get("path")))
+    gone = [item for item in found if item.get("deletion_policy") != "Retain"]
+    for item in gone[:MOST_SHOWN]:
+        saved = "  a snapshot stays" if item.get("deletion_policy") == "Snapshot" else ""
+        render.line(f"- {_object(item)}{saved}", "red")
+    if len(gone) > MOST_SHOWN:
+        print(f"  … and {len(gone) - MOST_SHOWN} more")
+    for item in found:
+        if item.get("deletion_policy") == "Retain":
+            render.line(f"  {_object(item)}  stays in the cloud", "dim")
     force = ", and leave behind what cannot be deleted" if arguments.force else ""
-    plural = "" if len(found) == 1 else "s"
-    agree(arguments, f"Delete the stack {stack.name} with {len(found)} resource{plural}{force}?")
+    plural = "" if len(gone) == 1 else "s"
+    agree(arguments, f"Delete the stack {stack.name} with {len(gone)} resource{plural}{force}?")
+
+
+def _object(item: Object) -> str:
+    return f"{text(item.get('path'))}  ({text(item.get('resource_type'))})  {text(item.get('physical_resource_id'))}"
+
+
+def _verify_deletable(client: Client, stack: Stack, found: Sequence[Object]) -> None:
+    """Refuse before the question what the server would refuse after it.
+
+    Raises CommandError.
+    """
+    if stack.status == "LOCK_COMPLETE":
+        lock = an_object(client.request("GET", f"{stack.path}/lock"), "lock")
+        since = f"{text(lock.get('locked_at'))}: {text(lock.get('reason'))}".removesuffix(": ")
+        raise CommandError(
+            f"Stack {stack.name} is locked by {text(lock.get('locked_by'))} since {since}."
+            f" Nothing was deleted. Unlock it first: heatlite unlock {stack.name}"
+        )
+    if stack.fields.get("protection"):
+        raise CommandError(
+            f"Stack {stack.name} is protected. Nothing was deleted. End that first: heatlite unprotect {stack.name}"
+        )
+    kept = [text(item.get("path")) for item in found if item.get("protection")]
+    if kept:
+        raise CommandError(
+            f"Stack {stack.name} has protected resources: {', '.join(kept[:MOST_SHOWN])}. Nothing was deleted. End that"
+            f" first: heatlite unprotect {stack.name} {kept[0]}"
+        )
 
 
 @commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED)

@@ -96,7 +96,8 @@ def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> d
     found = Counter(word for stack_id in tallies for word in outcomes(stack_id))
     if resources is not None:
         there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
-        found["kept"] = max(len(resources) - there, 0)
+        made = sum(item.get("resource_status") != "INIT_COMPLETE" for item in resources)
+        found["kept"] = max(made - there, 0)
     return {word: found[word] for word in OUTCOMES if found[word]}
 
 

@@ -177,6 +177,13 @@ def _beside(node: Node, name: str) -> str:
     return "/".join((*node.path[:-1], name))
 
 
+def _state(node: Node) -> str:
+    """Return the state for a graph: ``unhealthy``, ``unmade`` or ``complete``, say."""
+    if node.health.get("state") == "unhealthy":
+        return "unhealthy"
+    return "unmade" if node.status == "INIT_COMPLETE" else node.status.rpartition("_")[2].lower()
+
+
 def _drawn(row: Row) -> JsonMap:
     node = row.node
     return {
@@ -184,7 +191,7 @@ def _drawn(row: Row) -> JsonMap:
         "name": node.name,
         "type": node.type,
         "status": node.status,
-        "state": "unhealthy" if node.health.get("state") == "unhealthy" else node.status.rpartition("_")[2].lower(),
+        "state": _state(node),
         "folded": 0 if row.is_open else sum(1 for one in node.walk()) - 1,
         "bad": node.bad_below if not row.is_open else 0,
     }

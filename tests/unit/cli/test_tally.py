@@ -51,6 +51,12 @@ def test_counts_name_what_was_kept() -> None:
     assert sentence({}) == "nothing changed"
 
 
+def test_what_was_never_made_is_not_kept() -> None:
+    tallies = {"s": tally_of("a CREATE_FAILED 1")}
+    there: list[Object] = [{"resource_status": "CREATE_FAILED"}, {"resource_status": "INIT_COMPLETE"}]
+    assert count(tallies, there) == {"failed": 1}
+
+
 def test_a_deleted_object_of_a_resource_that_is_there_was_replaced() -> None:
     tallies = {"s": tally_of("a DELETE_COMPLETE 1", "b DELETE_COMPLETE 2")}
     there: Object = {"resource_name": "a", "links": [{"rel": "stack", "href": "http://h/v1/p/stacks/n/s"}]}
