@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from heatlite.core.errors import StackValidationFailed
-from heatlite.template.expression import OMIT, UNKNOWN, Call, Function, Unknown, raise_together
+from heatlite.template.expression import OMIT, UNKNOWN, Call, Function, ListOf, Unknown, raise_together
 from heatlite.template.functions.arguments import Items, sequence
 
 
@@ -18,8 +18,12 @@ class If(Function):
         if not isinstance(given, list) or not (2 if cls.short else 3) <= len(given) <= 3:
             form = "[condition_name, value_if_true, value_if_false]"
             raise call.fault(f'Arguments to "{call.name}" must be of the form: {form}')
-        chosen = 2 if call.bindings.decide(given[0], (*call.path, 0)) is False else 1
-        return OMIT if chosen == len(given) else call.parser.parse_part(given[chosen], (*call.path, chosen))
+        holds = call.bindings.decide(given[0], (*call.path, 0))
+        chosen = 2 if holds is False else 1
+        if chosen == len(given):
+            return OMIT
+        value = call.parser.parse_part(given[chosen], (*call.path, chosen))
+        return cls(call, ListOf([UNKNOWN, value])) if isinstance(holds, Unknown) and value is not OMIT else value
 
 
 class IfShort(If):
