@@ -7,13 +7,14 @@ import pytest
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.template.checks.check import check
 from heatlite.template.definitions.definitions import referring
 from heatlite.template.dialects import DIALECTS
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Failed, fields, resolve, sift
 from heatlite.template.functions.text import StrReplace
-from tests.function_examples import CALLS, Known, bound, calls, document, put_in, references, right_calls
+from tests.function_examples import CALLS, FILES, Known, bound, calls, document, put_in, references, right_calls
 from tests.tables import table
 
 LATEST = DIALECTS["heat_template_version.2021-04-16"]
@@ -136,3 +137,19 @@ def test_an_implied_dependency_is_seen_through_functions(networks: Json) -> None
     )
     definition = Template(made).definition(Environment(), {}, False, TYPES)
     assert definition.resources["server"].requires == {"later", "subnet"}
+
+
+@pytest.mark.full
+def test_every_property_of_every_type_takes_a_reference_within_anything() -> None:
+    """A check tells problems, and fails at none."""
+    text: Json = {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": "later"}}}}
+    values: list[Json] = [text, [text], {"k": text}, [{"k": text}], {"get_attr": ["later", "show"]}]
+    for kind in TYPES.names():
+        view = TYPES.find(kind)
+        assert view is not None
+        odd: dict[str, tuple[str, JsonMap]] = {
+            f"{name}{number}": (kind, {name: value})
+            for name in view.property_types()
+            for number, value in enumerate(values)
+        }
+        check(document(LATEST, known=VALUE, later=VALUE, **odd), Environment(), TYPES, FILES, strict=False)
