@@ -64,13 +64,13 @@ class AuditTrail:
 
     def end(self, req: Request, status: int) -> None:
         """Write the outcome. `status` is the code of the answer."""
-        if req.operation == PROVEN and status >= HTTPStatus.BAD_REQUEST:
-            self.follow(req)
-            names = (req.parts.get("resource_name"), req.parts.get("stack_name"), address_of(req, self._trusted))
-            log.warning("the agent of %s in stack %s, from %s, is refused: %s", *names, req.refusal)
         entry, req.entry = req.entry, None
         if entry is None:
-            return
+            if req.operation != PROVEN or status < HTTPStatus.BAD_REQUEST:
+                return
+            entry = self._audit.begin(partial(self._describe, req, self._clock.now()))
+            names = (req.parts.get("resource_name"), req.parts.get("stack_name"), address_of(req, self._trusted))
+            log.warning("the agent of %s in stack %s, from %s, is refused: %s", *names, req.refusal)
         req.answered = status
         try:
             # A refused report is kept: another system may have tried a token.
@@ -95,7 +95,7 @@ class AuditTrail:
             stack_id=_kept(req.parts, "stack_id", 36),
             stack_name=_kept(req.parts, "stack_name", MAX_NAME),
             resource=_kept(req.parts, "resource_name", MAX_NAME),
-            target=_target(req.parts),
+            target=None if req.parts.keys() <= _OF_COLUMNS else _target(req.parts),
             outcome=_outcome(status),
             status=None if status < 400 else status,
             reason=req.refusal[:MAX_REASON],
@@ -123,7 +123,7 @@ def _user(req: Request) -> str | None:
 def _target(parts: Mapping[str, str]) -> str | None:
     """Return the id or name of what is neither stack nor resource: an incident …"""
     found = [value for name, value in parts.items() if name not in _OF_COLUMNS]
-    return found[-1][:MAX_NAME] or None if found else None
+    return found[-1][:MAX_NAME] or None
 
 
 def _kept(parts: Mapping[str, str], name: str, length: int) -> str | None:

@@ -277,7 +277,10 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     play("List incidents")
     play("List audit log", query="?stack=healed&operation=stacks:create")
     shown = play("Show incident", incident_id=incident_id).json["incident"]
-    play("Approve incident", incident_id=incident_id, plan_digest=shown["plan_digest"])
+    begun = play("Approve incident", incident_id=incident_id, plan_digest=shown["plan_digest"])
+    (approved,) = play.heat.get(f"/audit?operation=health:operate&stack={names['stack_id']}")["audit"]
+    assert (approved["resource_name"], approved["target"]) == ("a", incident_id)
+    assert begun.headers["X-Heatlite-Action"].endswith(approved["action_id"])
     play.heat.settle(path, "UPDATE_COMPLETE")
     eventually(lambda: play.heat.get(f"/incidents/{incident_id}")["incident"]["state"] == "SETTLING", "repaired")
     play("Close incident", incident_id=incident_id)

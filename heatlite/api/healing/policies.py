@@ -113,6 +113,9 @@ class Incidents:
         """Begin the repair that an incident proposes."""
         self._name(req, incident_id)
         self._healing.approve(req.caller, incident_id, str(bodies.checked(req, DIGEST)["plan_digest"]))
+        begun = self._healing.incident(req.caller.project, incident_id).action_id
+        if begun is not None:
+            req.queued.append(begun)
         resp.status = HTTPStatus.ACCEPTED
         self.on_get_one(req, resp, incident_id)
 
