@@ -1,5 +1,6 @@
 """Client of the API: answers as plain values, errors as Refused."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -138,6 +139,12 @@ def _message(answer: "Answer") -> str:
     return f"The server answered {answer.status}."
 
 
+IGNORED = {
+    "deleted": "it is being deleted, or has been",
+    "no_change": "there is nothing to change",
+    "not_marked": "it was not marked",
+}
+"""Words of the header `X-Heatlite-Ignored` → texts. Signals have others, which stand for themselves."""
 MOST_COMPARED = 1000
 """Stacks whose names are compared with a misspelt one."""
 
@@ -164,6 +171,9 @@ class Client:
             raise Refused(self._transport.unauthorized() or _message(answer), answer.status)
         if answer.status >= 400:
             raise Refused(_message(answer), answer.status)
+        ignored = answer.headers.get("x-heatlite-ignored")
+        if ignored is not None:
+            print(f"Nothing was changed: {IGNORED.get(ignored, ignored)}.", file=sys.stderr)
         return answer.data
 
     # -- stacks --------------------------------------------------------------------------------

@@ -688,3 +688,15 @@ def test_a_missing_parameter_is_named_with_its_place_and_option(
     assert Here(heat)(f"up --yes {file} -n s") == 1
     place = f"{file}:3:3: error: The Parameter (pw) was not provided. (Password of the database: -P pw=…)"
     assert place in capsys.readouterr().err
+
+
+def test_what_changes_nothing_says_so(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    heat.create(template(a=value()))
+    for line, told in (
+        ("mark-healthy s a", "Nothing was changed: it was not marked.\n"),
+        ("unprotect s a", "Nothing was changed: there is nothing to change.\n"),
+        ("mark-unhealthy s a", ""),
+    ):
+        assert Here(heat)(line) == 0
+        err = capsys.readouterr().err
+        assert told in err and (told or "Nothing was changed" not in err), line

@@ -91,7 +91,7 @@ def rotate_keys(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         session.client.request("POST", f"{stack.path}/actions", {"rotate_keys": None})
-    print(f"{stack.name}: new keys. Earlier signed URLs and tokens are invalid.")
+    print(f"{stack.name}: earlier signed URLs and tokens are invalid.")
     return 0
 
 
