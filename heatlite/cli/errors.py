@@ -1,9 +1,13 @@
 """Errors that a command prints instead of a traceback."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Final
 
 from heatlite.core.errors import ErrorAnswer, Problem
 
+MOST_LINES: Final = 40
+"""Problems that a command prints as text."""
 NO_ADDRESS = "{shown!r} is not the address of a server; an example is http://127.0.0.1:8004."
 
 
@@ -26,6 +30,19 @@ class Refused(ErrorAnswer, CommandError):
     def is_outage(self) -> bool:
         """True if the server cannot answer now, such as in an outage of its database."""
         return self.status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def listed(problems: Sequence[Problem]) -> str:
+    """Return a line for each problem.
+
+    Of very many, the first errors, and how many more there are.
+    """
+    more = len(problems) - MOST_LINES
+    if more <= 0:
+        return "\n".join(map(describe, problems))
+    first = sorted(problems, key=lambda problem: problem.severity != "error")[:MOST_LINES]
+    lines = [describe(problem) for problem in problems if problem in first]
+    return "\n".join([*lines, f"{more} more: heatlite validate --format json lists all"])
 
 
 def describe(problem: Problem) -> str:

@@ -176,6 +176,32 @@ def test_a_bad_template_is_told_whole(run: Callable[..., str], tmp_path: Path) -
         assert second.startswith(f"{tmp_path}/bad.yaml:4:") and second.endswith("(HTTP 400)")
 
 
+def test_warnings_come_before_the_question(
+    run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "w.yaml"
+    value = "resources: {a: {type: OS::Heat::Value, properties: {value: {get_parm: name}}}}"
+    file.write_text(f"heat_template_version: 2021-04-16\n{value}\n")
+    warning = f'{file}:2:61: warning: "get_parm" is no function, so the map is taken as data.'
+    warning += " (if a function is meant: get_param)\n"
+    assert run("plan", str(file), "--detailed-exitcode", code=2) == warning
+    stdin = io.StringIO("no\n")
+    monkeypatch.setattr(stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert run("up", str(file), code=1) == f"{warning}Do it? [y/N] heatlite: Nothing was done.\n"
+
+
+def test_very_many_errors_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "many.yaml"
+    lines = [f"  r{i}: {{type: OS::Heat::Nope{i}}}" for i in range(60)]
+    file.write_text("\n".join(["heat_template_version: 2021-04-16", "resources:", *lines]))
+    for command in ("validate", "plan", "up -y"):
+        assert main([*command.split(), str(file)]) == 1
+        shown = "".join(capsys.readouterr())
+        assert len([line for line in shown.splitlines() if ": error: " in line]) == 40
+        assert "20 more: heatlite validate --format json lists all" in shown
+
+
 def test_all_that_the_cloud_does_not_have_is_told_with_its_place(run: Callable[..., str], tmp_path: Path) -> None:
     files = {
         "bad.yaml": [

@@ -29,7 +29,7 @@ from heatlite.cli.arguments import (
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.commands.following import ended, may_leave, require_stack, start, started
 from heatlite.cli.commands.validate import of_file, of_server
-from heatlite.cli.errors import CommandError, Misuse, Refused, describe
+from heatlite.cli.errors import CommandError, Misuse, Refused, listed
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
 from heatlite.cli.questions import agree, confirmed, need_consent
@@ -131,13 +131,15 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         after = None if stack is None else client.last_event(stack, progress.NESTED)
         with _explained(arguments, host, client, body):
             if not arguments.yes:
-                _ask_for_plan(arguments, client, stack, name, body)
+                _ask_for_plan(arguments, host, client, stack, name, body)
             began = time.monotonic()
             if stack is None:
                 made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
                 stack = client.find(text(made.get("id")))
             else:
                 client.request("PUT", stack.path, body)
+        if arguments.yes:
+            _tell_warnings(arguments, host)
         if arguments.no_wait:
             return started(arguments, stack)
         done = require_stack(progress.wait(session, stack, after, again, arguments.format, began))
@@ -156,13 +158,24 @@ def same_again(arguments: argparse.Namespace) -> str:
     return shlex.join(words) + (" -P …" if arguments.parameter else "")
 
 
-def _ask_for_plan(arguments: argparse.Namespace, client: Client, stack: Stack | None, name: str, body: JsonMap) -> None:
-    """Show the plan, ask, and bind the request to the plan.
+def _tell_warnings(arguments: argparse.Namespace, host: Host) -> None:
+    """Print the warnings of `validate`, such as of a misspelt function."""
+    found = of_file(arguments.file, arguments.environment, parameters(arguments.parameter), host.types())
+    warnings = [problem for problem in found if problem.severity == "warning"]
+    if warnings:
+        print(listed(warnings), file=sys.stderr)
+
+
+def _ask_for_plan(
+    arguments: argparse.Namespace, host: Host, client: Client, stack: Stack | None, name: str, body: JsonMap
+) -> None:
+    """Show the plan and warnings, ask, and bind the request to the plan.
 
     A plan without changes needs no question. Raises CommandError without consent.
     """
     found, digest = plans.fetch(client, stack, name, body)
     plans.draw(found)
+    _tell_warnings(arguments, host)
     if stack is None or plans.has_changes(found):
         agree(arguments, "Do it?")
     if digest is not None:
@@ -216,6 +229,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
         plans.draw(found)
     else:
         render.listing(plans.rows(found), plans.COLUMNS, arguments, f"resources in the plan of {name}")
+    _tell_warnings(arguments, host)
     return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
 
 
@@ -239,7 +253,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
         needed = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]
         faults = in_order(problem for problem in needed if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
-        raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
+        raise Refused("\n".join([*lines, listed(faults)] if faults else lines), error.status) from None
 
 
 def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from heatlite import __version__
-from heatlite.cli.errors import describe
+from heatlite.cli.errors import listed
 from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
 
@@ -46,7 +46,7 @@ def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> st
         return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
     if form == "sarif":
         return json.dumps(sarif(problems), indent=2)
-    return "\n".join(map(describe, problems)) or "\n".join(f"{file}: no problems" for file in checked)
+    return listed(problems) or "\n".join(f"{file}: no problems" for file in checked)
 
 
 def sarif(problems: Sequence[Problem]) -> JsonMap:
