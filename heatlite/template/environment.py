@@ -80,16 +80,17 @@ class Environment:
         problems: list[Problem] = []
         data: JsonMap = {}
         for section, content in source.data.items():
-            lists = section in ("event_sinks", "encrypted_param_names")
+            form = list if section in ("event_sinks", "encrypted_param_names") else dict
+            if section in SECTIONS and isinstance(content, form):
+                data[section] = content
+                continue
+            text, hint = f'environment section "{section}" must be a {"list" if form is list else "map"}', ""
             if section not in SECTIONS:
                 text = f'environment has wrong section "{section}"'
                 hint = nearest(section, SECTIONS) if len(problems) < MAX_HINTS else ""
-                problems.append(_wrong(text, (section,), name, hint))
-            elif not isinstance(content, list if lists else dict):
-                form = "list" if lists else "map"
-                problems.append(_wrong(f'environment section "{section}" must be a {form}', (section,), name))
-            else:
-                data[section] = content
+            elif content is None:
+                text, hint = f'environment has empty section "{section}"', f"Leave it out, or write {section}: {form()}"
+            problems.append(_wrong(text, (section,), name, hint))
         written = _section(data, "resource_registry")
         registry: JsonMap = {}
         for key, target in written.items():

@@ -84,6 +84,8 @@ def test_a_second_mark_brings_a_new_reason(engine: Engine) -> None:
     engine.mark(stack, "a", reason="one")
     engine.mark(stack, "a", reason="x" * 300)
     assert engine.row(stack, "a").status_reason == "x" * 300
+    engine.mark(stack, "a", reason="ä" * 600_000)
+    assert engine.row(stack, "a").status_reason == "ä" * 10_000 + " … (600000 characters)"
 
 
 class TestTakenBack:

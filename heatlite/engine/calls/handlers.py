@@ -16,6 +16,7 @@ from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import SAVED_AS
+from heatlite.engine.state.unit_of_work import shortened
 from heatlite.engine.types.observation import live_values
 from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
@@ -39,9 +40,6 @@ DRIFTED = ". Not as stored: "
 """Stands in the status reason of a stack's check, before the names of the resources that differ."""
 LEFT = "Left behind: "
 """Begins the list of objects that a deletion leaves."""
-
-MAX_FAILURE = 10_000
-"""Characters that are kept of a type's error."""
 
 
 def advance(call: HandlerCall) -> None:
@@ -273,8 +271,5 @@ def failure_text(name: str, error: BaseException) -> str:
     except Exception:
         log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
         said = "(an error without a text)"
-    said = masked(said)
-    if len(said) > MAX_FAILURE:
-        said = f"{said[:MAX_FAILURE]} … ({len(said)} characters)"
-    text = f"{type(error).__name__}: resources.{name}: {said}"
+    text = f"{type(error).__name__}: resources.{name}: {shortened(masked(said))}"
     return text.encode(errors="replace").decode().replace("\0", "?")

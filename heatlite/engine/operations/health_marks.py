@@ -13,7 +13,7 @@ from heatlite.engine.admission.admission import Admission
 from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.unit_of_work import resource_event, row_with_state
+from heatlite.engine.state.unit_of_work import resource_event, row_with_state, shortened
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
@@ -108,7 +108,7 @@ class HealthMarks:
             return "deleted"
         if not mark.unhealthy and not is_marked:
             return "not_marked"
-        text = mark.reason or MARKED.format("unhealthy" if mark.unhealthy else "healthy")
+        text = shortened(mark.reason or "") or MARKED.format("unhealthy" if mark.unhealthy else "healthy")
         row = row_with_mark(row, mark.unhealthy, text, now)
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])

@@ -7,7 +7,14 @@ from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, S
 
 STACK_TYPE = "OS::Heat::Stack"
 MAX_REASON = 255
-"""Characters of a reason in an event (Heat cuts there; the row keeps all)."""
+"""Characters of a reason in an event (Heat cuts there)."""
+MAX_TEXT = 10_000
+"""Characters that a row keeps of a text that others write: a type's error, the reason of a mark."""
+
+
+def shortened(text: str) -> str:
+    """Return at most `MAX_TEXT` characters of a text, and the number of all."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … ({len(text)} characters)"
 
 
 def stack_event(stack: StackRecord, now: float) -> EventRecord:

@@ -11,7 +11,7 @@ from heatlite.resources.nova import addresses
 from heatlite.resources.nova.addresses import Addresses
 from heatlite.resources.nova.changes import TASK, flavor_name
 from heatlite.resources.nova.networks import Ports
-from heatlite.resources.nova.server_properties import ServerProps, texts
+from heatlite.resources.nova.server_properties import ServerProps, is_stored
 from heatlite.resources.software.targets import Target
 
 CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
@@ -106,7 +106,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
             live["tags"] = given["tags"]  # the service does not keep their order
         if given.get("metadata") is not None:
             known = cast(JsonMap, thing.get("metadata") or {})
-            live["metadata"] = given["metadata"] if known == texts(self.props.metadata) else known
+            live["metadata"] = given["metadata"] if is_stored(known, self.props.metadata) else known
         flavor = flavor_name(thing)
         wanted = self.map(self.service("get_flavor", self.props.flavor))["name"]
         live["flavor"] = given["flavor"] if flavor == wanted else flavor

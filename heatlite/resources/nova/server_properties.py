@@ -1,9 +1,11 @@
 """The properties of a server."""
 
+import json
 from collections.abc import Mapping
 
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import prop
+from heatlite.plugin.schema import same
 from heatlite.resources.nova import disks
 from heatlite.resources.nova.disks import Disk, DiskV2
 from heatlite.resources.nova.networks import Nic
@@ -87,5 +89,23 @@ class ServerProps(TargetProps):
 
 
 def texts(metadata: Mapping[str, Json]) -> JsonMap:
-    """Return metadata as the service stores it: text unchanged, other values as JSON."""
-    return {name: value if isinstance(value, str) else dump(value) for name, value in metadata.items()}
+    """Return metadata as the service stores it.
+
+    Text stays, other values are JSON as Heat writes it.
+    """
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+
+
+def is_stored(stored: Mapping[str, Json], metadata: Mapping[str, Json]) -> bool:
+    """Return True if the service stores the metadata, with JSON in any layout."""
+    if stored.keys() != metadata.keys():
+        return False
+    given = [(stored[name], value) for name, value in metadata.items()]
+    return all(one == value if isinstance(value, str) else _is_json_of(one, value) for one, value in given)
+
+
+def _is_json_of(text: Json, value: Json) -> bool:
+    try:
+        return same(json.loads(str(text)), value)
+    except ValueError:
+        return False

@@ -17,6 +17,7 @@ from heatlite.core.errors import Problem
 from heatlite.core.json import Json
 from heatlite.core.records import record
 from heatlite.template.checks.constant_conditions import ConstantConditions
+from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import Template
 from heatlite.template.source.loader import Path, Source
 from heatlite.template.types import ResourceTypeView, TypeCatalog
@@ -31,7 +32,7 @@ def template_warnings(source: Source, template: Template, types: TypeCatalog) ->
     `check` reports those.
     """
     return [
-        *_damage(source, _Wanted(template, types)), *_unused(template), *_never(template), *_misspelt(template)
+        *_damage(source, _Wanted(template, types)), *_unused(template), *_never(template), *_no_functions(template)
     ]  # fmt: skip
 
 
@@ -40,7 +41,10 @@ def child_warnings(source: Source, template: Template, types: TypeCatalog) -> li
 
     Its parameters are the type's, used or not.
     """
-    return [*_damage(source, _Wanted(template, types)), *duplicate_keys(source), *_never(template)]
+    return [
+        *_damage(source, _Wanted(template, types)), *duplicate_keys(source), *_never(template),
+        *_no_functions(template),
+    ]  # fmt: skip
 
 
 def environment_warnings(source: Source, template: Template | None) -> list[Problem]:
@@ -289,12 +293,16 @@ def _unused(template: Template) -> list[Problem]:
     ]  # fmt: skip
 
 
-# -- maps that look like a misspelt function -------------------------------------------------------
+# -- maps that look like a function ----------------------------------------------------------------
 
 
-def _misspelt(template: Template) -> list[Problem]:
-    """Return warnings of maps with one key that is nearly the name of a function."""
-    functions = [*template.dialect.functions, *template.dialect.conditions]
+def _no_functions(template: Template) -> list[Problem]:
+    """Return warnings of maps that look like a function, but are data.
+
+    Their one key is nearly a function's name, or is one in another version or language.
+    """
+    dialect = template.dialect
+    functions = [*dialect.functions, *dialect.conditions]
     found: list[Problem] = []
     section = "Resources" if "Resources" in template.document else "resources"
     sections = (section, "outputs", "Outputs")
@@ -306,15 +314,54 @@ def _misspelt(template: Template) -> list[Problem]:
         if not isinstance(value, Mapping):
             continue
         level += [((*path, name), item) for name, item in value.items()]
-        ((name, _), *more) = value.items() or (("", None),)
-        if more or name in functions or not re.match(r"[a-z]+_[a-z_]+$|Fn::", name):
+        ((name, arguments), *more) = value.items() or (("", None),)
+        if more or name in functions:
             continue
-        close = difflib.get_close_matches(name, functions, n=1, cutoff=0.85)
+        if _is_call(path, name, arguments) and (hint := _elsewhere(name, dialect)):
+            text = f'"{name}" is no function of this template, so the map is taken as data.'
+            found.append(Problem((*path, name), text, hint, "UnknownFunction", severity="warning"))
+            continue
+        looks_so = re.match(r"[a-z]+_[a-z_]+$|Fn::", name)
+        close = difflib.get_close_matches(name, functions, n=1, cutoff=0.85) if looks_so else ()
         if close:
             text = f'"{name}" is no function, so the map is taken as data.'
             hint = f"if a function is meant: {close[0]}"
             found.append(Problem((*path, name), text, hint, "MisspeltFunction", severity="warning"))
     return found
+
+
+def _is_call(path: Path, name: str, arguments: Json) -> bool:
+    """Test for the form of a call.
+
+    Some names of functions, such as "filter", are words, too.
+    """
+    if len(path) < 3:
+        return False  # names of resources
+    if "_" in name or "::" in name:
+        return True
+    takes_map = isinstance(arguments, Mapping) and not arguments.keys().isdisjoint(("for_each", "expression"))
+    return path[-1] not in ("properties", "Properties") and (takes_map or isinstance(arguments, list))
+
+
+def _elsewhere(name: str, dialect: Dialect) -> str:
+    """Return the place of such a function, or a substitute; "" if there is none."""
+    if name in _FOREIGN:
+        return _FOREIGN[name][dialect.kind]
+    others = [one for one in DIALECTS.values() if name in one.functions]
+    newer = next((one for one in others if one.key == dialect.key), None)
+    if newer is not None:
+        return f"it needs {newer.key}: {newer.version}"
+    return f"it needs {others[0].key}" if others else ""
+
+
+_FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
+    "Fn::Sub": {"hot": "HOT has str_replace", "cfn": "there is Fn::Replace"},
+    "Fn::ImportValue": {"hot": "pass the value as a parameter", "cfn": "pass the value as a parameter"},
+    "Fn::GetAtt": {"hot": "HOT has get_attr"},
+    "Fn::FindInMap": {"hot": "HOT has get_param with a path"},
+    "Fn::If": {"hot": "HOT has if", "cfn": "it needs AWSTemplateFormatVersion"},
+}
+"""Functions of CloudFormation → what to use instead, by language."""
 
 
 # -- conditions that can never hold ----------------------------------------------------------------

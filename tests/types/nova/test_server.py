@@ -91,7 +91,7 @@ class TestCreate:
         })
         thing = cloudy.thing(stack, "vm")
         assert (thing["name"], thing["status"], thing["key_name"]) == ("web", "ACTIVE", "mine")
-        assert thing["metadata"] == {"a": "b", "n": "1", "m": '{"x":[1]}'}
+        assert thing["metadata"] == {"a": "b", "n": "1", "m": '{"x": [1]}'}
         assert (thing["tags"], thing["_password"], thing["config_drive"]) == (["t"], "pw", "True")
         assert (thing["OS-DCF:diskConfig"], thing["_hints"]) == ("AUTO", {"colour": "red", "reservation": "r"})
         assert base64.b64decode(thing["OS-EXT-SRV-ATTR:user_data"]) == b"#!/bin/sh"
@@ -855,3 +855,12 @@ class TestAttributes:
         assert found["console"].startswith("http://")
         assert "Unavailable console type" in found["serial"]
         assert found["instance"].startswith("instance-")
+
+
+def test_metadata_in_another_layout_of_json_is_the_same(cloudy: Cloudy) -> None:
+    """A Heat before this server, or an earlier version, may have written it."""
+    stack = cloudy.made({"vm": server(metadata={"a": "b", "m": {"x": [1, True]}})})
+    for text, same in (('{"x":[1,true]}', True), ('{"x": [1, 1]}', False), ("x", False), ('{"x": [1, true]}', True)):
+        ask(cloudy, "compute.set_server_metadata", id_of(cloudy, stack), {"m": text})
+        stack = cloudy.check(stack)
+        assert ("Not as stored" not in stack.status_reason) is same, (text, stack.status_reason)

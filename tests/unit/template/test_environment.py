@@ -6,7 +6,7 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import Environment, Target, TypeMapping, merge
+from heatlite.template.environment import SECTIONS, Environment, Target, TypeMapping, merge
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import Source, load_mapping
@@ -102,6 +102,13 @@ def test_refused(data: Json) -> None:
         parse(data)
     assert caught.value.message.startswith("Environment not in valid format: ")
     assert caught.value.problems[0].source == "env.yaml"
+
+
+def test_an_empty_section_says_so() -> None:
+    for section in SECTIONS:
+        with pytest.raises(HTTPBadRequest, match=f'environment has empty section "{section}"') as caught:
+            parse({section: None})
+        assert caught.value.problems[0].hint.startswith("Leave it out, or write")
 
 
 def test_bad_hooks_and_restricted_actions() -> None:

@@ -320,3 +320,44 @@ def test_a_map_that_is_nearly_a_function(written: str, expected: list[str]) -> N
     a, b = f"{{type: OS::Heat::Value, properties: {{value: {written}}}}}", "{type: OS::Heat::None}"
     text = f"resources:\n  a: {a}\n  b: {b}\n"
     assert [found for _, _, found in of("MisspeltFunction", HEAD + text)] == expected
+
+
+def foreign(document: str) -> list[str]:
+    """Return the hints for functions that the template's version does not have."""
+    return [one.hint for one in warnings(document) if one.error == "UnknownFunction"]
+
+
+@table(
+    ("version", "written", "hint"),
+    [
+        ("2013-05-23", "{map_merge: [{}, {}]}", "it needs heat_template_version: 2016-04-08"),
+        ("2015-10-15", "{if: [c, 1, 2]}", "it needs heat_template_version: 2016-10-14"),
+        ("2016-04-08", "{yaql: {expression: $.data, data: {}}}", "it needs heat_template_version: 2016-10-14"),
+        ("2013-05-23", "{repeat: {template: x, for_each: {}}}", "it needs heat_template_version: 2015-04-30"),
+        ("2021-04-16", "{'Fn::Sub': 'a ${b}'}", "HOT has str_replace"),
+        ("2021-04-16", "{a: [{'Fn::GetAtt': [b, show]}]}", "HOT has get_attr"),
+        ("2013-05-23", "{filter: all}", None),  # a word
+        ("2016-10-14", "{map_merge: [{}, {}]}", None),
+        ("2021-04-16", "{'AWS::CloudFormation::Init': {}}", None),
+    ],
+)
+def test_a_function_of_another_version_or_language(version: str, written: str, hint: str | None) -> None:
+    document = f"heat_template_version: '{version}'\nresources:\n" + (
+        f"  a: {{type: OS::Heat::Value, properties: {{value: {written}}}}}\n  map_merge: {{type: OS::Heat::None}}\n"
+    )
+    assert foreign(document) == ([] if hint is None else [hint])
+
+
+@table(
+    ("written", "hint"),
+    [
+        ("{'Fn::Sub': 'a ${b}'}", "there is Fn::Replace"),
+        ("{str_replace: {template: a, params: {}}}", "it needs heat_template_version"),
+        ("{'Fn::Join': ['', [a]]}", None),
+    ],
+)
+def test_a_function_that_cloudformation_templates_do_not_have(written: str, hint: str | None) -> None:
+    document = "AWSTemplateFormatVersion: '2010-09-09'\nResources:\n" + (
+        f"  a: {{Type: 'OS::Heat::Value', Properties: {{value: {written}}}}}\n"
+    )
+    assert foreign(document) == ([] if hint is None else [hint])
