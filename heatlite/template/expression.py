@@ -3,6 +3,7 @@
 Parsing returns data in which nothing is a function untouched, so that resolving it costs one type test.
 """
 
+import logging
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Protocol
@@ -12,6 +13,8 @@ from heatlite.core.json import size as json_size
 from heatlite.core.records import record
 from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import stated
+
+log = logging.getLogger(__name__)
 
 
 class Unknown:
@@ -396,7 +399,8 @@ Failed = tuple[Function, Invalid]
 def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
     """Resolve, but add failing functions to `failed` and use UNKNOWN for them.
 
-    A function around a failed one is not called, so that each fault is reported once.
+    A function around a failed one is not called, so that each fault is reported once. An unexpected error counts as a
+    fault of the template: it fails no request, and is in the log.
     """
     if not isinstance(value, Expression):
         return value
@@ -416,7 +420,12 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
         return value.result(scope) if own else value.computed(arguments)
     except Invalid as error:
         failed.append((value, error.with_traceback(None)))  # there may be very many, and each would keep its frames
-        return UNKNOWN
+    except RecursionError:
+        raise
+    except Exception as error:
+        log.exception("the function %s of a template failed", value.name)
+        failed.append((value, StackValidationFailed(f"{type(error).__name__}: {error}")))
+    return UNKNOWN
 
 
 class Parser:

@@ -12,7 +12,7 @@ from heatlite.template.definitions.definitions import referring
 from heatlite.template.dialects import DIALECTS
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
-from heatlite.template.expression import UNKNOWN, Failed, fields, resolve, sift
+from heatlite.template.expression import UNKNOWN, Failed, MapOf, fields, resolve, sift
 from heatlite.template.functions.text import StrReplace
 from tests.function_examples import CALLS, FILES, Known, bound, calls, document, put_in, references, right_calls
 from tests.tables import table
@@ -92,6 +92,7 @@ def test_a_function_that_takes_the_unknown_for_data_makes_it_unknown(monkeypatch
     assert resolve(value["v"], Later()) is UNKNOWN
     with pytest.raises(ZeroDivisionError):
         resolve(value["v"], Known())
+    assert referring(MapOf({"v": 1, "w": value["v"]})) == {"v": 1, "w": UNKNOWN}
 
 
 TYPES = Registry(BUILTIN)
