@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, TypeVar, cast
 
-from heatlite.clients.cloud import Cloud, CloudNotFound, NameNotFound
+from heatlite.clients.cloud import Ambiguous, Cloud, CloudNotFound, NameNotFound
 from heatlite.clients.finders import Finders, identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
@@ -143,14 +143,35 @@ class CloudResource(Resource[P_co]):
 
     @property
     def props(self) -> P_co:
-        """Typed properties with defaults, and ids in place of cloud names."""
+        """Typed properties with defaults, and ids in place of cloud names.
+
+        Reading one raises NameNotFound or CloudError if it names objects, and StackValidationFailed if it is required
+        and missing: an external object need not be described.
+        """
         if self._props is None:
-            self._props = cast(P_co, self.schema(self.resolved(self.facts.properties)))
+            self._props = cast(P_co, self.schema(self.facts.properties, self.ids_in))
         return self._props
 
     def resolved(self, values: Mapping[str, Json]) -> JsonMap:
-        """Coerced properties with ids in place of names. Raises CloudNotFound, CloudError."""
-        return self.schema.with_ids(values, self._id_of)
+        """Coerced properties with ids in place of names. Raises NameNotFound, CloudError."""
+        return {name: self.ids_in(name, value) for name, value in values.items() if name in self.schema.fields}
+
+    def ids_in(self, name: str, value: Json) -> Json:
+        """Return a property's value with ids in place of names. Raises NameNotFound, CloudError."""
+        return self.schema.fields[name].with_ids(value, self._id_of)
+
+    def known(self, values: Mapping[str, Json]) -> JsonMap:
+        """Return properties that an object was made with, as `resolved` does.
+
+        A name that leads nowhere any more, or to several objects, stays in place. Raises CloudError.
+        """
+        fields = self.schema.fields
+        return {name: fields[name].with_ids(value, self._known_id) for name, value in values.items() if name in fields}
+
+    def _known_id(self, constraint: str, name: str) -> str:
+        with suppress(NameNotFound, Ambiguous):
+            return self._id_of(constraint, name)
+        return name
 
     def _id_of(self, constraint: str, name: str) -> str:
         # References are ids: looking each one up would cost another call.
@@ -176,7 +197,8 @@ class CloudResource(Resource[P_co]):
         if not self.within:
             return ()
         kept = self.data.get(WHOLE)
-        return (self.resolved(self.facts.properties)[self.within] if kept is None else kept,)
+        field = self.schema.fields[self.within]
+        return (getattr(self.props, field.attribute) if kept is None else kept,)
 
     def keep_whole(self) -> None:
         """Keep the id of what a finished object is a part of: its name may change."""
@@ -226,12 +248,12 @@ class CloudResource(Resource[P_co]):
 
         All, or these. Those without a value are left out, unless they are named.
         """
-        values = self.resolved(self.facts.properties)
+        given = self.facts.properties
         found: JsonMap = {}
         for name, field in self.schema.fields.items():
             if not field.api or (names is not None and name not in names):
                 continue
-            value = field.wire(cast(Json, field.given(values)))
+            value = field.wire(self.ids_in(name, cast(Json, field.given(given))))
             if value is not None or names is not None:
                 found[field.api] = value
         return found
@@ -345,12 +367,32 @@ class CloudResource(Resource[P_co]):
             return None
         live: JsonMap = {}
         given = self.facts.properties
-        resolved = self.resolved(given)
         for name, field in self.schema.fields.items():
             if given.get(name) is not None and thing.get(field.api) is not None and not field.secret:
                 seen = thing[field.api]
-                live[name] = given[name] if is_as_requested(seen, field.wire(resolved[name])) else field.read(seen)
+                live[name] = given[name] if self.is_as_given(name, seen) else field.read(seen)
         return live
+
+    def is_as_given(self, name: str, seen: Json) -> bool:
+        """Test whether a property of the object is as the template says.
+
+        It is if a name in the property leads to no object, or to several: that says nothing about this object.
+        """
+        given = self.facts.properties[name]
+        if seen == given:
+            return True
+        try:
+            return is_as_requested(seen, self.schema.fields[name].wire(self.ids_in(name, given)))
+        except (NameNotFound, Ambiguous):
+            return True
+
+    def is_called(self, name: str, seen: Json, verb: str) -> bool:
+        """As `is_as_given`, where the service tells the name of an object. `verb` gets it by its id."""
+        given = self.facts.properties[name]
+        try:
+            return seen == given or seen == self.map(self.service(verb, self.ids_in(name, given)))["name"]
+        except (CloudNotFound, Ambiguous):
+            return True
 
     def needs_replace_failed(self) -> bool:
         if not self.kept_when_well or self.physical_id is None:

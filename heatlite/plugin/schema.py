@@ -68,6 +68,7 @@ class Field:
         "kind",
         "means",
         "name",
+        "names_objects",
         "null",
         "required",
         "schema",
@@ -94,6 +95,10 @@ class Field:
         self.kind = self._kind_of(inner, rules.get("items"))
         self.convert = CONVERTERS[self.kind]
         self.constraints = _constraints(rules)
+        parts: list[Field] = [] if self.item is None else [self.item]
+        parts += [] if self.schema is None else self.schema.fields.values()
+        self.names_objects: bool = self.find is not None or any(part.names_objects for part in parts)
+        """True if a value may name objects of the cloud, at any depth."""
         self.required = not written.given and not optional
         names_a_thing = self.find is not None or rules.get("custom") in CLOUD
         self.blank = rules.get("blank", names_a_thing and self.kind is Kind.STRING)
@@ -126,14 +131,22 @@ class Field:
             return Kind.LIST
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
 
-    def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> "Field":
-        """Raise NotKnown for an instance.
+    def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> object:
+        """Read a value that the instance does not hold yet; Python reads its `__dict__` first.
 
-        One that knows the value has it in its `__dict__`, which Python reads first.
+        Raises NotKnown; StackValidationFailed for a required property that was not given, so no code sees None in its
+        place; the errors of looking up the objects that it names.
         """
-        if instance is not None:
+        if instance is None:
+            return self
+        value = self.given(instance._given)
+        if value is None:
+            text = f"Property {self.name} not assigned"
+            raise StackValidationFailed(text, (Problem(("properties",), text, f"Give {self.name}: {self.doc}"),))
+        if instance._ids_in is None:
             raise NotKnown(self.name)
-        return self
+        found = instance.__dict__[self.attribute] = self.typed(instance._ids_in(self.name, cast(Json, value)))
+        return found
 
     def take(self, value: object, path: Path, faults: list[Fault]) -> object:
         """The value coerced; what is wrong with it goes to `faults`. UNKNOWN passes."""
@@ -378,7 +391,8 @@ class Schema:
                 raise TypeError(f"{cls.__name__}.{attribute}: a name of Schema's own; choose another and give alias=")
             field = Field(attribute, annotation, written)
             fields[field.name] = field
-            setattr(cls, attribute, field)
+        for field in fields.values():
+            setattr(cls, field.attribute, field)
         for attribute, value in vars(cls).items():
             if isinstance(value, Prop):
                 raise TypeError(f"{cls.__name__}.{attribute}: the property has no type annotation")
@@ -393,15 +407,24 @@ class Schema:
         within = [field.schema_within() for field in fields.values()]
         cls._has_rules = bool(cls._rules) or any(schema is not None and schema._has_rules for schema in within)
 
-    def __init__(self, values: Mapping[str, object]) -> None:
-        """Coerced values; raises nothing."""
+    def __init__(self, values: Mapping[str, object], ids_in: Callable[[str, Json], Json] | None = None) -> None:
+        """Coerced values; raises nothing.
+
+        `ids_in` puts ids in place of names of objects: it gets the name and the value of a property when that is first
+        read. What is never read names none that must exist.
+        """
+        self._given, self._ids_in = values, ids_in
         own = self.__dict__
         for name, field in self.fields.items():
             value = values.get(name)
             if value is None or value == "" and field.blank:
+                if field.required:
+                    continue
                 value = field.default
                 if isinstance(value, list | dict):
                     value = copy.deepcopy(value)
+            elif ids_in is not None and field.names_objects:
+                continue
             own[field.attribute] = field.typed(value)
 
     def given(self, *names: str) -> list[str]:
@@ -589,4 +612,4 @@ class Schema:
         return Fault(path, f"Unknown Property {name}", hint)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"

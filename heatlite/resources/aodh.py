@@ -105,7 +105,8 @@ class AodhResource(CloudResource[P_co]):
         return {name: rule[name] for name in self.ruled & rule.keys()}
 
     def handle_update(self, change: Change) -> Json:
-        self._put()
+        if change.changed:
+            self._put()
         return None
 
     def _put(self, **more: Json) -> None:

@@ -309,7 +309,7 @@ class ExternalResource(
 
     def _execute(self, action: str) -> Json:
         """Begin the workflow of an action. Returns the execution's id, None without one."""
-        given = cast(JsonMap, self.resolved(self.facts.properties)["actions"]).get(action)
+        given = cast(JsonMap, self.resolved({"actions": self.facts.properties["actions"]})["actions"]).get(action)
         if not isinstance(given, dict):
             return None
         params = {**cast(JsonMap, given.get("params") or {})}

@@ -31,6 +31,10 @@ class ProjectQuota(CloudResource[P_co]):
     reverting: ClassVar[str] = "delete_quota"
     """Verb that restores the default quotas."""
 
+    @property
+    def address(self) -> tuple[Json, ...]:
+        return (self.props.project if self.physical_id is None else self.physical_id,)
+
     def handle_create(self) -> Json:
         self.set_limits()
         self.physical_id = self.props.project
@@ -38,7 +42,7 @@ class ProjectQuota(CloudResource[P_co]):
 
     def set_limits(self) -> None:
         """Set the given limits. Raises CloudError."""
-        self.service(f"update_{self.noun}", self.props.project, **self.sent())
+        self.service(f"update_{self.noun}", self.address[0], **self.sent())
 
     def handle_update(self, change: Change) -> Json:
         """Set the quotas.

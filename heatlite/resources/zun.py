@@ -73,14 +73,14 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
             if key in args:
                 args[key] = {name: str(value) for name, value in self.map(args[key]).items()}
         if self.props.networks is not None:
-            args["nets"] = [*self._nets(self.facts.properties)]
+            args["nets"] = [*self._nets(self.resolved(self.facts.properties))]
         return args
 
-    def _nets(self, properties: JsonMap) -> list[JsonMap]:
-        """Return networks in the service's form."""
-        resolved = self.resolved({"networks": properties.get("networks") or []})["networks"]
+    @staticmethod
+    def _nets(properties: JsonMap) -> list[JsonMap]:
+        """Return the networks of resolved properties in the service's form."""
         found: list[JsonMap] = []
-        for one in cast(list[JsonMap], resolved):
+        for one in cast(list[JsonMap], properties.get("networks") or []):
             address = one.get("fixed_ip")
             net = {key: one[key] for key in ("network", "port") if one.get(key) is not None}
             if address is not None:
@@ -124,7 +124,8 @@ class Container(CloudResource[ContainerProps], type="OS::Zun::Container", kind="
         if args:
             self.service("update_container", self.physical_id, **args)
         if "networks" in change.changed:
-            before, after = self._nets(cast(JsonMap, change.before)), self._nets(cast(JsonMap, change.after))
+            before = self._nets(self.known(cast(JsonMap, change.before)))
+            after = self._nets(self.resolved(cast(JsonMap, change.after)))
             for verb, ours, others in (("detach", before, after), ("attach", after, before)):
                 for one in ours:
                     if one not in others:

@@ -1,15 +1,16 @@
 """Preparation of requests: checked definitions of templates and environments."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
+    HeatliteError,
     HTTPBadRequest,
     Invalid,
     InvalidTemplateVersion,
@@ -310,7 +311,8 @@ class Preparation:
             view = own if caller is None else partial(self._clouds.asked_by, caller)
             types = self._types.offering(self._offer.availability(stack.project))
             judge = RemoteTemplates(self._regions, stack.project, environment, template.files).refusal
-            with looked_up(partial(self._missing, view), judge):
+            named = cache(partial(self._named, stack, before))
+            with looked_up(partial(self._missing_anew, view, named), judge):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, types, self._settings.max_stack_data + 1)
             raise_first(_masked(problems, nested))
@@ -328,6 +330,35 @@ class Preparation:
         Raises CloudUnavailable, MissingLibrary.
         """
         return "" if self._clouds.name is None else view().missing(constraint, value)
+
+    def _missing_anew(
+        self,
+        view: Callable[[], Finders],
+        named: Callable[[], Collection[tuple[str, str]]],
+        constraint: str,
+        value: object,
+    ) -> str:
+        """As `_missing`, but there is no problem with what the stack names already.
+
+        The object may be gone or renamed since: that is no fault of this request.
+        """
+        text = self._missing(view, constraint, value)
+        return "" if text and (constraint, str(value)) in named() else text
+
+    def _named(self, stack: StackRecord, before: Definition | None) -> Collection[tuple[str, str]]:
+        """Return the constraints and values by which a definition names cloud objects."""
+        found: set[tuple[str, str]] = set()
+        if before is None:
+            return found
+
+        def note(constraint: str, value: object) -> str:
+            found.add((constraint, str(value)))
+            return ""
+
+        with looked_up(note), suppress(HeatliteError):
+            examine(before, self._types)
+            before.template.definition(before.environment, pseudo_parameters(stack), types=self._types)
+        return found
 
     def _check_size(self, tree: Nested, before: Definition | None) -> None:
         limit, most = self._settings.max_resources_per_stack, self._settings.max_stack_data

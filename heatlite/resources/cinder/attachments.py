@@ -1,9 +1,10 @@
 """Attachments of volumes to servers."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TypeVar
 
-from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, prop
 from heatlite.plugin.cloud import OTHERS
@@ -38,10 +39,24 @@ class Attachment(CloudResource[P_co]):
         return str(server), str(volume), None if device is None else str(device)
 
     def fetch(self) -> JsonMap:
-        server, volume, _ = self.parts(self.facts.properties)
         if self.physical_id is None:
             raise CloudNotFound("compute.get_volume_attachment", f"{self.name} has not been made")
-        return self.map(self.service("get_volume_attachment", server, volume))
+        return self.map(self.service("get_volume_attachment", self._server(self.physical_id), self.physical_id))
+
+    def _server(self, volume: str) -> Json:
+        """Return the server. Where the properties do not tell it, the volume does.
+
+        Those of an external attachment may be left out, and a name may lead nowhere. Raises CloudNotFound if the volume
+        is not attached.
+        """
+        name = self.names[0]
+        if name in self.facts.properties:
+            with suppress(NameNotFound, Ambiguous):
+                return self.ids_in(name, self.facts.properties[name])
+        joined = attaching.attachments(attaching.of(self.cloud, volume))
+        if not joined:
+            raise CloudNotFound("compute.get_volume_attachment", f"volume {volume} is not attached to a server")
+        return joined[0]["server_id"]
 
     def identity(self) -> JsonMap:
         return {}
@@ -146,12 +161,16 @@ class VolumeAttachment(Attachment[VolumeAttachmentProps], type="OS::Cinder::Volu
     """
 
     def handle_update(self, change: Change) -> Json:
+        if not change.changed:
+            return None
         server, volume, _ = self.parts(dict(self.facts.before or self.facts.properties))
         if self.data.get("parted") != [server, volume]:
             attaching.detach(self.cloud, server, volume)
         return [server, volume]
 
     def check_update_complete(self, token: Json) -> bool | float:
+        if token is None:
+            return True
         server, volume, device = self.parts(self.facts.properties)
         if self.data.get("parted") != token:
             assert isinstance(token, list)

@@ -32,7 +32,7 @@ class Quota(ProjectQuota[VolumeQuotaProps], type="OS::Cinder::Quota", kind="bloc
 
         Raises CloudError, also for a limit that the project exceeds already.
         """
-        usage = as_map(self.map(self.service("get_quota_set", self.props.project, usage=True)).get("usage"))
+        usage = as_map(self.map(self.service("get_quota_set", self.address[0], usage=True)).get("usage"))
         for name, limit in self.sent().items():
             used = usage.get(name)
             if isinstance(used, int) and -1 < cast(int, limit) < used:

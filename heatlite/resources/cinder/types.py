@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import cast
 
-from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.plugin.cloud import is_as_requested
@@ -146,9 +146,9 @@ class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cin
     kind = "block_storage.type_encryption"
 
     def fetch(self) -> JsonMap:
-        found = self.map(self.service("get_type_encryption", self.props.volume_type))
-        if self.physical_id is None or not found.get("encryption_id"):
-            text = f"volume type {self.props.volume_type} has no encryption"
+        found = {} if self.physical_id is None else self.map(self.service("get_type_encryption", self.physical_id))
+        if not found.get("encryption_id"):
+            text = f"volume type {self.physical_id} has no encryption"
             raise CloudNotFound("block_storage.get_type_encryption", text)
         return found
 
@@ -243,7 +243,9 @@ class QoSAssociation(
         return None
 
     def handle_update(self, change: Change) -> Json:
-        before = cast(list[str], self.resolved(cast(JsonMap, change.before))["volume_types"])
+        if not change.changed:
+            return None
+        before = cast(list[str], self.known(cast(JsonMap, change.before))["volume_types"])
         for kind in before:
             if kind not in self.props.volume_types:
                 with suppress(CloudNotFound):
@@ -263,11 +265,22 @@ class QoSAssociation(
                     self.service("disassociate_qos_spec", self.physical_id, kind)
         return None
 
+    def _kinds(self) -> list[str]:
+        """Return the ids of the volume types.
+
+        Without those that an external association does not tell, and names that lead nowhere any more.
+        """
+        found: list[str] = []
+        for name in cast(list[str], self.facts.properties.get("volume_types") or []):
+            with suppress(NameNotFound, Ambiguous):
+                found += cast(list[str], self.resolved({"volume_types": [name]})["volume_types"])
+        return found
+
     def handle_check(self) -> Json:
         with self.absent_if_missing():
             found = cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))
         there = {one["id"] for one in found}
-        missing = [kind for kind in self.props.volume_types if kind not in there]
+        missing = [kind for kind in self._kinds() if kind not in there]
         if missing:
             text = f"the QoS specs are not those of volume types {', '.join(missing)} any more"
             raise Unhealthy(f"block_storage.qos_spec_associations: {text}")

@@ -338,13 +338,14 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
     # -- how it is -----------------------------------------------------------------------------------
 
+    def is_as_given(self, name: str, seen: Json) -> bool:
+        return self.is_called(name, seen, "get_type") if name == "volume_type" else super().is_as_given(name, seen)
+
     def live_properties(self) -> Mapping[str, Json] | None:
         live = super().live_properties()
         if live is None:
             return None
         found, given = dict(live), self.facts.properties
-        if given.get("volume_type") is not None and self._is_of_type(self.seen):
-            found["volume_type"] = given["volume_type"]
         if given.get("read_only") is not None:
             found["read_only"] = _is_read_only(self.seen)
         if given.get("metadata"):

@@ -86,7 +86,8 @@ class RoleGiver(KeystoneResource[P_co]):
 
     def needs_replace_failed(self) -> bool:
         """True also if some of its roles are missing."""
-        return super().needs_replace_failed() or not self._wanted() <= self.given_to(str(self.physical_id))
+        wanted = self.grants(self.facts.properties)
+        return super().needs_replace_failed() or not wanted <= self.given_to(str(self.physical_id))
 
     def given_to(self, who: str) -> set[Grant]:
         """Return the direct role assignments of a user or a group. Raises CloudError."""
@@ -118,7 +119,7 @@ class RoleGiver(KeystoneResource[P_co]):
 
     def _wanted(self) -> set[Grant]:
         """Return the roles to assign. Raises CloudNotFound for an unknown one."""
-        roles = cast(list[JsonMap], self.resolved(self.facts.properties).get("roles") or [])
+        roles = cast(list[JsonMap], self.resolved({"roles": self.facts.properties.get("roles") or []})["roles"])
         return {
             (where, str(given[where]), str(given["role"]))
             for given in roles
@@ -133,4 +134,6 @@ class RoleGiver(KeystoneResource[P_co]):
         if live is None or not roles:
             return live
         given = self.given_to(str(self.physical_id))
-        return {**live, "roles": [one for one in roles if self.grants({"roles": [one]}) & given]}
+        grants = [(one, self.grants({"roles": [one]})) for one in roles]
+        # Of a role or a project that is gone nothing is expected.
+        return {**live, "roles": [one for one, grant in grants if not grant or grant & given]}

@@ -38,7 +38,8 @@ class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", k
 
     def update_args(self, change: Change) -> JsonMap:
         """Return the changes together with the region, which `detach_from` may have unset."""
-        return {**super().update_args(change), **self.sent(frozenset({"region"}))}
+        unset = {"region"} if self.seen.get("region_id") is None else set[str]()
+        return {**super().update_args(change), **self.sent(change.changed & {"region"} | unset)}
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         if self.seen.get("region_id") == gone.physical_id:
@@ -64,7 +65,8 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
 
     def update_args(self, change: Change) -> JsonMap:
         """Return the changes with the parent region, which `detach_from` may have unset."""
-        return {**super().update_args(change), **self.sent(frozenset({"parent_region"}))}
+        unset = {"parent_region"} if self.seen.get("parent_region_id") is None else set[str]()
+        return {**super().update_args(change), **self.sent(change.changed & {"parent_region"} | unset)}
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         """Unset the parent region: otherwise the service would delete this region with it."""

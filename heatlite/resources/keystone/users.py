@@ -73,7 +73,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
     def handle_update(self, change: Change) -> Json:
         token = super().handle_update(change)
         if "groups" in change.changed:
-            before, wanted = self._groups(cast(JsonMap, change.before)), self._groups(self.facts.properties)
+            before, wanted = self._groups(self.known(cast(JsonMap, change.before))), self._groups(self.facts.properties)
             for group in sorted(wanted - before):
                 self.service("add_user_to_group", self.physical_id, group)
             for group in sorted(before - wanted):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json
 from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import NeutronResource, Tagged, Unnamed, overlap
 from heatlite.resources.neutron.networks import NETWORK_TYPES
@@ -128,11 +128,10 @@ class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind=
     plural = "rbac_policies"
     alone = frozenset({"object_id", "target_tenant", "action"})
 
-    def resolved(self, values: Mapping[str, Json]) -> JsonMap:
-        found = super().resolved(values)
-        if "object_id" in found and "object_type" in found:
-            found["object_id"] = self._finders.id_of(OBJECTS[str(found["object_type"])], str(found["object_id"]))
-        return found
+    def ids_in(self, name: str, value: Json) -> Json:
+        if name == "object_id":
+            return self._finders.id_of(OBJECTS[self.props.object_type], str(value))
+        return super().ids_in(name, value)
 
 
 class NetworkQuotaProps(QuotaProps):

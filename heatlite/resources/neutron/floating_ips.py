@@ -68,7 +68,8 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
-        if {"port_id", "fixed_ip_address"} & args.keys() or self.props.port_id is not None:
+        was_detached = self.facts.properties.get("port_id") is not None and self.seen.get("port_id") is None
+        if {"port_id", "fixed_ip_address"} & args.keys() or was_detached:
             args["port_id"] = self.props.port_id
             if self.props.port_id is not None and self.props.fixed_ip_address is not None:
                 args["fixed_ip_address"] = self.props.fixed_ip_address
@@ -145,6 +146,8 @@ class FloatingIPAssociation(
             super().detach_from(gone)
 
     def handle_update(self, change: Change) -> Json:
+        if not change.changed and self.seen:
+            return None
         if "floatingip_id" in change.changed and self.physical_id is not None:
             with suppress(CloudNotFound):
                 self.undo(self.physical_id)
@@ -210,6 +213,8 @@ class FloatingIPPortForward(
         The forwarding may be gone together with the old path, or still use an old router.
         """
         if not change.changed:
+            if change.metadata_changed and self.seen:
+                return None
             raise ReplaceResource
         try:
             return super().handle_update(change)

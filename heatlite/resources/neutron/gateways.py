@@ -83,9 +83,8 @@ class NetworkGateway(
     shown = {"default": (str, "True if it is the default gateway.")}
 
     def _connections(self, properties: JsonMap) -> list[JsonMap]:
-        """Return connections in the service's form."""
-        given = self.resolved({"connections": properties.get("connections") or []})
-        return cast(list[JsonMap], self.schema.fields["connections"].wire(given["connections"]))
+        """Return the connections of resolved properties in the service's form."""
+        return cast(list[JsonMap], self.schema.fields["connections"].wire(properties.get("connections") or []))
 
     def is_to_finish(self) -> bool:
         return super().is_to_finish() or bool(self.facts.properties.get("connections"))
@@ -94,7 +93,7 @@ class NetworkGateway(
         """Make the connections that the gateway lacks."""
         super().finish()
         ports = cast(list[JsonMap], self.fetch().get("ports") or [])
-        for one in self._connections(self.facts.properties):
+        for one in self._connections(self.resolved(self.facts.properties)):
             if not any(is_as_requested(port, one) for port in ports):
                 self.service("connect_network_gateway", self.physical_id, **one)
 
@@ -102,8 +101,8 @@ class NetworkGateway(
         """Update the gateway. Changed devices need a new one."""
         token = super().handle_update(change)
         if "connections" in change.changed:
-            before = self._connections(cast(JsonMap, change.before))
-            after = self._connections(cast(JsonMap, change.after))
+            before = self._connections(self.known(cast(JsonMap, change.before)))
+            after = self._connections(self.resolved(cast(JsonMap, change.after)))
             for verb, ours, others in (("disconnect", before, after), ("connect", after, before)):
                 for one in ours:
                     if one not in others:

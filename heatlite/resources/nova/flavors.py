@@ -52,7 +52,7 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
         if "extra_specs" in change.changed:
             self._set_specs(set(cast(JsonMap, change.before.get("extra_specs") or {})))
         if "tenants" in change.changed:
-            before = self.resolved({"tenants": cast(Json, change.before.get("tenants") or [])})["tenants"]
+            before = self.known({"tenants": cast(Json, change.before.get("tenants") or [])})["tenants"]
             for project in cast(list[str], before):
                 if project not in self.props.tenants:
                     with suppress(CloudNotFound):

@@ -92,6 +92,8 @@ class FloatingIPAssociation(
         return None
 
     def handle_update(self, change: Change) -> Json:
+        if not change.changed and self.seen:
+            return None
         if "floating_ip" in change.changed:
             self._part()
         return self.handle_create()

@@ -47,9 +47,11 @@ class Quota(ProjectQuota[ComputeQuotaProps], type="OS::Nova::Quota", kind="compu
     support_status = SupportStatus(version="8.0.0")
     reverting = "revert_quota_set"
 
+    within = "project"
+
     @property
     def address(self) -> tuple[Json, ...]:
-        return (self.props.project,)
+        return self.whole
 
     @property
     def is_passed_on(self) -> bool:
@@ -60,4 +62,5 @@ class Quota(ProjectQuota[ComputeQuotaProps], type="OS::Nova::Quota", kind="compu
     def handle_create(self) -> Json:
         self.set_limits()
         self.physical_id = self.physical_name
+        self.keep_whole()
         return None

@@ -101,18 +101,19 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
         live: JsonMap = {}
         for name in ("name", "tags", "key_name"):
             if given.get(name) is not None and thing.get(name) is not None:
-                live[name] = thing[name]
+                live[name] = given[name] if self.is_as_given(name, thing[name]) else thing[name]
         if "tags" in live and sorted(cast(list[str], live["tags"])) == sorted(self.props.tags or ()):
             live["tags"] = given["tags"]  # the service does not keep their order
         if given.get("metadata") is not None:
             known = cast(JsonMap, thing.get("metadata") or {})
             live["metadata"] = given["metadata"] if is_stored(known, self.props.metadata) else known
-        flavor = flavor_name(thing)
-        wanted = self.map(self.service("get_flavor", self.props.flavor))["name"]
-        live["flavor"] = given["flavor"] if flavor == wanted else flavor
+        if given.get("flavor") is not None:
+            # The service embeds the name of a flavor, whatever has become of that since.
+            flavor = flavor_name(thing)
+            live["flavor"] = given["flavor"] if self.is_called("flavor", flavor, "get_flavor") else flavor
         image = cast(JsonMap, thing.get("image") or {}).get("id")
         if given.get("image") is not None and image is not None:
-            live["image"] = given["image"] if image == self.props.image else image
+            live["image"] = given["image"] if self.is_as_given("image", image) else image
         return live
 
     def why(self, thing: JsonMap, what: str) -> str:

@@ -93,10 +93,14 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         """Return the initial metadata for an agent on the server."""
         return self.live_metadata() if self.has_agent else self.metadata
 
-    def _specs(self, properties: Mapping[str, object]) -> list[JsonMap]:
-        """Return the networks in coerced properties, with ids instead of names."""
+    def _specs(self, properties: Mapping[str, object], there: bool = False) -> list[JsonMap]:
+        """Return the networks in coerced properties, with ids instead of names.
+
+        Of those that are `there`, names may lead nowhere any more.
+        """
         given = cast(Json, properties.get("networks"))
-        return cast(list[JsonMap], self.resolved({"networks": given})["networks"]) if given else []
+        lookup = self.known if there else self.resolved
+        return cast(list[JsonMap], lookup({"networks": given})["networks"]) if given else []
 
     def _groups(self) -> list[Json] | None:
         """Return the ids of the security groups; None for the default of ports."""
@@ -179,7 +183,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if "flavor" in changed:
             todo.append("flavor")
         if "networks" in changed or self._ports.readdress():
-            before, after = self._specs(change.before), self._specs(change.after)
+            before = self._specs(change.before, there=True)
+            after = self._specs(change.after, there="networks" not in changed)
             self._ports.change(before, after, self._groups())
             todo.append("networks")
         elif not changed and not change.metadata_changed:

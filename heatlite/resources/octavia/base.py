@@ -55,7 +55,7 @@ class OctaviaResource(CloudResource[P_co]):
 
     def _balancer(self) -> JsonMap:
         """Return the load balancer to which the object belongs. Raises CloudError."""
-        properties = self.resolved(self.facts.properties)
+        properties = self.resolved({name: self.facts.properties.get(name) for name in ABOVE})
         above = [(noun, properties[name]) for name, noun in ABOVE.items() if properties.get(name) is not None]
         noun, key = above[0] if above else ("load_balancer", self.physical_id)
         thing = self.map(self.service(f"get_{noun}", key))

@@ -265,6 +265,32 @@ def test_an_instance_has_defaults_and_nested_instances() -> None:
     assert [(rule.port, rule.protocol) for rule in props.rules] == [(1, "tcp")]
 
 
+class Named(Schema):
+    home: str = prop(find="neutron.network")
+    others: list[str] | None = prop(items=prop(resolve="neutron.network"))
+    size: int = prop()
+
+
+def test_what_is_never_read_names_no_object_that_must_exist() -> None:
+    asked: list[str] = []
+
+    def ids_in(name: str, value: Json) -> Json:
+        asked.append(name)
+        return [*value] if isinstance(value, list) else f"id of {value}"
+
+    one = Named({"home": "a", "others": ["b"], "size": 1}, ids_in)
+    assert (one.size, asked) == (1, [])
+    assert (one.home, one.home, asked) == ("id of a", "id of a", ["home"])
+    assert (one.others, asked) == (["b"], ["home", "others"])
+
+
+def test_a_required_property_without_a_value_cannot_be_read() -> None:
+    one = Named({})
+    assert one.others is None
+    with pytest.raises(StackValidationFailed, match="Property size not assigned"):
+        one.size  # noqa: B018
+
+
 def test_an_alias_leads_to_the_property() -> None:
     assert Props({"name": "a", "class": "b"}).kind == "b"
 
