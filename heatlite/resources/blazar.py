@@ -130,6 +130,6 @@ class Lease(CloudResource[LeaseProps], type="OS::Blazar::Lease", kind="reservati
         found = {name: value for name, value in live.items() if name != "events"}
         for name in found.keys() & {"start_date", "end_date"}:
             found[name] = str(found[name]).replace("T", " ")[:16]
-        if is_as_requested(found.get("reservations"), [*self._reservations()]):
+        if "reservations" in found and is_as_requested(found["reservations"], [*self._reservations()]):
             found["reservations"] = self.facts.properties["reservations"]
         return found

@@ -1,18 +1,113 @@
-"""Objects of a cloud that a stack takes over: `external_id`."""
+"""Objects of a cloud that a stack only refers to: `external_id`."""
 
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.core.json import Json
+from heatlite.engine.state.requests import Request
+from heatlite.engine.types.observation import observe
+from heatlite.engine.types.type_calls import TypeFailed
+from heatlite.plugin import CloudResource, StackResource
+from heatlite.store.records import ResourceRecord
 from tests.engine.conftest import resource, template
+from tests.tables import table
 from tests.types.conftest import Cloudy
+from tests.types.marking import TYPES, templates
+from tests.types.test_check_results import CHECKED, OBJECT, Build, made
+from tests.types.test_marks import Standing
+
+NEEDS_MORE = {"OS::Nova::Quota"}
+"""Types, besides the parts of a whole, whose objects are found by a property."""
+OF_ITS_STACK = {"OS::Heat::AccessPolicy"}
+"""Types whose properties name resources of the same stack."""
 
 
-def test_what_is_taken_over_need_not_be_described(cloudy: Cloudy) -> None:
-    view = cloudy.view()
-    net = view.call("network.create_network", name="theirs")
-    assert isinstance(net, dict)
-    subnet = view.call("network.create_subnet", network_id=net["id"], cidr="10.1.0.0/24")
-    assert isinstance(subnet, dict)
-    taken = {**resource("OS::Neutron::Subnet"), "external_id": subnet["id"]}
-    stack = cloudy.create(template(subnet=taken))
-    assert cloudy.states(stack) == {"subnet": "CHECK_COMPLETE"}, cloudy.why(stack)
-    assert cloudy.row(stack, "subnet").physical_id == subnet["id"]
-    cloudy.delete(stack)
-    assert cloudy.count("network.subnet") == 2, "theirs, and that of the external network"
+def is_part(row: ResourceRecord) -> bool:
+    kind = TYPES.get(row.type)
+    return row.type in NEEDS_MORE or issubclass(kind, CloudResource) and kind.within != ""
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("file", templates())
+@pytest.mark.parametrize(("version", "described"), [("2016-10-14", True), ("2021-04-16", False)])
+def test_whatever_is_done_with_the_stack_leaves_them_alone(
+    tmp_path: Path, file: str, version: str, described: bool
+) -> None:
+    one = Standing(tmp_path, file)
+    cloudy = one.cloudy
+    of_objects = [row for row in cloudy.rows(one.marks.stack) if not issubclass(TYPES.get(row.type), StackResource)]
+    rows = [row for row in of_objects if row.physical_id is not None and (described or not is_part(row))]
+    rows = [row for row in rows if not described or row.type not in OF_ITS_STACK]
+    taken: Any = {row.name: {"type": row.type, "external_id": row.physical_id} for row in rows}
+    if described:
+        taken = {row.name: {**taken[row.name], "properties": row.properties} for row in rows}
+    document: Any = {"heat_template_version": version, "resources": taken}
+    ids = {row.name: row.physical_id for row in rows}
+    there = deepcopy(cloudy.admin.simulation._objects)
+
+    assert cloudy.stacks.preview_create(cloudy.who, Request(name="other", template=document), plan=True)
+    stack = cloudy.create(document, "other")
+    steps: list[Callable[[], Any]] = [
+        lambda: stack,
+        lambda: cloudy.check(stack),
+        lambda: cloudy.put(stack, {**document, "description": "changed"}),
+        lambda: cloudy.patch(stack, converge=True),
+        lambda: [cloudy.mark(stack, name) for name in taken] and cloudy.patch(stack),
+        lambda: cloudy.suspend(stack),
+        lambda: cloudy.resume(stack),
+        lambda: cloudy.lock(stack),
+        lambda: cloudy.unlock(stack),
+    ]
+    for step in steps:
+        stack = step()
+        assert stack.status == "COMPLETE", cloudy.why(stack)
+        assert {row.name: row.physical_id for row in cloudy.rows(stack)} == ids
+        assert cloudy.admin.simulation._objects == there
+    for row in cloudy.rows(stack):
+        assert "differs" not in row.status_reason
+        cloudy.components.reader.attributes(cloudy.who, stack, row, [])
+    assert cloudy.delete(stack).status == "COMPLETE"
+    assert cloudy.admin.simulation._objects == there
+    one.ends.close()
+
+
+@pytest.mark.full
+@pytest.mark.share(3)
+@pytest.mark.parametrize("file", templates())
+def test_without_the_property_that_finds_it_a_part_is_refused(tmp_path: Path, file: str) -> None:
+    one = Standing(tmp_path, file)
+    cloudy = one.cloudy
+    for row in filter(is_part, cloudy.rows(one.marks.stack)):
+        document = template(it={"type": row.type, "external_id": row.physical_id})
+        for ask in (
+            lambda it: cloudy.create(it, "n"),
+            lambda it: cloudy.stacks.preview_create(cloudy.who, Request(name="n", template=it)),
+        ):
+            with pytest.raises(StackValidationFailed, match=r"resources.it: Property \w+ not assigned, by which"):
+                ask(document)
+    one.ends.close()
+
+
+@table("name", CHECKED)
+def test_a_type_reads_no_property_that_is_left_out(build: Build, name: str) -> None:
+    """Also those of services without a simulation. Whether there is such an object is another question."""
+
+    def answer(verb: str) -> Json:
+        is_one = verb.partition(".")[2].startswith(("get_", "find_"))
+        return {"id": OBJECT, "name": "n", "floating_ip_address": "10.0.0.1"} if is_one else []
+
+    one = made(build, name, answer)
+    one.facts.properties = {}
+    assert not isinstance(observe(one), TypeFailed)
+
+
+@pytest.mark.parametrize("type_name", ["OS::Nova::Server", "AWS::IAM::AccessKey", "AWS::EC2::EIP"])
+def test_what_there_is_not_is_refused(cloudy: Cloudy, type_name: str) -> None:
+    cloudy.made({"user": resource("AWS::IAM::User")})
+    with pytest.raises(StackValidationFailed, match=r"resources\.it: "):
+        cloudy.create(template(it={"type": type_name, "external_id": OBJECT}), "other")

@@ -196,16 +196,17 @@ def _call_handler(call: HandlerCall) -> Json:
 def _compare(call: HandlerCall) -> None:
     """Record differences between object and row.
 
-    A difference is no failure; a missing object is.
+    A difference is no failure; a missing object is. An external object is not made from the properties of its row.
     """
     resource, schema = call.resource, call.resource.schema
     stored, live = resource.facts.properties, live_values(resource)
     if live is None:
         gone = EntityNotFound(entity=call.row.type, name=resource.physical_id or resource.physical_name)
         raise Absent(gone.message) from gone
+    changed = frozenset[str]() if call.row.external_id is not None else schema.diff(stored, live)
     found = [
         f"{name} is {dump(schema.fields[name].given(live))}, not {dump(schema.fields[name].given(stored))}"
-        for name in sorted(schema.diff(stored, live))
+        for name in sorted(changed)
     ]
     if found:
         call.note = DIFFERS + masked("; ".join(found))

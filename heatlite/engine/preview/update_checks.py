@@ -1,16 +1,19 @@
 """Checks before an update begins: changes and adoptions that are known to fail."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from heatlite.clients.cloud import NameNotFound
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
 from heatlite.core.masking import Mask
-from heatlite.engine.planning.collect import PlannedValues, choose_row
+from heatlite.engine.planning.collect import PlannedValues, choose_row, evaluate
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import stand_in
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
+from heatlite.template.expression import has_unknown
 
 
 def may_object(definition: Definition, resources: ResourceFactory) -> list[str]:
@@ -44,14 +47,32 @@ def check_changes(
 
 
 def check_external(definition: Definition, resources: ResourceFactory) -> None:
-    """Raise StackValidationFailed if an object to adopt does not exist."""
+    """Raise StackValidationFailed if an object to adopt does not exist.
+
+    Its properties are optional, but some types find their objects by them. Where these depend on other resources, the
+    step of the resource looks for the object.
+    """
+    values = PlannedValues(resources, to_make=definition.resources)
     for wanted in definition.resources.values():
         if wanted.external_id is None or not resources.kind(definition, wanted.name).has("live_properties"):
             continue
-        found = observe(resources.make(stand_in(wanted, resources.stack, wanted.external_id)))
+        properties = evaluate(definition, wanted.name, resources, values).properties
+        if has_unknown(properties):
+            continue
+        row = replace(stand_in(wanted, resources.stack, wanted.external_id), properties=properties)
+        found = observe(resources.make(row))
+        if isinstance(found, StackValidationFailed):
+            text = f"{found.message}, by which the object is found"
+            raise _refused(wanted.name, "properties", text, *(problem.hint for problem in found.problems)) from found
+        if isinstance(found, NameNotFound):
+            raise _refused(wanted.name, "properties", found.message) from found
         if isinstance(found, HeatliteError):
             raise found
         if found is None:
-            where = ("resources", wanted.name, "external_id")
-            text = f"resources.{wanted.name}: there is no {wanted.type} with the id {wanted.external_id}"
-            raise StackValidationFailed(text, problems=(Problem(where, text),))
+            text = f"there is no {wanted.type} with the id {wanted.external_id}"
+            raise _refused(wanted.name, "external_id", text)
+
+
+def _refused(name: str, section: str, text: str, hint: str = "") -> StackValidationFailed:
+    problem = Problem(("resources", name, section), f"resources.{name}: {text}", hint)
+    return StackValidationFailed(problem.text, (problem,))

@@ -227,7 +227,8 @@ class ConvergeSteps:
         data = as_map(data)
         row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)
         resource = self._rows.made(row, wanted)
-        done = not nested and not (found and wanted.kind.has("adopt"))
+        # An external object is only looked at.
+        done = not nested and (row.external_id is not None or not (found and wanted.kind.has("adopt")))
         execution = self._operations.execution(step, row, resource, Verb.ADOPT, wanted, done)
         if nested and row.external_id is not None:
             execution.fail(f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported.")

@@ -167,7 +167,8 @@ class OperationSteps:
         if not interrupted:
             row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED, has_event)
         resource = self._resources.make(row)
-        execution = self.execution(step, row, resource, verb, done=skip or not resource.has(verb.lower()))
+        is_foreign = row.external_id is not None and verb is not Verb.CHECK  # it is only looked at
+        execution = self.execution(step, row, resource, verb, done=skip or is_foreign or not resource.has(verb.lower()))
         if interrupted:
             self.continue_interrupted(execution)
         return execution

@@ -7,6 +7,7 @@ from typing import Any, cast
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, prop
+from heatlite.plugin.cloud import UUID
 from heatlite.resources.ec2.base import first_port
 from heatlite.resources.ec2.networks import external_network
 from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, leads_by
@@ -66,8 +67,13 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
         if "allocation_id" not in self.data and self.physical_id is not None:
             self._take(ip_at(self, self.physical_id))
 
+    def fetch(self) -> JsonMap:
+        self.handle_adopt()  # an external one was not adopted
+        return super().fetch()
+
     def handle_update(self, change: Change) -> Json:
-        self._lead()
+        if change.changed or self.seen.get("port_id") is None:
+            self._lead()
         return None
 
     def check_update_complete(self, token: Json) -> bool | float:
@@ -97,7 +103,7 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
 
     def attr_AllocationId(self) -> str | None:  # noqa: N802 - Amazon's
         """The id of the floating IP."""
-        return cast(str | None, self.data.get("allocation_id"))
+        return cast(str | None, self.data.get("allocation_id") or self.seen.get("id"))
 
 
 def ip_at(resource: CloudResource[Any], address: str) -> JsonMap:
@@ -148,8 +154,9 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
         return whence[0] != whence[1] and where[0] == where[1]
 
     def fetch(self) -> JsonMap:
+        self.handle_adopt()  # an external one was not adopted
         thing = self.map(self.service("get_ip", self.data.get("ip")))
-        if thing.get("port_id") != self.data.get("port"):
+        if thing.get("port_id") != self.data.get("port") or thing.get("port_id") is None:
             raise CloudNotFound("network.get_ip", f"{thing['floating_ip_address']} leads elsewhere")
         return thing
 
@@ -162,17 +169,19 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
         return None
 
     def _ip(self) -> str:
-        if self.props.allocation_id is not None:
-            return self.props.allocation_id
-        return str(ip_at(self, str(self.props.eip))["id"])
+        """Return the id of the floating IP. Without properties, the physical id tells it, as they would."""
+        key = self.props.allocation_id or self.props.eip or str(self.physical_id)
+        return key if UUID.fullmatch(key) else str(ip_at(self, key)["id"])
 
     def handle_adopt(self) -> None:
         """Record what is associated."""
-        if "ip" not in self.data:
+        if "ip" not in self.data and self.physical_id is not None:
             thing = self.map(self.service("get_ip", self._ip()))
             self.data.update(ip=thing["id"], port=thing.get("port_id"))
 
     def handle_update(self, change: Change) -> Json:
+        if not change.changed and self.seen:
+            return None
         if {"EIP", "AllocationId"} & change.changed:
             self._part()
         return self.handle_create()

@@ -56,7 +56,7 @@ class Mapped(CloudResource[P_co]):
 
     def _coerced(self, given: Mapping[str, object]) -> JsonMap:
         names = {name: value for name, value in self.translated(given).items() if value is not None}
-        return self.mapped.schema.coerce(names)
+        return self.mapped.schema.coerce(names, whole=False)  # an external object need not be described
 
     def _changed(self, change: Change) -> Change:
         before, after = self._coerced(change.before), self._coerced(change.after)

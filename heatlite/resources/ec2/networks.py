@@ -171,7 +171,7 @@ class VPCGatewayAttachment(
         return vpc is not UNKNOWN and vpc == other.get("VpcId")
 
     def _tables(self) -> list[JsonMap]:
-        return cast(list[JsonMap], self.service("routers", description=table_of(self.props.vpc_id)))
+        return cast(list[JsonMap], self.service("routers", description=table_of(self.physical_id or self.props.vpc_id)))
 
     def handle_create(self) -> Json:
         outside = external_network(self)
@@ -193,7 +193,7 @@ class VPCGatewayAttachment(
 
     def fetch(self) -> JsonMap:
         if not self._tables():
-            raise CloudNotFound("network.routers", f"VPC {self.props.vpc_id} has no route table")
+            raise CloudNotFound("network.routers", f"VPC {self.physical_id} has no route table")
         return {}
 
     def handle_check(self) -> Json:
@@ -269,7 +269,7 @@ class SubnetRouteTableAssociation(
         return None
 
     def fetch(self) -> JsonMap:
-        table, subnet = self.props.route_table_id, self.props.subnet_id
+        table, _, subnet = str(self.physical_id).partition(":")
         for port in cast(list[JsonMap], self.service("ports", device_id=table)):
             if _lies_in(port, subnet):
                 return port

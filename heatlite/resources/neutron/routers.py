@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from heatlite.clients.cloud import CloudConflict
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import HostedResource, Link, Tagged, ValueSpecs, asked, same
 
@@ -242,11 +242,11 @@ class ExtraRoute(Link[ExtraRouteProps], type="OS::Neutron::ExtraRoute", kind="ne
 
     def fetch(self) -> JsonMap:
         """Return the route. Raises CloudNotFound unless the router has it."""
-        route: JsonMap = {"destination": self.props.destination, "nexthop": self.props.nexthop}
-        found = self.map(self.service("get_router", self.props.router_id)).get("routes")
-        if not isinstance(found, list) or route not in found:
-            raise CloudNotFound("network.get_router", f"Router {self.props.router_id} has no route {route}")
-        return route
+        router, _, route = str(self.physical_id).partition(":")
+        for one in as_maps(self.map(self.service("get_router", router)).get("routes")):
+            if f"{one['destination']}:{one['nexthop']}" == route:
+                return one
+        raise CloudNotFound("network.get_router", f"Router {router} has no route {route}")
 
     def undo(self, physical_id: str) -> None:
         self._ask("remove_extra_routes_from_router")
@@ -291,19 +291,23 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
         routes = properties.get("routes")
         return list(routes) if isinstance(routes, list) else []
 
+    @property
+    def _router(self) -> str:
+        return self.props.router if self.physical_id is None else self.physical_id.partition(":")[0]
+
     def _known(self) -> list[Json]:
-        return cast(list[Json], self.map(self.service("get_router", self.props.router)).get("routes") or [])
+        return cast(list[Json], self.map(self.service("get_router", self._router)).get("routes") or [])
 
     def _call(self, verb: str, routes: list[Json]) -> None:
         if routes:
-            self.service(verb, self.props.router, {"router": {"routes": routes}})
+            self.service(verb, self._router, {"router": {"routes": routes}})
 
     def fetch(self) -> JsonMap:
         """Return the routes. Raises CloudNotFound unless the router has all of them."""
         known = self._known() if self.physical_id is not None else []
         lost = [one for one in self._routes(self.facts.before or self.facts.properties) if one not in known]
         if lost or self.physical_id is None:
-            raise CloudNotFound("network.get_router", f"Router {self.facts.properties['router']} has no route {lost}")
+            raise CloudNotFound("network.get_router", f"Router {self._router} has no route {lost}")
         return {"routes": self._routes(self.facts.properties)}
 
     def alike(self) -> list[JsonMap]:
