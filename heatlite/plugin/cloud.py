@@ -157,7 +157,10 @@ class CloudResource(Resource[P_co]):
         return {name: self.ids_in(name, value) for name, value in values.items() if name in self.schema.fields}
 
     def ids_in(self, name: str, value: Json) -> Json:
-        """Return a property's value with ids in place of names. Raises NameNotFound, CloudError."""
+        """Return a property's value with ids in place of names.
+
+        Raises NameNotFound, CloudError.
+        """
         return self.schema.fields[name].with_ids(value, self._id_of)
 
     def known(self, values: Mapping[str, Json]) -> JsonMap:
@@ -387,7 +390,10 @@ class CloudResource(Resource[P_co]):
             return True
 
     def is_called(self, name: str, seen: Json, verb: str) -> bool:
-        """As `is_as_given`, where the service tells the name of an object. `verb` gets it by its id."""
+        """As `is_as_given`, where the service tells the name of an object.
+
+        `verb` gets that by its id.
+        """
         given = self.facts.properties[name]
         try:
             return seen == given or seen == self.map(self.service(verb, self.ids_in(name, given)))["name"]

@@ -132,10 +132,10 @@ class Field:
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
 
     def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> object:
-        """Read a value that the instance does not hold yet; Python reads its `__dict__` first.
+        """Read a value that the instance does not hold yet.
 
-        Raises NotKnown; StackValidationFailed for a required property that was not given, so no code sees None in its
-        place; the errors of looking up the objects that it names.
+        Python reads its `__dict__` first. Raises NotKnown, the errors of looking up the objects that the value names,
+        and StackValidationFailed for a required property without a value: no code sees None in its place.
         """
         if instance is None:
             return self

@@ -95,7 +95,7 @@ def test_without_the_property_that_finds_it_a_part_is_refused(tmp_path: Path, fi
 
 @table("name", CHECKED)
 def test_a_type_reads_no_property_that_is_left_out(build: Build, name: str) -> None:
-    """Also those of services without a simulation. Whether there is such an object is another question."""
+    """Also those of services without a simulation."""
 
     def answer(verb: str) -> Json:
         is_one = verb.partition(".")[2].startswith(("get_", "find_"))

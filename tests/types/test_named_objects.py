@@ -1,4 +1,7 @@
-"""Objects that a property only names: once they are gone or renamed, that is no fault of what was made with them."""
+"""Objects that a property only names, and that are gone or renamed since.
+
+That is no fault of what was made with them.
+"""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -42,7 +45,7 @@ def withdrawn(row: ResourceRecord, name: str) -> Json:
 
 
 class Withdrawn:
-    """A stack in which a property of a resource names what there is no more since the resource was made."""
+    """A stack in which a property of a resource names what there is no more."""
 
     def __init__(self, one: Standing, resource: str, name: str) -> None:
         self.cloudy, self.stack = one.cloudy, one.cloudy.get(one.marks.stack)

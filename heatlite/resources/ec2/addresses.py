@@ -169,7 +169,10 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
         return None
 
     def _ip(self) -> str:
-        """Return the id of the floating IP. Without properties, the physical id tells it, as they would."""
+        """Return the id of the floating IP.
+
+        Without properties the physical id tells it, which is made from them.
+        """
         key = self.props.allocation_id or self.props.eip or str(self.physical_id)
         return key if UUID.fullmatch(key) else str(ip_at(self, key)["id"])
 
