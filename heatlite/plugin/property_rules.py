@@ -5,6 +5,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from heatlite.core.json import Json
 from heatlite.core.records import record
+from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
+from heatlite.template.patterns import Pattern
 
 
 class Rules(TypedDict, total=False):
@@ -80,3 +82,27 @@ def prop(default: object = _NO_DEFAULT, **rules: Unpack[Rules]) -> Any:
     default is required unless its annotation says ``| None``.
     """
     return Prop(None if default is _NO_DEFAULT else default, default is not _NO_DEFAULT, rules)
+
+
+def constraints_of(rules: Rules) -> tuple[Constraint, ...]:
+    """Return the constraints that the rules make."""
+    found: list[Constraint] = []
+    if "between" in rules:
+        found.append(Range(*rules["between"]))
+    if "length" in rules:
+        found.append(Length(*rules["length"]))
+    if "step" in rules:
+        found.append(Modulo(rules["step"], rules.get("offset", 0)))
+    if "one_of" in rules:
+        found.append(AllowedValues(tuple(rules["one_of"])))
+    if "pattern" in rules:
+        found.append(AllowedPattern(Pattern(rules["pattern"], _uncharged)))
+    if "custom" in rules:
+        found.append(Custom(rules["custom"]))
+    if "find" in rules:
+        found.append(Custom(rules["find"]))
+    return tuple(found)
+
+
+def _uncharged(steps: int) -> None:
+    """Count no work. The patterns of types are their author's."""

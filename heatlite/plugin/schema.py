@@ -33,11 +33,9 @@ from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
-from heatlite.plugin.property_rules import Prop, Rules
+from heatlite.plugin.property_rules import Prop, constraints_of
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
 from heatlite.template.parameters.constraints import CLOUD
-from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
-from heatlite.template.patterns import Pattern
 from heatlite.template.types import Fault, PropertyType
 
 Path = tuple[str | int, ...]
@@ -94,7 +92,7 @@ class Field:
         inner, optional = _without_none(annotation)
         self.kind = self._kind_of(inner, rules.get("items"))
         self.convert = CONVERTERS[self.kind]
-        self.constraints = _constraints(rules)
+        self.constraints = constraints_of(rules)
         parts: list[Field] = [] if self.item is None else [self.item]
         parts += [] if self.schema is None else self.schema.fields.values()
         self.names_objects: bool = self.find is not None or any(part.names_objects for part in parts)
@@ -320,29 +318,6 @@ def _without_none(annotation: object) -> tuple[object, bool]:
     if len(rest) != 1:
         raise TypeError(f"{annotation}: a property has one type; use Json for any value")
     return rest[0], True
-
-
-def _constraints(rules: Rules) -> tuple[Constraint, ...]:
-    found: list[Constraint] = []
-    if "between" in rules:
-        found.append(Range(*rules["between"]))
-    if "length" in rules:
-        found.append(Length(*rules["length"]))
-    if "step" in rules:
-        found.append(Modulo(rules["step"], rules.get("offset", 0)))
-    if "one_of" in rules:
-        found.append(AllowedValues(tuple(rules["one_of"])))
-    if "pattern" in rules:
-        found.append(AllowedPattern(Pattern(rules["pattern"], _uncharged)))
-    if "custom" in rules:
-        found.append(Custom(rules["custom"]))
-    if "find" in rules:
-        found.append(Custom(rules["find"]))
-    return tuple(found)
-
-
-def _uncharged(steps: int) -> None:
-    """Count no work. The patterns of types are their author's."""
 
 
 def same(one: object, other: object) -> bool:
