@@ -24,17 +24,17 @@ the same: which they are is noted before the object is made (`survey`). A type w
 `identity` and `alike`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, TypeVar, cast
 
 from heatlite.clients.cloud import Ambiguous, Cloud, CloudNotFound, NameNotFound
-from heatlite.clients.finders import Finders, identity
+from heatlite.clients.finders import identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin.handlers import Absent, ResourceInError, ServiceConflict, Unhealthy
+from heatlite.plugin.naming import NamingResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
@@ -44,7 +44,6 @@ EXTENSIONS: Final = {
     "sfc": "sfc", "tap": "taas", "vpn": "vpnaas",
 }  # fmt: skip
 """Begin of a kind of the network service → alias of the extension that has it."""
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -77,7 +76,7 @@ class Unsettled(HeatliteError):
     text = "its status is {status}, which passes"
 
 
-class CloudResource(Resource[P_co]):
+class CloudResource(NamingResource[P_co]):
     """Base of the types whose objects lie in a cloud."""
 
     kind: ClassVar[str] = ""
@@ -127,58 +126,6 @@ class CloudResource(Resource[P_co]):
             cls._defined -= {name for name in _OF_STATUS if getattr(cls, name) is getattr(CloudResource, name)}
 
     # -- the cloud ---------------------------------------------------------------------------------
-
-    @property
-    def cloud(self) -> Cloud:
-        """The project's cloud.
-
-        Raises NoCloud; OtherCloud where the stack has its objects in another one.
-        """
-        return self._finders.cloud
-
-    @property
-    def _finders(self) -> Finders:
-        facts = self.facts
-        return facts.services.clouds.at_home(facts.project, facts.stack_id, facts.stack_name, facts.home())
-
-    @property
-    def props(self) -> P_co:
-        """Typed properties with defaults, and ids in place of cloud names.
-
-        Reading one raises NameNotFound or CloudError if it names objects, and StackValidationFailed if it is required
-        and missing: an external object need not be described.
-        """
-        if self._props is None:
-            self._props = cast(P_co, self.schema(self.facts.properties, self.ids_in))
-        return self._props
-
-    def resolved(self, values: Mapping[str, Json]) -> JsonMap:
-        """Coerced properties with ids in place of names. Raises NameNotFound, CloudError."""
-        return {name: self.ids_in(name, value) for name, value in values.items() if name in self.schema.fields}
-
-    def ids_in(self, name: str, value: Json) -> Json:
-        """Return a property's value with ids in place of names.
-
-        Raises NameNotFound, CloudError.
-        """
-        return self.schema.fields[name].with_ids(value, self._id_of)
-
-    def known(self, values: Mapping[str, Json]) -> JsonMap:
-        """Return properties that an object was made with, as `resolved` does.
-
-        A name that leads nowhere any more, or to several objects, stays in place. Raises CloudError.
-        """
-        fields = self.schema.fields
-        return {name: fields[name].with_ids(value, self._known_id) for name, value in values.items() if name in fields}
-
-    def _known_id(self, constraint: str, name: str) -> str:
-        with suppress(NameNotFound, Ambiguous):
-            return self._id_of(constraint, name)
-        return name
-
-    def _id_of(self, constraint: str, name: str) -> str:
-        # References are ids: looking each one up would cost another call.
-        return name if UUID.fullmatch(name) else self._finders.id_of(constraint, name)
 
     def service(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """Ask the type's own service: ``service("add_interface_to_router", …)``.

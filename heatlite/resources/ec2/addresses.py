@@ -7,7 +7,7 @@ from typing import Any, cast
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, prop
-from heatlite.plugin.cloud import UUID
+from heatlite.plugin.naming import UUID
 from heatlite.resources.ec2.base import first_port
 from heatlite.resources.ec2.networks import external_network
 from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, leads_by

@@ -1,0 +1,76 @@
+"""Base of resource types whose properties may name objects of a cloud."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, TypeVar, cast
+
+from heatlite.clients.cloud import Ambiguous, Cloud, NameNotFound
+from heatlite.clients.finders import Finders
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+
+UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class NamingResource(Resource[P_co]):
+    """Base of the types whose properties may name objects (`prop(find=…)`).
+
+    A name is looked up when the property is read, and never otherwise: what is there stays well if an object that it
+    was made with is gone or renamed.
+    """
+
+    @property
+    def cloud(self) -> Cloud:
+        """The project's cloud.
+
+        Raises NoCloud; OtherCloud where the stack has its objects in another one.
+        """
+        return self._finders.cloud
+
+    @property
+    def _finders(self) -> Finders:
+        facts = self.facts
+        return facts.services.clouds.at_home(facts.project, facts.stack_id, facts.stack_name, facts.home())
+
+    @property
+    def props(self) -> P_co:
+        """Typed properties with defaults, and ids in place of cloud names.
+
+        Reading one raises NameNotFound or CloudError if it names objects, and StackValidationFailed if it is required
+        and missing: an external object need not be described.
+        """
+        if self._props is None:
+            self._props = cast(P_co, self.schema(self.facts.properties, self.ids_in))
+        return self._props
+
+    def resolved(self, values: Mapping[str, Json]) -> JsonMap:
+        """Coerced properties with ids in place of names. Raises NameNotFound, CloudError."""
+        return {name: self.ids_in(name, value) for name, value in values.items() if name in self.schema.fields}
+
+    def ids_in(self, name: str, value: Json) -> Json:
+        """Return a property's value with ids in place of names.
+
+        Raises NameNotFound, CloudError.
+        """
+        return self.schema.fields[name].with_ids(value, self._id_of)
+
+    def known(self, values: Mapping[str, Json]) -> JsonMap:
+        """Return properties that an object was made with, as `resolved` does.
+
+        A name that leads nowhere any more, or to several objects, stays in place. Raises CloudError.
+        """
+        fields = self.schema.fields
+        return {name: fields[name].with_ids(value, self._known_id) for name, value in values.items() if name in fields}
+
+    def _known_id(self, constraint: str, name: str) -> str:
+        with suppress(NameNotFound, Ambiguous):
+            return self._id_of(constraint, name)
+        return name
+
+    def _id_of(self, constraint: str, name: str) -> str:
+        # References are ids: looking each one up would cost another call.
+        return name if UUID.fullmatch(name) else self._finders.id_of(constraint, name)
