@@ -14,7 +14,6 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
-    Conflict,
     EntityNotFound,
     Forbidden,
     HTTPBadRequest,
@@ -34,7 +33,6 @@ from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.types.outputs import StackReader
 from heatlite.nodes.transitions import Ledger, decision_line, new_action
-from heatlite.store.errors import Duplicate
 from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -44,6 +42,8 @@ from heatlite.template.playbook import Attribute, Playbook, Stage, read_playbook
 MAX_NODE_ACTIONS = 10_000
 """Maximum of node actions per run."""
 APPROVE = "node_playbooks:approve"
+MAX_PLAYBOOKS = 100
+"""Maximum number of playbooks of a project. The length of each is limited, too."""
 """Policy rule for the approval of a run."""
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 METADATA = "metadata"
@@ -98,20 +98,22 @@ class Playbooks:
     def put(self, context: Context, name: str, document: str) -> bool:
         """Store a playbook under a name, or replace it. Returns True for a new one.
 
-        Raises HTTPBadRequest for an invalid name, Conflict, and as `read_playbook`.
+        Raises HTTPBadRequest for an invalid name, RequestLimitExceeded, and as `read_playbook`.
         """
         if not NAME.fullmatch(name):
             raise HTTPBadRequest(
                 f"{name[:80]} is no name for a playbook: that is up to 255 letters, digits, _, - and ., a letter first."
             )
         read_playbook(document)
-        now = self._clock.now()
-        try:
-            with self._store.transaction():
-                record = NodePlaybookRecord(context.project, name, document, context.user, now, now)
-                return self._store.playbooks.put(record)
-        except Duplicate as error:
-            raise Conflict(f"Another request has just stored a playbook {name}. Check it, then try again.") from error
+        now, project = self._clock.now(), context.project
+        with self._store.transaction():
+            self._store.limit_locks.take(f"playbooks of {project}")
+            is_new = self._store.playbooks.put(NodePlaybookRecord(project, name, document, context.user, now, now))
+            if is_new and self._store.playbooks.count(project) > MAX_PLAYBOOKS:
+                raise RequestLimitExceeded(
+                    message=f"The project has {MAX_PLAYBOOKS} playbooks, and may not have more. Delete one first."
+                )
+        return is_new
 
     def get(self, project: str, name: str) -> NodePlaybookRecord:
         """Return a playbook of a project. Raises EntityNotFound."""

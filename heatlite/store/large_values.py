@@ -152,7 +152,12 @@ class LargeValues:
                     continue  # else it has just been deleted
             content = self._encryption.encrypt(parts[part_id]) if sealed else parts[part_id]
             row = {"id": part_id, self._owner: owner, "content": content, "checked_at": 0.0, "unused": False}
+            row |= self._described(parts[part_id])
             self._database.change(self._model.insert(row).on_conflict_ignore())
+
+    def _described(self, content: str) -> dict[str, object]:  # noqa: ARG002
+        """Return further columns of a value's row."""
+        return {}
 
     def _parts(self, part_ids: set[str]) -> dict[str, str | None]:
         """Return the values of some ids and of all that they refer to.
@@ -244,6 +249,14 @@ class ProjectValues(LargeValues):
 
     def _scopes(self, owner: str) -> Sequence[str]:
         return [owner]
+
+    def _described(self, content: str) -> dict[str, object]:
+        return {"size": len(content)}
+
+    def total(self, project: str) -> int:
+        """Return the characters of all values of a project, also of those not deleted yet."""
+        ((total,),) = self._database.read(f"SELECT SUM(size) FROM {self._table} WHERE project = ?", (project,))
+        return int(total or 0)
 
 
 def condensed(text: str) -> str:

@@ -9,6 +9,7 @@ from heatlite.api.access.policy import TABLE
 from heatlite.healing.rules.policy import VERSION
 from tests.api.conftest import Town, template, value
 from tests.api.test_lock_matrix import OPERATIONS
+from tests.waiting import eventually
 
 KIND = "OS::Heat::TestResource"
 GUARDED = {"type": KIND, "properties": {"value": "v"}}
@@ -91,3 +92,19 @@ def test_all_problems_of_a_template(town: Town) -> None:
     assert ("Forbidden", "resources.b.type", "error") in told
     assert [path for _, path, _ in told if path.startswith("resources.c")]
     assert town["admin"].call("POST", "/validate?all_errors=true", body, code=200).json["problems"] == []
+
+
+@pytest.mark.usefixtures("guarded")
+def test_a_policy_acts_for_all_who_may_signal(town: Town) -> None:
+    """Its author has delegated that: a member may read its signed URL, too."""
+    member, admin = town["member"], town["admin"]
+    group = {"type": "OS::Heat::AutoScalingGroup", "properties": {"min_size": 1, "max_size": 2, "resource": GUARDED}}
+    policy = {"type": "OS::Heat::ScalingPolicy", "properties": {
+        "auto_scaling_group_id": {"get_resource": "g"}, "adjustment_type": "change_in_capacity",
+        "scaling_adjustment": 1}}  # fmt: skip
+    path = admin.create(template(g=group, p=policy))
+    scaled = member.fault("POST", f"{path}/resources/g/actions", {"scale_out": {"count": 1}}, code=403)
+    assert scaled[1] == REFUSED
+    member.call("POST", f"{path}/resources/p/signal", {}, code=200)
+    url = f"{path}/resources/g?with_attr=current_size"
+    eventually(lambda: admin.get(url)["resource"]["attributes"]["current_size"] == 2, "the group grows")

@@ -8,6 +8,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState
+from heatlite.nodes import playbooks
 from heatlite.store.records import StackRecord
 from tests.databases import sqlite
 from tests.engine.nodes import register, work
@@ -165,3 +166,14 @@ def test_other_actions_are_no_runs(heat: Heat, path: str) -> None:
     (action,) = heat.get("/actions")["actions"]
     for asked in ("approve", "reject"):
         heat.fault("POST", f"/node_playbook_runs/{action['id']}/{asked}", code=404)
+
+
+def test_a_project_has_a_limited_number(heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playbooks, "MAX_PLAYBOOKS", 2)
+    for name in ("a", "b"):
+        heat.call("PUT", f"/node_playbooks/{name}", {"document": DOCUMENT}, code=201)
+    kind, text = heat.fault("PUT", "/node_playbooks/c", {"document": DOCUMENT})
+    assert (kind, "has 2 playbooks" in text) == ("RequestLimitExceeded", True)
+    heat.fault("GET", "/node_playbooks/c", code=404)
+    heat.call("PUT", "/node_playbooks/b", {"document": DOCUMENT + "\n"}, code=200)
+    heat.other.call("PUT", "/node_playbooks/c", {"document": DOCUMENT}, code=201)

@@ -8,6 +8,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.engine.operations import software_configs
 from tests.databases import sqlite
 
 from .conftest import Heat, new_project
@@ -270,3 +271,23 @@ def test_names_have_a_length(small: Heat, name: str) -> None:
 def test_the_limits_are_heats() -> None:
     settings = Settings(database="sqlite:///x")
     assert settings.max_software_configs_per_tenant == settings.max_software_deployments_per_tenant == 4096
+
+
+def test_the_software_of_a_project_has_a_limited_size(heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal texts are stored, and count, once; that of another project does not count."""
+    monkeypatch.setattr(software_configs, "MOST_SPACE", 12_000)
+    given = {"name": "c", "group": "script", "config": "x" * 5000}
+    heat.other.call("POST", "/software_configs", {**given, "config": "y" * 10_000}, code=200)
+    config = heat.call("POST", "/software_configs", given, code=200).json["software_config"]
+    for _ in range(3):
+        heat.call("POST", "/software_configs", given, code=200)
+    heat.call("POST", "/software_configs", {**given, "config": "z" * 5000}, code=200)
+    kind, text = heat.fault("POST", "/software_configs", {**given, "config": "w" * 5000})
+    assert (kind, "more than 12000 characters" in text) == ("RequestLimitExceeded", True)
+    heat.call("POST", "/software_configs", {**given, "config": "small"}, code=200)
+    deployed = {"server_id": "s", "config_id": config["id"], "input_values": {"a": "v" * 5000}}
+    assert heat.fault("POST", "/software_deployments", deployed)[0] == "RequestLimitExceeded"
+    made = heat.call("POST", "/software_deployments", {**deployed, "input_values": {}}, code=200).json
+    path = f"/software_deployments/{made['software_deployment']['id']}"
+    assert heat.fault("PUT", path, {"output_values": {"a": "u" * 5000}})[0] == "RequestLimitExceeded"
+    assert len(heat.get("/software_configs")["software_configs"]) == 6

@@ -1,7 +1,7 @@
 """Migrations on databases with a server, and collations of MariaDB."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -40,10 +40,10 @@ def collations(store: Store) -> dict[str, set[str]]:
     return found
 
 
-def pad(store: Store) -> None:
-    """Give the tables the collations that they had before the migration."""
+def pad(store: Store, tables: Collection[str] | None = None) -> None:
+    """Give tables the collations that they had before the migration."""
     for table, found in collations(store).items():
-        if found == EXACT:
+        if found == EXACT and (tables is None or table in tables):
             sql = f"ALTER TABLE {store.database.quote(table)} CONVERT TO CHARACTER SET utf8mb4 COLLATE {PADDED}"
             store.database.peewee.execute_sql(sql)
 
@@ -107,7 +107,10 @@ def test_an_upgrade_that_was_killed_in_a_migration_continues(database: Store) ->
 @only_on_mariadb
 def test_an_upgrade_that_ended_between_two_tables_continues(database: Store, empty_url: str) -> None:
     before(database, EXACT_TEXT)
-    pad(database)
+    older = [table for table, found in collations(database).items() if found]
+    database.upgrade()  # the models read the columns of later migrations, too
+    change(database, "DELETE FROM schema_migration WHERE name = ?", EXACT_TEXT)
+    pad(database, older)
     stack = a_stack("wéb")
     with database.transaction():
         database.stacks.insert(stack)

@@ -15,9 +15,12 @@ from heatlite.core.errors import (
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, size
 from heatlite.plugin.ports import SoftwareConfig
+from heatlite.store.large_values import LARGE
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
 
+MOST_SPACE = 512 * 1024 * 1024
+"""Maximum characters of the large values of a project's software; equal values count once."""
 IN_PROGRESS = "IN_PROGRESS"
 ANSWERED = "answered"
 """Key of the message that wakes the action of an ended deployment. Its address is the deployment's id."""
@@ -107,6 +110,7 @@ class Software:
                     message=f"The project has {self._most_configs} software configs, and may not have more."
                 )
             is_added = configs.insert(record)
+            self._check_space(project, shown(record))
             if config_id is not None and not is_added and not configs.lock(project, config_id):
                 raise HTTPBadRequest(f"The id {record.id} is in use for another software config. Delete that first.")
         return record
@@ -198,6 +202,7 @@ class Software:
                 )
             self._lock_server(project, server_id)
             self._store.software_deployments.insert(record)
+            self._check_space(project, input_values)
             self.of_server(project, server_id)
         return record
 
@@ -217,11 +222,23 @@ class Software:
             if moved:
                 self._lock_server(project, record.server_id)
             self._store.software_deployments.save(record)
+            self._check_space(project, [record.input_values, record.output_values])
             if found.status == IN_PROGRESS != record.status:
                 self._store.messages.put(deployment_id, ANSWERED, None, record.updated_at or record.created_at)
             if moved:
                 self.of_server(project, record.server_id)
         return record
+
+    def _check_space(self, project: str, added: Json) -> None:
+        """Raise RequestLimitExceeded if the large values of a project exceed `MOST_SPACE`.
+
+        They include `added`, and for some hours those that were deleted.
+        """
+        if size(added, LARGE) >= LARGE and self._store.project_values.total(project) > MOST_SPACE:
+            raise RequestLimitExceeded(
+                message=f"The software configs and deployments of the project come to more than {MOST_SPACE}"
+                " characters. Delete some: their space is free after two hours."
+            )
 
     def _lock_server(self, project: str, server_id: str) -> None:
         self._store.limit_locks.take(f"software of server {server_id} of {project}")

@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict
 
+import peewee
+
 from heatlite.core.json import dump
 from heatlite.store.database.statements import Row
 from heatlite.store.nodes.records import NodePlaybookRecord
@@ -41,10 +43,15 @@ class Playbooks:
         select = NodePlaybook.select(*_COLUMNS).where(*wanted).order_by(NodePlaybook.name).limit(limit)
         return [self._record(row) for row in self._database.select(select)]
 
+    def count(self, project: str) -> int:
+        """Return the number of a project's playbooks."""
+        query = NodePlaybook.select(peewee.fn.COUNT(NodePlaybook.name)).where(NodePlaybook.project == project)
+        return int(self._database.select(query)[0][0])
+
     def put(self, record: NodePlaybookRecord) -> bool:
         """Store a playbook in place of one with its name. Returns True if it is new.
 
-        Raises Duplicate if another transaction added it at the same time.
+        Call it under a lock: two transactions could add it at the same time.
         """
         mine = (NodePlaybook.project == record.project) & (NodePlaybook.name == record.name)
         document = self._encryption.encrypt(dump(record.document))

@@ -138,14 +138,18 @@ class ProjectValue(peewee.Model):
 
     id = peewee.CharField(max_length=64, primary_key=True)
     """Digest of project and content."""
-    project = peewee.CharField(index=True)
+    project = peewee.CharField()
     content = EncryptedField()
     checked_at = peewee.DoubleField(index=True)
     """As in `LargeValue`."""
     unused = peewee.BooleanField()
+    size = peewee.IntegerField(default=0)
+    """Characters of the content."""
 
     class Meta:
         table_name = "project_value"
+        # Covers the sum of a project.
+        indexes = ((("project", "size"), False),)
 
 
 class Event(peewee.Model):
