@@ -50,7 +50,7 @@ LOCK = Shape(
         "properties": {
             "level": {"enum": [str(level) for level in LockLevel]},
             "reason": {"type": ["string", "null"], "maxLength": 255},
-            "expires_at": {"type": ["string", "null"]},
+            "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
         "additionalProperties": False,
     }
@@ -74,7 +74,7 @@ MIN_INTERVAL = 10
 """Seconds. A repeated check has to leave time for other operations on the stack."""
 MAX_SPAN = 10 * 365 * 86_400
 _TIMING: JsonMap = {
-    "not_before": {"type": ["string", "null"]},
+    "not_before": {"type": ["string", "null"], "format": "date-time"},
     "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES},
     "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_SPAN},
 }
@@ -94,6 +94,7 @@ REPEATED_TIMING = Shape(
 NAME = Shape({"type": ["string", "null"], "maxLength": 255})
 REASON = Shape({"type": ["string", "null"]})
 MARK_KEYS = frozenset({"mark_unhealthy", "resource_status_reason"})
+MOST_MARKS = 200
 MARKS = Shape(
     {
         "properties": {
@@ -105,7 +106,7 @@ MARKS = Shape(
                     "required": ["resource"],
                 },
                 "minItems": 1,
-                "maxItems": 200,
+                "maxItems": MOST_MARKS,
             }
         },
         "required": ["marks"],
@@ -133,7 +134,7 @@ SOFTWARE_CONFIG = Shape(
             "name": _TEXT,
             "group": _TEXT,
             "config": {"type": ["string", "object", "null"]},
-            "inputs": _items(default=True, value=True, replace_on_change=_FLAG),
+            "inputs": _items(default={}, value={}, replace_on_change=_FLAG),
             "outputs": _items(error_output=_FLAG),
             "options": _MAP,
         },
@@ -439,7 +440,8 @@ def snapshot(req: Request) -> str | None:
 
 
 def lock(value: Json) -> Lock:
-    """Parse the value of `lock`. null and {} mean level `all`."""
+    """Parse the value of `lock`. null, "" and {} mean level `all`."""
+    value = None if value == "" else value
     check(LOCK, value, "lock")
     given = as_map(value)
     level = LockLevel(as_text(given.get("level")) or LockLevel.ALL)

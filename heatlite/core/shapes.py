@@ -36,8 +36,8 @@ _IS_KIND: Mapping[str, Callable[[object], bool]] = {
     "number": lambda value: type(value) in (int, float),
     "null": lambda value: value is None,
 }
-_SIMPLE = frozenset({"type", "properties", "items", "additionalProperties"})
-"""Keywords that `_fits` knows."""
+_SIMPLE = frozenset({"type", "properties", "items", "additionalProperties", "format"})
+"""Keywords that `_fits` knows; `format` is for clients alone."""
 
 
 def closed(*required: str, **properties: JsonMap) -> JsonMap:

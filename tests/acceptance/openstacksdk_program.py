@@ -38,6 +38,8 @@ assert (found.id, found.tags) == (made.id, ["a", "b"])
 assert heat.get_stack(made.id).outputs[0]["output_value"] == "Hello, you!"
 assert {r.name for r in heat.resources(found)} == {"secret", "greeting", "nothing", "card"}
 assert {r.name for r in heat.resources("proxy")} == {"secret", "greeting", "nothing", "card"}
+assert [r.name for r in heat.resources("proxy", limit=2)] == ["card", "greeting", "nothing", "secret"]
+assert [s.name for s in heat.stacks(project_id=endpoint.rpartition("/")[2])] == ["proxy"]
 assert heat.get_stack_template(found).resources
 assert heat.get_stack_environment("proxy").parameters == {"name": "you"}
 assert heat.get_stack_files(found) == {}

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 
 from heatlite.api.openapi.reference import Reference
 
@@ -24,6 +25,31 @@ def test_it_has_the_routes_of_the_server(refusing: Heat) -> None:
     }
     assert described - served == {("POST", "/v1/signal/{}"), ("PUT", "/v1/waitcondition/{}")}
     assert served <= described
+
+
+def schemas_of(place: object) -> Iterator[object]:
+    """The schemas of a part of the document, each with those within it."""
+    if isinstance(place, dict):
+        for key, inner in place.items():
+            if key == "examples":
+                continue
+            if key in ("schema", "items"):
+                yield inner
+            if key in ("properties", "schemas") and isinstance(inner, dict):
+                yield from inner.values()
+            yield from schemas_of(inner)
+    elif isinstance(place, list):
+        for inner in place:
+            yield from schemas_of(inner)
+
+
+def test_generators_of_clients_can_read_it() -> None:
+    """They know neither ``true`` as a schema nor words of several kinds in one."""
+    found = [*schemas_of(DOCUMENT)]
+    assert len(found) > 1000
+    assert [one for one in found if isinstance(one, bool)] == []
+    words = [one["enum"] for one in found if isinstance(one, dict) and "enum" in one]
+    assert [one for one in words if len({type(word) for word in one if word is not None}) > 1] == []
 
 
 def test_operations_have_ids_of_their_own() -> None:

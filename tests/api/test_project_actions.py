@@ -137,6 +137,9 @@ class TestShow:
             {},
             {"level": "stacks", "reason": "disk swap"},
         ]
+        heat.call("POST", f"{path}/actions", {"lock": ""}, code=200)
+        heat.settle(path)
+        assert listed(heat)[0]["inputs"] == {"level": "all"}
 
     def test_what_a_restore_takes_over_is_not_shown(self, heat: Heat, store: Store) -> None:
         path = heat.create(template(a={"type": "OS::Heat::RandomString"}))

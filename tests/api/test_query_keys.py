@@ -62,6 +62,7 @@ def test_keys_of_a_path_into_nested_stacks(refusing: Heat) -> None:
     [
         "/stacks?global_tenant=False&show_nested=False&limit=2&sort_keys=stack_name&sort_dir=asc&tags=a&not_tags_any=b",
         "/stacks?tenant_id={project}&name=s&status=CREATE_COMPLETE&owner_id=&show_hidden=True",
+        "/stacks?sort_dir=desc&sort_key=created_at&limit=21&page_size=20",
         "{stack}?resolve_outputs=False",
         "{stack}/resources?nested_depth=2&with_detail=True&type=Value",
         "{stack}/resources/a?with_attr=value",

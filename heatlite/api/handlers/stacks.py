@@ -32,8 +32,11 @@ FILTERS = (
 )  # fmt: skip
 LIST_KEYS = (
     *FILTERS, "search", "locked", "unhealthy", "tags", "tags_any", "not_tags", "not_tags_any", "show_deleted",
-    "show_nested", "show_hidden", "global_tenant", "with_count", "sort_keys", "sort_dir", "limit", "marker",
+    "show_nested", "show_hidden", "global_tenant", "with_count", "sort_keys", "sort_key", "sort_dir", "limit", "marker",
+    "page_size",
 )  # fmt: skip
+"""Query keys of a list. Horizon sends `sort_key`; python-heatclient passes on its own `page_size`, which says nothing.
+"""
 UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
 ARN = (
     r"/v1/(?P<project>[^/]+)/stacks/arn:openstack:heat::(?P<tenant>[^:/]*)"
@@ -59,7 +62,7 @@ def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
         unhealthy=query.flag(req, "unhealthy", blank=True),
         show_deleted=query.flag(req, "show_deleted", blank=True),
         show_nested=query.flag(req, "show_nested", blank=True),
-        sort_keys=query.values(req, "sort_keys"),
+        sort_keys=(*query.values(req, "sort_keys"), *query.values(req, "sort_key")),
         sort_dir=query.direction(req),
         limit=query.number(req, "limit", blank=True),
         marker=query.text(req, "marker", blank=True),

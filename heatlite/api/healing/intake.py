@@ -27,7 +27,7 @@ TOKEN = Shape(
         "properties": {
             "name": {"type": "string", "minLength": 1, "maxLength": 255},
             "source": {"type": ["string", "null"], "maxLength": 64},
-            "expires_at": {"type": ["string", "null"]},
+            "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
         "required": ["name"],
         "additionalProperties": False,

@@ -7,12 +7,20 @@ from http import HTTPStatus
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.api import query
+from heatlite.api import query, views
+from heatlite.api.handlers import resource_list
+from heatlite.api.nodes import node_actions
 from heatlite.api.openapi.answers import ANSWERS
 from heatlite.api.openapi.reference import Operation, Parameter
 from heatlite.api.openapi.requests import BODIES, OPTIONAL
 from heatlite.api.openapi.schemas import NULL, SCHEMAS, record, ref
+from heatlite.core.healing import ClosedAs, IncidentState
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.core.status import ActionStatus, Cause, Verb
+from heatlite.plugin.registry import SUPPORT_STATUSES
+from heatlite.store.actions import listing
+from heatlite.store.audit import Outcome
 
 S = "/v1/{tenant_id}/stacks/{stack_name}/{stack_id}"
 SHARED = {
@@ -40,6 +48,39 @@ _TYPES: dict[str, JsonMap] = {
     "boolean": {"type": "boolean"},
     "integer": {"type": "integer", "minimum": 0, "maximum": query.MAX_INTEGER},
 }
+_SORT_DIR: JsonMap = {"type": "string", "enum": ["asc", "desc", ""]}
+_WORDS: dict[str, JsonMap] = {
+    "sort_dir": _SORT_DIR,
+    "template_type": {"type": "string", "enum": ["cfn", "hot"]},
+    "support_status": {"type": "string", "enum": sorted(SUPPORT_STATUSES)},
+    "ignore_errors": {"type": "string", "enum": ["99001"]},
+    "since": {"type": "string", "format": "date-time"},
+    "until": {"type": "string", "format": "date-time"},
+}
+"""Schemas of text parameters by name."""
+_SEVERAL: JsonMap = {"type": "string", "pattern": "[^,]"}
+"""Of a list with commas between, which has at least one value."""
+_LISTS: dict[tuple[str, str], Iterable[str]] = {
+    ("List actions", "action"): [views.action_word(verb) for verb in Verb if verb is not Verb.INIT],
+    ("List actions", "cause"): [*Cause],
+    ("List actions", "status"): [*ActionStatus],
+    ("List audit log", "outcome"): [*Outcome],
+    ("List incidents", "state"): [*IncidentState],
+    ("List incidents", "closed_as"): [*ClosedAs],
+    ("List node actions", "state"): [*NodeActionState],
+    ("List node actions", "requester"): [*Requester],
+    ("List node actions of a stack", "state"): [*NodeActionState],
+    ("List node actions of a stack", "requester"): [*Requester],
+    ("List resources", "health"): resource_list.HEALTH,
+}
+"""Words of such lists, by operation and parameter."""
+_SORTS = {
+    "List actions": listing.SORTED_BY,
+    "List node actions": node_actions.SORTED_BY,
+    "List node actions of a stack": node_actions.SORTED_BY,
+}
+"""Keys of `sort` by operation."""
+_IS_LIST = re.compile(r"several with commas between")
 _TEXTS = frozenset({"timeout_mins", "disable_rollback"})
 """Filters of the list of stacks, which match any text."""
 
@@ -114,7 +155,8 @@ def _parameters(path: str, sections: Sequence[Operation]) -> Iterable[JsonMap]:
         yield {**shown, **({} if known is None else {"description": known.description})}
     for one in named.values():
         if one.place in ("query", "header"):
-            schema = None if one.name in _TEXTS else _TYPES.get(one.type)
+            schema = None if one.name in _TEXTS else _WORDS.get(one.name, _TYPES.get(one.type))
+            schema = _list_schema(sections[0].title, one) or schema
             yield {
                 "name": one.name,
                 "in": one.place,
@@ -124,6 +166,17 @@ def _parameters(path: str, sections: Sequence[Operation]) -> Iterable[JsonMap]:
             }
 
 
+def _list_schema(title: str, parameter: Parameter) -> JsonMap | None:
+    """Return the schema of a parameter with a list; None for others."""
+    words, end = _LISTS.get((title, parameter.name)), ""
+    if parameter.name == "sort" and title in _SORTS:
+        words, end = _SORTS[title], "(:asc|:desc)?"
+    if words is not None:
+        word = f"({'|'.join(words)}){end}"
+        return {"type": "string", "pattern": f"^{word}(,{word})*$"}
+    return _SEVERAL if _IS_LIST.search(parameter.description) else None
+
+
 def _body(sections: Sequence[Operation], samples: Path) -> JsonMap | None:
     """Return the content of the request, or None. Several sections are alternatives."""
     schemas: list[Json] = []
@@ -131,7 +184,7 @@ def _body(sections: Sequence[Operation], samples: Path) -> JsonMap | None:
         assert one.title in BODIES or one.sample("request") is None, f"requests.py lacks the body of {one.title}"
         if one.title in BODIES:
             schema = _with_descriptions(BODIES[one.title], one.request)
-            if one.title in OPTIONAL and schema["type"] == "object":
+            if one.title in OPTIONAL and schema.get("type") == "object":
                 schema = {**schema, "type": ["object", "null"]}
             if schema not in schemas:
                 schemas.append(schema)

@@ -1,15 +1,27 @@
 """Schemas of the request bodies, from the validators that check them."""
 
 
-from heatlite.api import bodies, group_bodies
+from heatlite.api import bodies, group_bodies, query
 from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.healing import intake, policies
 from heatlite.api.nodes import node_actions, nodes, playbooks
+from heatlite.api.openapi.schemas import ref
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
+from heatlite.healing.intake import source_document
+from heatlite.healing.rules import policy
 
+TRUTH: JsonMap = {
+    "anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}]
+}
+"""A flag that may be text, as Heat's clients send it."""
+MINUTES: JsonMap = {
+    "type": ["integer", "string", "null"],
+    "minimum": 0,
+    "maximum": query.MAX_INTEGER,
+    "pattern": "^(0|[1-9][0-9]{0,8})$",
+}
 NO_OPTIONS: JsonMap = {"description": "Not read; clients send null or an empty text."}
-ANY: JsonMap = {"type": "object"}
 
 
 def _value(validator: Shape) -> JsonMap:
@@ -20,12 +32,16 @@ def _schema(validator: Shape) -> JsonMap:
     return {"type": "object", **_value(validator)}
 
 
-def _needs(validator: Shape, *alternatives: str, **required: JsonMap) -> JsonMap:
-    """Return a schema with further required keys, and one of several."""
-    schema = _schema(validator)
+def _with(schema: JsonMap, **more: JsonMap) -> JsonMap:
+    """Return the schema of an object with further keys."""
     has = schema["properties"]
     assert isinstance(has, dict)
-    needed: JsonMap = {**schema, "properties": {**has, **required}, "required": [*required]}
+    return {**schema, "properties": {**has, **more}}
+
+
+def _needs(schema: JsonMap, *alternatives: str, **required: JsonMap) -> JsonMap:
+    """Return a schema with further required keys, and one of several."""
+    needed: JsonMap = {**_with(schema, **required), "required": [*required]}
     if alternatives:
         given: JsonMap = {"not": {"type": "null"}}
         needed["anyOf"] = [{"required": [name], "properties": {name: given}} for name in alternatives]
@@ -38,8 +54,15 @@ def _action(name: str, value: JsonMap, optional: bool = True) -> JsonMap:
     return {"type": "object", "properties": {name: shown}, "required": [name], "additionalProperties": False}
 
 
-_NAME: JsonMap = {"type": "string"}
-_UPDATE: JsonMap = {**_schema(bodies.DEFINITION)}
+_NAME: JsonMap = {"type": "string", "pattern": "^[a-zA-Z][a-zA-Z0-9_.-]{0,254}$"}
+_NULL: JsonMap = {"type": "null"}
+_FLAG: JsonMap = {"anyOf": [TRUTH, _NULL]}
+_UPDATE = _with(_schema(bodies.DEFINITION), disable_rollback=_FLAG, converge=_FLAG, timeout_mins=MINUTES)
+_CREATION: JsonMap = {
+    **_with(_UPDATE, plan_digest=_NULL, converge=_NULL, adopt_stack_data={"type": ["object", "string", "null"]}),
+    "if": {"properties": {"adopt_cloud": {"type": "boolean"}}, "required": ["adopt_cloud"]},
+    "then": {"required": ["adopt_stack_data"]},
+}
 _DECISION = _schema(node_actions.DECISION)
 _EMPTY = _schema(node_actions.NOTHING_ELSE)
 _PROTECTION = _value(bodies.PROTECTION)
@@ -47,23 +70,28 @@ _SIGNAL: JsonMap = {"type": ["object", "null"]}
 _MARK: JsonMap = {
     "type": "object",
     "properties": {
-        "mark_unhealthy": {"enum": [True, False, "true", "false"]},
+        "mark_unhealthy": TRUTH,
         "resource_status_reason": _value(bodies.REASON),
     },
     "required": ["mark_unhealthy"],
     "additionalProperties": False,
 }
-_REPORTS: JsonMap = {"type": ["object", "array"]}
+_MARKED: JsonMap = {
+    **_with(_MARK, resource={"type": "string", "minLength": 1}), "required": ["resource", "mark_unhealthy"]
+}  # fmt: skip
+_MARKS: JsonMap = {"type": "array", "items": _MARKED, "minItems": 1, "maxItems": bodies.MOST_MARKS}
+_REPORTS = ref("HealthReports")
+_FOLLOW: JsonMap = {**_value(group_bodies.FOLLOW_TEMPLATE), "properties": {"follow_template": {"const": True}}}
 
 BODIES: dict[str, JsonMap] = {
-    "Create stack": _needs(bodies.DEFINITION, "template", "template_url", "adopt_stack_data", stack_name=_NAME),
-    "Preview stack": _needs(bodies.DEFINITION, "template", "template_url", stack_name=_NAME),
-    "Update stack": _needs(bodies.DEFINITION, "template", "template_url"),
+    "Create stack": _needs(_CREATION, "template", "template_url", "adopt_stack_data", stack_name=_NAME),
+    "Preview stack": _needs(_CREATION, "template", "template_url", stack_name=_NAME),
+    "Update stack": _needs(_UPDATE, "template", "template_url"),
     "Patch stack": _UPDATE,
-    "Preview stack update": _needs(bodies.DEFINITION, "template", "template_url"),
+    "Preview stack update": _needs(_UPDATE, "template", "template_url"),
     "Preview stack patch": _UPDATE,
-    "Validate template": _needs(bodies.DEFINITION, "template", "template_url"),
-    "List template problems": _needs(bodies.DEFINITION, "template", "template_url"),
+    "Validate template": _needs(_UPDATE, "template", "template_url"),
+    "List template problems": _needs(_UPDATE, "template", "template_url"),
     "Check stack": _action("check", _value(bodies.REPEATED_TIMING)),
     "Retry stack": _action("retry", NO_OPTIONS),
     "Suspend stack": _action("suspend", _value(bodies.TIMING)),
@@ -78,7 +106,7 @@ BODIES: dict[str, JsonMap] = {
     "Protect stack or resource": _action("protect", _PROTECTION),
     "Unprotect stack or resource": _action("unprotect", _PROTECTION),
     "Resize group": _action(
-        "resize", {"anyOf": [_value(group_bodies.RESIZE), _value(group_bodies.FOLLOW_TEMPLATE)]}, optional=False
+        "resize", {"anyOf": [_value(group_bodies.RESIZE), _FOLLOW]}, optional=False
     ),
     "Scale out group": _action("scale_out", _value(group_bodies.SCALE_OUT)),
     "Scale in group": _action("scale_in", _value(group_bodies.SCALE_IN)),
@@ -96,19 +124,19 @@ BODIES: dict[str, JsonMap] = {
     "Approve playbook run": _DECISION,
     "Reject playbook run": _EMPTY,
     "Take snapshot": {"type": "object", "properties": {"name": _value(bodies.NAME)}},
-    "Put healing policy": ANY,
+    "Put healing policy": _schema(policy.SCHEMA),
     "Acknowledge scope": _schema(policies.SCOPE),
     "Approve incident": _schema(policies.DIGEST),
     "Close incident": _schema(policies.REASON),
     "Report health": _REPORTS,
     "Put health reports": _REPORTS,
-    "Put health source": ANY,
+    "Put health source": _schema(source_document.SCHEMA),
     "Create intake token": _schema(intake.TOKEN),
     "Signal resource": _SIGNAL,
     "Signal resource with a signed URL": _SIGNAL,
     "Signal wait condition": _SIGNAL,
     "Mark resource unhealthy": _MARK,
-    "Mark several resources unhealthy": _schema(bodies.MARKS),
+    "Mark several resources unhealthy": _with(_schema(bodies.MARKS), marks=_MARKS),
     "Create software config": _schema(bodies.SOFTWARE_CONFIG),
     "Create software deployment": _schema(bodies.DEPLOYMENT),
     "Update software deployment": _schema(bodies.DEPLOYMENT_CHANGES),
@@ -120,7 +148,7 @@ BODIES: dict[str, JsonMap] = {
 
 OPTIONAL = frozenset({
     "Patch stack", "Preview stack patch", "Approve node action", "Reject node action", "Cancel node action",
-    "Approve playbook run", "Reject playbook run", "Take snapshot", "Signal resource",
+    "Approve playbook run", "Reject playbook run", "Signal resource",
     "Signal resource with a signed URL", "Signal wait condition", "Orchestrate nodes", "Tell of a change at a node",
     "Report health", "Put health reports",
 })  # fmt: skip

@@ -216,6 +216,7 @@ SCHEMAS: JsonMap = {
         code={"type": "integer"}, title=TEXT, explanation=TEXT, error=record(type=TEXT, message=TEXT, traceback=NULL)
     ),
     "Accepted": record(**named("message code title", TEXT)),
+    "HealthReports": {"anyOf": [MAP, listed(ANY)]},
     "Cloud": record(name=TEXT, auth_url=TEXT, region=TEXT_OR_NULL, project_id=TEXT_OR_NULL),
     "Protection": record(protected_by=TEXT_OR_NULL, reason=TEXT_OR_NULL, protected_at=TIME),
     "StackHealth": record(**named("unhealthy unknown suspected held scopes_suspended", COUNT)),

@@ -162,21 +162,21 @@ _FIELDS: dict[str, JsonMap] = {
     },
 }
 _RULE = closed("match", match={"type": "string", "minLength": 1, "maxLength": 1024}, **_FIELDS)
-_SCHEMA = closed(
-    "healing_policy",
-    healing_policy={"const": VERSION},
-    rules={"type": "array", "maxItems": 100, "items": _RULE},
-    **_FIELDS,
+SCHEMA = Shape(
+    closed(
+        "healing_policy",
+        healing_policy={"const": VERSION},
+        rules={"type": "array", "maxItems": 100, "items": _RULE},
+        **_FIELDS,
+    )
 )
-
-_VALIDATOR = Shape(_SCHEMA)
 
 
 def read_policy(document: Json) -> Policy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
     problems = [
         Problem(("healing", *error.absolute_path), explain(error), error="HTTPBadRequest")
-        for error in sorted(_VALIDATOR.iter_errors(document), key=lambda one: str(one.absolute_path))
+        for error in sorted(SCHEMA.iter_errors(document), key=lambda one: str(one.absolute_path))
     ]
     if not problems and isinstance(document, dict):
         rules: list[tuple[str, Mapping[str, object]]] = []
