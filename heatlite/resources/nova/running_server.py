@@ -1,5 +1,6 @@
 """An existing server: state, attributes, and requests that change no property."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
@@ -35,6 +36,9 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
     @property
     def _ports(self) -> Ports:
         return Ports(self)
+
+    def asked(self, mark: JsonMap) -> JsonMap:
+        return {"name": f"^{re.escape(str(mark['name']))}$"}  # the service takes it for a regular expression
 
     # -- check, suspend, resume ----------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class TestCreate:
         stack = cloudy.create(template(vm=server(flavor="huge")))
         assert "No valid host was found." in cloudy.row(stack, "vm").status_reason
 
-    @pytest.mark.parametrize("name", [None, "mine"])
+    @pytest.mark.parametrize("name", [None, "mine", "web (a+)+$"])
     def test_an_answer_that_is_lost_makes_no_second_server(
         self, troubled: Callable[..., Cloudy], name: str | None
     ) -> None:
