@@ -13,7 +13,7 @@ try:
     from heatlite.cli import main as command_line
     from heatlite.cli.session import Projects
     from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
-    from heatlite.core.config import Auth, Settings, default_database, load
+    from heatlite.core.config import Auth, Settings, load
     from heatlite.core.json import JsonMap
 except KeyboardInterrupt:
     sys.exit(130)  # INTERRUPTED of `cli.main`, which may not be imported yet
@@ -44,12 +44,6 @@ def quick_imports(without: Sequence[str]) -> Iterator[None]:
         gc.enable()
 
 
-def _is_missing(settings: Settings) -> bool:
-    """Return True for a missing SQLite database that is not the default one."""
-    kind, _, path = settings.database.partition(":///")
-    return kind == "sqlite" and settings.database != default_database() and not Path(path).exists()
-
-
 class Program:
     """Gives the command line access to the server's packages (`cli.session.Host`).
 
@@ -75,7 +69,6 @@ class Program:
             from heatlite import wiring
             from heatlite.administration import EngineBusy
 
-        is_new = _is_missing(settings)
         # Access to the database file needs no further authentication.
         own = replace(settings, auth=Auth.NONE, policy_file=None)
         try:
@@ -88,8 +81,6 @@ class Program:
             if url is None:
                 raise
             return HTTPTransport(url, credentials(settings), is_here=True)
-        if is_new:
-            print(f"heatlite: {settings.shown_database} is a new database, with nothing in it.", file=sys.stderr)
         return WSGITransport(embedded.app, embedded.close, f"of {settings.shown_database}")
 
     def serve(self, settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """Sessions with a server, and the interface to the rest of the program."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -150,6 +151,12 @@ def address(arguments: argparse.Namespace, host: Host) -> tuple[str, str]:
     return split_endpoint(named, project(arguments))
 
 
+def _is_missing(settings: config.Settings) -> bool:
+    """Return True for a missing SQLite database that is not the default one."""
+    kind, _, path = settings.database.partition(":///")
+    return kind == "sqlite" and settings.database != config.default_database() and not Path(path).exists()
+
+
 @contextmanager
 def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False) -> Iterator[Session]:
     """Open a session with the named server, a running one, or one in this process."""
@@ -159,7 +166,11 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
         transport: Transport = HTTPTransport(url, credentials(settings(arguments)), authority(arguments))
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
-        transport = host.connect(settings(arguments), reads_only)
+        chosen = settings(arguments)
+        is_new = _is_missing(chosen)
+        transport = host.connect(chosen, reads_only)
+        if is_new:
+            print(f"heatlite: {chosen.shown_database} is a new database, with nothing in it.", file=sys.stderr)
     arguments.place = f"in project {unquote(prefix.rpartition('/')[2])} {transport.place}".rstrip()
     with transport:
         yield Session(Client(transport, prefix), isinstance(transport, WSGITransport))
