@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import NotSupported, ResourceIsLocked
-from heatlite.core.status import Status, Verb, state
+from heatlite.core.status import Control, Status, Verb, state
 from heatlite.engine.execution import execution
-from heatlite.engine.execution.final_writes import INTERNAL_ERROR
+from heatlite.engine.execution.final_writes import INTERNAL_ERROR, FinalWrites
 from heatlite.engine.steps.converge_steps import ConvergeSteps
-from heatlite.store.records import StackRecord
+from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import Engine, param, ref, resource, template, thing
 
@@ -300,6 +300,20 @@ class TestInternalErrors:
     def test_a_create_is_rolled_back(self, engine: Engine, broken: set[str]) -> None:
         stack = engine.create(template(a=thing(), slow=thing(wait_secs=5), broken=thing(depends_on="a")), **BACK)
         assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
+
+    def test_a_cancel_meanwhile_counts(self, engine: Engine, broken: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The caller no longer wants the rollback when the next attempt begins it."""
+        stack = engine.create(template(a=thing("1")))
+        turned_back = FinalWrites._store_stop
+
+        def cancelled(writes: FinalWrites, action: ActionRecord, *others: Any) -> None:
+            with writes._store.transaction():
+                turned_back(writes, action, *others)
+                writes._store.controls.signal(action.id, Control.CANCEL, engine.clock.now())
+
+        monkeypatch.setattr(FinalWrites, "_store_stop", cancelled)
+        stack = engine.put(stack, template(a=thing("2"), broken=thing(depends_on="a")), **BACK)
+        assert (final(stack), stack.status_reason) == ("UPDATE_FAILED", "Stack UPDATE cancelled")
 
     def test_without_a_rollback_it_fails(self, engine: Engine, broken: set[str]) -> None:
         stack = engine.create(template(a=thing("1")))

@@ -336,10 +336,10 @@ class Walker:
         while self._stopping.gives_up:
             self._wakeup.clear()
             yield from self.rest()
+            self._check_stop()
             running = self._children.running()
             if not running:
                 break
-            self._check_stop()
             self._children.stop_all(running)
             if not self._stopping.drains:
                 yield math.inf
