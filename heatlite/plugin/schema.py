@@ -350,6 +350,8 @@ class Schema:
     """Test whether a property is `secret`, at any depth."""
     _old_names: ClassVar[frozenset[str]] = frozenset()
     _rules: ClassVar[Mapping[str, Callable[[Any], str | None]]] = {}
+    _ruled: ClassVar[tuple[str, ...]] = ()
+    """Properties with rules within."""
     _has_rules: ClassVar[bool] = False
     """Test whether there are rules, at any depth."""
 
@@ -379,8 +381,9 @@ class Schema:
         known = {name: rule for base in cls.__bases__ for name, rule in getattr(base, "_rules", {}).items()}
         own = {name: rule for name, rule in vars(cls).items() if name == "fault" or name.startswith("fault_")}
         cls._rules = known | own
-        within = [field.schema_within() for field in fields.values()]
-        cls._has_rules = bool(cls._rules) or any(schema is not None and schema._has_rules for schema in within)
+        within = {name: field.schema_within() for name, field in fields.items()}
+        cls._ruled = tuple(name for name, schema in within.items() if schema is not None and schema._has_rules)
+        cls._has_rules = bool(cls._rules or cls._ruled)
 
     def __init__(self, values: Mapping[str, object], ids_in: Callable[[str, Json], Json] | None = None) -> None:
         """Coerced values; raises nothing.
@@ -427,10 +430,10 @@ class Schema:
     @classmethod
     def _judge(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> None:
         """Add the faults of rules to `faults`, those of the schemas within first."""
-        if not cls._has_rules:
+        for name in cls._ruled:
+            cls.fields[name].judge(values.get(name), (*path, name), faults)
+        if not cls._rules:
             return
-        for name, value in values.items():
-            cls.fields[name].judge(value, (*path, name), faults)
         view = cls(values)
         if has_unknown(values):
             view._forget()

@@ -68,10 +68,11 @@ class RandomStringProps(Schema):
         return None
 
     def fault_characters(self) -> str | None:
-        sources = self.sources()
-        if not sources or not all(characters for characters, _ in sources):
-            return "There are no characters to draw from"
-        return None
+        if self.sequence is not None:
+            return None
+        own = self.character_sequences
+        has_characters = all(item.sequence for item in own) if own else self.character_classes
+        return None if has_characters else "There are no characters to draw from"
 
 
 def _pick(characters: str, count: int) -> list[str]:

@@ -373,7 +373,8 @@ class Stacks:
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
-            live = self._store.actions.live([stack.id])
+            is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
+            live = self._store.actions.live([stack.id]) if is_going else ()
             if any(is_repeated(operation, stack, action) for action in live):
                 return False
             protected = against_deletion(self._store, stack)
