@@ -9,13 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.nodes import AT_AGENT, PENDING, NodeActionState, NodeState
+from heatlite.core.status import ActionStatus, Verb
 from heatlite.nodes.agents import NodeFault
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.push import Push
 from heatlite.nodes.session import BATCH, Turn, batches, by_node, line_of
 from heatlite.nodes.sync import Answer, compare
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.records import ActionRecord
 
+MAX_EXPLAINED = 5
+"""Nodes that the reason of a run names at most."""
 GONE_REASON = "Its node is gone"
 NEVER_HAD = "Cancelled before the agent had it"
 
@@ -41,7 +45,21 @@ class Orchestration:
             pending = turn.store.node_actions.open_of_root(turn.root_id)
             self._cancel(up, pending)
             Push(turn).push(up, pending)
+        self._explain(pending)
         turn.finish(turn.clock.now() + turn.settings.node_orchestration_interval)
+
+    def _explain(self, actions: Sequence[NodeActionRecord]) -> None:
+        """Write to the runs of playbooks which nodes they wait for, why, and a way out."""
+        turn = self._turn
+        for run in turn.store.actions.live_of_root(turn.root_id):
+            if run.verb is not Verb.PLAYBOOK or run.status is not ActionStatus.WAITING:
+                continue
+            held = {turn.names.get(one.node_id, "") for one in actions if one.run_id == run.id and one.turn}
+            found = [f"{name}: {error}" for name, error in turn.report.errors.items() if name in held]
+            reason = "" if not found else f"Waits for {'; '.join(found[:MAX_EXPLAINED])}. {_way_out(run)}"
+            if reason != run.status_reason:
+                with turn.writing():
+                    turn.store.moves.explain_wait(run.id, reason, turn.clock.now())
 
     # -- what is gone --------------------------------------------------------------------------------
 
@@ -207,6 +225,13 @@ class Orchestration:
         node, actions = given
         with self._turn.agents.line(node) as line:
             return [action for action in actions if not line.cancel(action.id)]
+
+
+
+def _way_out(run: ActionRecord) -> str:
+    """Return what ends the wait of a run."""
+    return f"Mend the node, or end the run: heatlite action signal {run.id} CANCEL"
+
 
 def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:
     """Return names of the nodes for a report, by id.

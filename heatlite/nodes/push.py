@@ -12,6 +12,7 @@ from heatlite.nodes.session import Turn, batches, by_node, line_of
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import ActionRecord
 
+UNHEALTHY = "its resource is CHECK_FAILED: it gets no work until heatlite mark-healthy takes the mark back"
 MAX_KEPT = 100
 """Number of ended actions that an agent keeps."""
 
@@ -31,7 +32,7 @@ class Push:
         for node in {action.node_id: up[action.node_id] for action in ready}.values():
             if healths.get(node.id) == (Verb.CHECK, Status.FAILED):
                 name = self._turn.names[node.id]
-                self._turn.report.errors.setdefault(name, "its resource is CHECK_FAILED: it gets no work")
+                self._turn.report.errors.setdefault(name, UNHEALTHY)
         well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
         self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
         ready = [action for action in ready if action.node_id in well]

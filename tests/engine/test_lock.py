@@ -541,7 +541,7 @@ class TestRefusals:
             refused(lambda: engine.mark(stack, "a"))
             refused(lambda: engine.patch(stack, body={"parameters": {"p": 1}}))
         refused(lambda: engine.mark(stack, "b"))
-        refused(lambda: engine.mark(stack, "a", unhealthy=False))
+        refused(lambda: engine.mark(stack, "a", reason="another one"))
         refused(lambda: engine.delete(stack))
         engine.who = Context("demo", user="zoe")
         refused(lambda: engine.mark(stack, "a"))
@@ -632,3 +632,17 @@ class TestRefusals:
                 for _ in range(3):
                     with pytest.raises(StackLocked):
                         other.submit(mark).result()
+
+
+@pytest.mark.parametrize("level", LockLevel)
+def test_a_mark_is_taken_back_under_a_lock(engine: Engine, level: LockLevel) -> None:
+    """Afterwards the resource is as it was before the mark, and no update replaces it."""
+    stack = engine.create(template(a=thing()))
+    before = engine.ids(stack)
+    engine.mark(stack, "a")
+    stack = engine.lock(stack, level)
+    engine.mark(stack, "a", unhealthy=False)
+    stack = engine.unlock(stack)
+    row = engine.row(stack, "a")
+    assert (row.status, row.health) == (Status.COMPLETE, None)
+    assert engine.ids(engine.patch(stack)) == before

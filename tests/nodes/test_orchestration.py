@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from heatlite.api.nodes import views as node_views
+from heatlite.core.errors import ResourceIsLocked, StackLocked
 from heatlite.core.nodes import NodeState
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.nodes import agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestrator import Orchestrator
+from heatlite.nodes.playbooks import RunRequest
+from heatlite.nodes.push import UNHEALTHY
 from heatlite.nodes.registration import Registered
+from heatlite.store.records import ActionRecord
 from tests.engine.conftest import ADMIN, Engine, engine, place, plugins, resource, template  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.nodes.tiny_agent import TinyAgent
@@ -270,11 +274,49 @@ def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None: 
     waits = site.ask("a")
     assert "CHECK_FAILED" in site.orchestrate()["errors"]["a"]
     assert (site.state(done), agent.has(waits)) == ("DONE", None)
-    assert shown(site, "a") == {"state": "UP", "reason": "its resource is CHECK_FAILED: it gets no work"}
+    assert shown(site, "a") == {"state": "UP", "reason": UNHEALTHY}
     site.engine.put_row(site.stack, "a", Verb.CHECK, Status.COMPLETE)
     site.orchestrate()
     assert agent.has(waits) == "NEW"
     assert shown(site, "a") == {"state": "UP", "reason": ""}
+
+
+def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_healthy(site: Site) -> None:  # noqa: F811
+    """The lock and the run permit that: else neither could ever end."""
+    of = site.engine
+    of.mark(site.stack, "a")
+    of.lock(site.stack, LockLevel.STACKS)
+    action = {"kind": "test/success"}
+    stages = [{"name": "restart", "nodes": {"names": ["a", "b"]}, "action": action}]
+    request = RunRequest(document={"node_playbook": "2026-11-21", "stages": stages}, granted=True)
+    run_id = of.components.playbooks.run(ADMIN, site.stack, request)
+
+    def run() -> ActionRecord:
+        found = of.store.actions.get(run_id)
+        assert found is not None
+        return found
+
+    site.orchestrate()
+    first, second = of.store.node_actions.of_run(run_id)
+    assert site.agents["a"].has(first.id) is None
+    assert run().status_reason == (
+        f"Waits for a: {UNHEALTHY}. Mend the node, or end the run: heatlite action signal {run_id} CANCEL"
+    )
+    with pytest.raises(ResourceIsLocked):
+        of.unlock(site.stack)
+    with pytest.raises(StackLocked):
+        of.mark(site.stack, "b")
+    of.mark(site.stack, "a", unhealthy=False)
+    site.orchestrate()
+    assert (site.agents["a"].has(first.id), run().status_reason) == ("NEW", "")
+    site.agents["a"].move(first.id, "DONE")
+    site.orchestrate()
+    site.orchestrate()
+    site.agents["b"].move(second.id, "DONE")
+    site.orchestrate()
+    assert run().status is ActionStatus.SUCCEEDED
+    assert of.unlock(site.stack).lock is None
+    assert state(of.row(site.stack, "a").verb, of.row(site.stack, "a").status) == "CHECK_COMPLETE"
 
 
 @pytest.mark.full

@@ -175,7 +175,7 @@ def effect(operation: Operation, body: JsonMap | None) -> JsonMap:
         return {"bytes": len(text.encode()), "digest": hashlib.sha256(text.encode()).hexdigest()}
     if body is None:
         return {}
-    if operation is Operation.MARK and "marks" not in body:
+    if operation in (Operation.MARK, Operation.MARK_HEALTHY) and "marks" not in body:
         reason = body.get("resource_status_reason")
         shown: JsonMap = {"mark_unhealthy": body.get("mark_unhealthy")}
         return shown if reason is None else {**shown, "resource_status_reason": str(reason)[:MAX_SHOWN_REASON]}

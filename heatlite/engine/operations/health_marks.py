@@ -16,7 +16,7 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import resource_event, row_with_state, shortened
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.outputs import StackReader
-from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
+from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 MARKED = "The resource was explicitly marked as {} through the API"
@@ -30,6 +30,11 @@ class Mark:
     """Its name, its path into nested stacks, or its physical id."""
     unhealthy: bool
     reason: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation for admission."""
+        return Operation.MARK if self.unhealthy else Operation.MARK_HEALTHY
 
 
 class HealthMarks:
@@ -50,14 +55,14 @@ class HealthMarks:
         """Mark a resource as unhealthy, or take the mark back.
 
         `resource` is as in `Mark`. The next update replaces a marked resource; therefore the parent resource of a
-        locked nested stack cannot be marked. Taking a mark back restores the state before it.
+        locked nested stack cannot be marked. Taking a mark back restores the state before it; a lock permits that.
 
         Returns why it had no effect: `not_marked`, or `deleted` for what is being deleted. Raises ResourceNotFound,
         ActionInProgress, and as `admitted`.
         """
         mark = Mark(resource, unhealthy, reason)
         path, body = f"/resources/{resource}", _body(mark)
-        prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
+        prechecked = self._admission.precheck(context, mark.operation, stack, "PATCH", path, body, target=resource)
         with self._admission.admitted(prechecked) as stack:
             return self._write(context, {stack.id: stack}, stack, mark)
 
@@ -67,7 +72,9 @@ class HealthMarks:
         Returns why one of them had no effect. Raises as `mark`: the first error, with all resources that were refused.
         """
         body: JsonMap = {"marks": [{"resource": one.resource, **_body(one)} for one in marks]}
-        prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", "/resources", body)
+        operations = {one.operation for one in marks}
+        operation = operations.pop() if len(operations) == 1 else Operation.MARK
+        prechecked = self._admission.precheck(context, operation, stack, "PATCH", "/resources", body)
         with self._admission.admitted(prechecked) as stack:
             refused: list[HeatliteError] = []
             held, ignored = {stack.id: stack}, None
@@ -92,18 +99,19 @@ class HealthMarks:
         """
         owner, row = self._reader.resource_at(stack, mark.resource)
         if owner.id not in held:
-            held[owner.id] = self._admission.hold(context, Operation.MARK, owner)
+            held[owner.id] = self._admission.hold(context, mark.operation, owner)
         stack, now = held[owner.id], self._clock.now()
         # A name finds the current row; a physical id may find one that waits for its clean-up.
         if row.name != mark.resource.strip("/").rpartition("/")[2] and not self._is_current(stack, row):
             raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
-        if self._reader.may_nest(stack, row):
+        if mark.unhealthy and self._reader.may_nest(stack, row):
             locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
             if locked is not None:
                 raise locked_error(Operation.MARK, locked, context)
         if row.status is Status.IN_PROGRESS:
             raise ActionInProgress(stack_name=stack.name, action=row.verb)
-        is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
+        now_is = row.state_without_lock
+        is_marked = now_is.verb is Verb.CHECK and now_is.status is Status.FAILED
         if row.verb is Verb.DELETE:
             return "deleted"
         if not mark.unhealthy and not is_marked:
@@ -114,6 +122,8 @@ class HealthMarks:
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
         self._store.healing_policies.wake(stack.root_id or stack.id, now)
         self._store.incidents.wake_tree(stack.root_id or stack.id, now)
+        if not mark.unhealthy:  # its node may get work again
+            self._store.orchestrations.nudge_existing(stack.root_id or stack.id, now)
         return None
 
     def _is_current(self, stack: StackRecord, row: ResourceRecord) -> bool:
@@ -128,7 +138,18 @@ def _body(mark: Mark) -> JsonMap:
 
 
 def row_with_mark(row: ResourceRecord, unhealthy: bool, text: str, now: float) -> ResourceRecord:
-    """Return a row with a mark, or without one in the state before it."""
+    """Return a row with a mark, or without one in the state before it.
+
+    In a locked row it is the state for after the lock.
+    """
+    if row.before_lock is not None:
+        hidden = row.before_lock
+        found = replace(
+            row, verb=hidden.verb, status=hidden.status, status_reason=hidden.status_reason, before_lock=None
+        )
+        found = row_with_mark(found, unhealthy, text, now)
+        after = PreviousState(found.verb, found.status, found.status_reason, now)
+        return replace(row, before_lock=after, before_check=found.before_check, health=found.health)
     # The check of a nested stack with unknown health is CHECK_FAILED, too, without an unhealthy member.
     is_unknown = row.health is not None and row.health.since is not None
     row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)

@@ -21,7 +21,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 
 
 class Operation(StrEnum):
@@ -41,6 +41,7 @@ class Operation(StrEnum):
     RESTORE = "restore"
     DELETE_SNAPSHOT = "delete_snapshot"
     MARK = "mark_unhealthy"
+    MARK_HEALTHY = "mark_healthy"
     SIGNAL = "signal"
     ROTATE_KEYS = "rotate_keys"
     LOCK = "lock"
@@ -65,7 +66,9 @@ DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 
 ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
-    (Verb.LOCK, Status.COMPLETE): frozenset({Operation.UNLOCK, Operation.LOCK, Operation.PLAYBOOK}),
+    (Verb.LOCK, Status.COMPLETE): frozenset({
+        Operation.UNLOCK, Operation.LOCK, Operation.PLAYBOOK, Operation.MARK_HEALTHY,
+    }),
     (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, *DELETES}),
     (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
     (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, *DELETES}),
@@ -79,7 +82,7 @@ RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 MAY_SPARE_LOCKED_CHILDREN = CANCELS | {
-    Operation.UPDATE, Operation.HEAL, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT,
+    Operation.UPDATE, Operation.HEAL, Operation.MARK, Operation.MARK_HEALTHY, Operation.PROTECT, Operation.UNPROTECT,
 }  # fmt: skip
 """Operations that may succeed while a nested stack is locked.
 
@@ -139,6 +142,9 @@ def refusal(
     above = {ancestor.id for ancestor in ancestors}
     if operation in CANCELS:
         live = [action for action in live if action.stack_id in above]
+    elif operation is Operation.MARK_HEALTHY:
+        # A playbook changes no resource, and its run may wait for one that is marked.
+        live = [action for action in live if action.verb is not Verb.PLAYBOOK]
     elif operation is Operation.DELETE:
         # A delete cancels the actions on the stack and below, and waits. Only the delete of a nested stack conflicts,
         # and an action of an ancestor, which a delete must not cancel.
@@ -169,19 +175,25 @@ def _maintenance(
     descendants: Sequence[StackRecord],
     caller: Context | None,
 ) -> StackLocked | None:
-    """Return the refusal by a maintenance lock of the tree.
-
-    Below a locked stack only another lock can be set.
-    """
+    """Return the refusal by a maintenance lock of the tree."""
     error = maintenance_refusal(operation, stack, caller)
     for locked in ancestors:
         if error is None and locked.lock is not None:
             error = maintenance_refusal(operation, locked, caller)
-            if error is None and operation is not Operation.LOCK:
+            if error is None and not _passes_above(operation, locked.lock, caller):
                 error = locked_error(operation, locked, caller)
     for locked in () if operation in MAY_SPARE_LOCKED_CHILDREN else descendants:
         error = error or maintenance_refusal(operation, locked, caller)
     return error
+
+
+def _passes_above(operation: Operation, lock: LockRecord, caller: Context | None) -> bool:
+    """Return True for an operation that is allowed below a locked stack.
+
+    It is another lock. A mark can be taken back, too, by who may lift the lock: that changes no object.
+    """
+    may_lift = not lock.by_admin or caller is None or caller.is_admin
+    return operation is Operation.LOCK or operation is Operation.MARK_HEALTHY and may_lift
 
 
 def _has_begun(action: ActionRecord) -> bool:
@@ -190,7 +202,7 @@ def _has_begun(action: ActionRecord) -> bool:
 
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:
-    if operation is Operation.MARK:
+    if operation in (Operation.MARK, Operation.MARK_HEALTHY):
         return ActionInProgress(stack_name=stack.name, action=action.verb)
     kind = ResourceIsLocked if _has_begun(action) else ActionConflict
     since = to_text(action.started_at or action.created_at)

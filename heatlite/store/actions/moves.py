@@ -33,6 +33,7 @@ _START_ROLLBACK = (
     "UPDATE action SET deadline = ?, control = CASE WHEN control = 'CANCEL_ROLLBACK' THEN NULL ELSE control END"
     " WHERE id = ?"
 )
+_EXPLAIN = "UPDATE action SET status_reason = ?, updated_at = ? WHERE id = ? AND status = 'WAITING'"
 _TO_WAKE = (
     f"SELECT id FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND (deadline <= ? OR wake_at <= ?"
     " OR open_children > 0 AND open_children > (SELECT COUNT(*) FROM action AS child WHERE child.parent_id = action.id"
@@ -165,6 +166,10 @@ class Moves:
             raise Fenced(action.id)
         self._actions.record_move(action, ActionStatus.READY, now, reason)
         self._actions.announce(action, is_ready=True)
+
+    def explain_wait(self, action_id: str, reason: str, now: float) -> None:
+        """Write what a WAITING action waits for; "" if that is clear."""
+        self._database.write(_EXPLAIN, (reason, now, action_id))
 
     def start_rollback(self, action_id: str, deadline: float) -> None:
         """Set the deadline of a rollback, and clear the control that asked for it."""

@@ -53,8 +53,8 @@ HELD_BELOW = stack("LOCK_COMPLETE", "CREATE_COMPLETE")
         # Nothing may disturb a lock or an unlock that runs.
         ("LOCK_IN_PROGRESS", frozenset()),
         ("UNLOCK_IN_PROGRESS", frozenset()),
-        # A locked stack: change or lift the lock, and run playbooks: that is what maintenance is for.
-        ("LOCK_COMPLETE", {Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK}),
+        # A locked stack: change or lift the lock, run playbooks, mark mended machines: that is what maintenance is for.
+        ("LOCK_COMPLETE", {Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK, Operation.MARK_HEALTHY}),
         # After a failed lock or unlock the stack can still be given up.
         ("LOCK_FAILED", {Operation.LOCK, Operation.UNLOCK, Operation.DELETE, Operation.FORCE_DELETE}),
         ("UNLOCK_FAILED", {Operation.UNLOCK, Operation.DELETE, Operation.FORCE_DELETE}),
@@ -90,6 +90,9 @@ def test_a_lock_state_without_an_own_lock_refuses_nothing_by_itself() -> None:
         # … but planning decides for an update, and a mark or a protection stays in the addressed stack.
         (Operation.UPDATE, [], [LOCKED_CHILD], None),
         (Operation.MARK, [], [LOCKED_CHILD], None),
+        # A mark is taken back even under a lock, as that changes no object.
+        (Operation.MARK, [LOCKED_PARENT], [], StackLocked),
+        (Operation.MARK_HEALTHY, [LOCKED_PARENT], [LOCKED_CHILD], None),
         (Operation.PROTECT, [], [LOCKED_CHILD], None),
         (Operation.UNPROTECT, [], [LOCKED_CHILD], None),
     ],
@@ -113,6 +116,10 @@ def test_locks_in_the_tree(
         (Operation.MARK, [action(Verb.UPDATE)], ActionInProgress),
         (Operation.MARK, [action(Verb.UPDATE, status=ActionStatus.READY)], ActionInProgress),
         (Operation.MARK, [action(Verb.UPDATE, "above")], ActionInProgress),
+        (Operation.MARK_HEALTHY, [action(Verb.UPDATE)], ActionInProgress),
+        # A playbook changes no resource, and its run may wait for a node that is marked.
+        (Operation.MARK, [action(Verb.PLAYBOOK)], ActionInProgress),
+        (Operation.MARK_HEALTHY, [action(Verb.PLAYBOOK)], None),
         # A delete cancels what runs here or below, so only a delete below is in its way …
         (Operation.DELETE, [action(Verb.UPDATE)], None),
         (Operation.DELETE, [action(Verb.UPDATE, "below")], None),
