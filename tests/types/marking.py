@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,13 +92,17 @@ class Marks:
                 return found
 
     def _update(self) -> None:
-        """Update the stack with the template that it has; what waits for a signal gets it."""
+        """Update the stack with the template that it has."""
+        self.change(lambda wait: self.engine.patch(self.stack, wait))
+
+    def change(self, begin: Callable[[bool], StackRecord]) -> None:
+        """Begin an update, and wait for it if asked; what waits for a signal gets it."""
         engine = self.engine
         if not any(issubclass(TYPES.get(row.type), AWAITING) for row in self.tree()):
-            self.stack = engine.patch(self.stack)
+            self.stack = begin(True)
             return
         with engine.clock.held():
-            self.stack = engine.patch(self.stack, wait=False)
+            self.stack = begin(False)
             self.answer()
         self.stack = engine.settle(self.stack)
 

@@ -1,11 +1,7 @@
 """Marked resources of every type are replaced by the next update, with dependents."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
-from threading import Thread
+from collections.abc import Callable
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
@@ -18,9 +14,10 @@ from heatlite.resources.gone import GONE
 from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture
 from tests.tables import table
 from tests.types.conftest import Cloudy
-from tests.types.marking import AWAITING, EXAMPLES, RECORDED, ROOT, TYPES, Marks, read, templates, types_of
+from tests.types.marking import EXAMPLES, RECORDED, ROOT, TYPES, read, templates, types_of
 from tests.types.neutron.test_neutron_types import CONNECTED, SUBNET
 from tests.types.octavia.test_octavia_types import BASE, TREE
+from tests.types.standing import Stands, standing, stands  # noqa: F401 - fixtures
 
 TEMPLATES = templates()
 RESOURCES = [(file, name) for file in TEMPLATES for name in read(file)["resources"]]
@@ -54,81 +51,9 @@ def test_every_type_has_an_example(name: str) -> None:
     )
 
 
-class Quiet(WSGIRequestHandler):
-    """Says nothing of requests."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class Standing:
-    """The stack of one template, until a test has failed."""
-
-    def __init__(self, folder: Path, file: str) -> None:
-        self.file = file
-        self.ends = ExitStack()
-        server = self.ends.enter_context(make_server("127.0.0.1", 0, self.app, handler_class=Quiet))
-        Thread(target=server.serve_forever, daemon=True).start()
-        self.ends.callback(server.shutdown)
-        self.cloudy = Cloudy(folder, {"public_url": f"http://127.0.0.1:{server.server_port}"})
-        self.ends.callback(self.cloudy.close)
-        self.empty = self.census()
-        self.marks = self.made()
-        self.full = self.census()
-
-    def census(self) -> dict[str, int]:
-        """Objects in the cloud. Secrets made by an order have no owner, and stay."""
-        orders = "OS::Barbican::Order" in types_of(self.file)
-        return {kind: n for kind, n in self.cloudy.census().items() if not orders or kind != "key_manager.secret"}
-
-    def app(self, *arguments: Any) -> Any:
-        """The server, for stacks at other endpoints."""
-        return self.cloudy.front.app(*arguments)
-
-    def made(self) -> Marks:
-        """The stack, complete."""
-        cloudy, document = self.cloudy, read(self.file)
-        waits = any(issubclass(TYPES.get(one), AWAITING) for one in types_of(self.file))
-        if not waits:
-            marks = Marks(cloudy, cloudy.create(document))
-        else:
-            with cloudy.clock.held():
-                marks = Marks(cloudy, cloudy.create(document, wait=False))
-                marks.answer()
-            marks.stack = cloudy.settle(marks.stack)
-        marks.is_complete()
-        marks.have_own_objects()
-        return marks
-
-
-@pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Standing]]:
-    found: dict[str, Standing] = {}
-    yield found
-    for one in found.values():
-        one.ends.close()
-
-
-Stands = Callable[[str], AbstractContextManager[Standing]]
-
-
-@pytest.fixture
-def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFactory) -> Stands:
-    """`stands(file)` → the stack of a template, which must be as large afterwards."""
-
-    @contextmanager
-    def stands(file: str) -> Iterator[Standing]:
-        one = standing.pop(file, None) or Standing(tmp_path_factory.mktemp("marks"), file)
-        yield one
-        assert one.census() == one.full
-        standing[file] = one  # one that fails is used no more
-
-    return stands
-
-
 @pytest.mark.share(11, whole=1)
 @pytest.mark.parametrize(("file", "name"), MARKED)
-def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
+def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:  # noqa: F811
     with stands(file) as one:
         one.marks.replaced(name)
 
@@ -153,7 +78,7 @@ PAIRS = [
 @pytest.mark.full
 @pytest.mark.share(8)
 @pytest.mark.parametrize(("file", "first", "second"), PAIRS)
-def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:
+def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:  # noqa: F811
     with stands(file) as one:
         one.marks.replaced(first, second)
 
@@ -168,7 +93,7 @@ NESTED = [
 @pytest.mark.full
 @pytest.mark.share(4)
 @pytest.mark.parametrize(("file", "name"), NESTED)
-def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
+def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:  # noqa: F811
     """By an update of the stack that it is nested in."""
     with stands(file) as one:
         cloudy = one.cloudy
