@@ -172,10 +172,12 @@ def resource(
     required_by: Sequence[str],
     nested: bool,
     incidents: Sequence[IncidentRecord],
+    old: Sequence[ResourceRecord] = (),
 ) -> JsonMap:
     """Return a resource for a list, with its open incidents.
 
-    `nested` adds the link to its nested stack.
+    `nested` adds the link to its nested stack. `old` are its rows that wait for their clean-up: clients of Heat expect
+    one resource for each name, so these are a key of it.
     """
     url = stack_url(base, stack)
     links = [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)]
@@ -196,6 +198,19 @@ def resource(
         "deletion_policy": "Retain" if row.external_id is not None else row.deletion_policy.capitalize(),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
         **health_views.of_resource(row, incidents, nested),
+        **({"left_over": [_old(one) for one in old]} if old else {}),
+    }
+
+
+def _old(row: ResourceRecord) -> JsonMap:
+    """Return an old object of a resource."""
+    return {
+        "physical_resource_id": row.physical_id or "",
+        "resource_type": row.type,
+        "resource_status": state(row.verb, row.status),
+        "resource_status_reason": row.status_reason,
+        "creation_time": to_text(row.created_at),
+        "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
     }
 
 

@@ -81,7 +81,17 @@ def _with_paths(resources: Sequence[Object]) -> list[Object]:
         name, holder = text(resource.get("resource_name")), holders.get(_link(resource, "stack").rpartition("/")[2])
         return name if holder is None else f"{path(holder)}/{name}"
 
-    return [{**one, "path": path(one)} for one in resources]
+    return [
+        listed
+        for one in resources
+        for listed in ({**one, "path": path(one)}, *({**old, "path": f"{path(one)} (old)"} for old in _old(one)))
+    ]
+
+
+def _old(resource: Object) -> Iterator[Object]:
+    """Yield the old objects of a resource as resources, to be listed beside it."""
+    for one in objects(resource, "left_over") if resource.get("left_over") else ():
+        yield {**one, "resource_name": resource.get("resource_name"), "links": resource.get("links"), "is_old": True}
 
 
 def _link(resource: Object, rel: str) -> str:

@@ -61,6 +61,11 @@ class CloudError(HeatliteError):
         super().__init__(verb=verb, reason=said)
 
     @property
+    def is_refusal(self) -> bool:
+        """True if the service has refused the request, so that nothing has changed."""
+        return self.status is not None and 400 <= self.status < 500 and self.status != 404
+
+    @property
     def service(self) -> str:
         """Name of the service: ``network``, ``compute`` and so on."""
         return self.verb.partition(".")[0]

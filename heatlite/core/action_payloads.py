@@ -389,6 +389,8 @@ class ActionData:
     """Of the phase that runs."""
     checked: CheckTally | None = None
     """Of the phase that runs: the verdicts so far."""
+    left: tuple[str, ...] = ()
+    """Objects that an update has left behind, because their policy is `Retain`."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
@@ -405,6 +407,8 @@ class ActionData:
             stored["stopping"] = self.stopping.to_json()
         if self.checked is not None:
             stored["checked"] = self.checked.to_json(named=True)
+        if self.left:
+            stored["left"] = [*self.left]
         return stored
 
     @classmethod
@@ -420,6 +424,7 @@ class ActionData:
             Result(after) if isinstance(after, str) else None,
             StopRecord.from_json(stored.get("stopping")),
             CheckTally.from_json(stored.get("checked")),
+            as_texts(stored.get("left")),
         )
 
 

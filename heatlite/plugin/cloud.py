@@ -242,8 +242,8 @@ class CloudResource(NamingResource[P_co]):
 
     @property
     def is_passed_on(self) -> bool:
-        """True if the successor has the object now, so this one must not remove it."""
-        return self._is_shared(self.facts.latter())
+        """True if another row has the object now, so that this one must not remove it."""
+        return self._is_shared(self.facts.latter()) or self._is_shared(self.facts.former())
 
     def _is_shared(self, other: Resource[Schema] | None) -> bool:
         key = self.physical_id if self.physical_id is not None else self.key()
@@ -288,10 +288,7 @@ class CloudResource(NamingResource[P_co]):
         return any(isinstance(one, CloudResource) and one.kind == self.kind for one in self.facts.holders(key))
 
     def alike(self) -> list[JsonMap]:
-        """The objects that carry the mark.
-
-        Raises CloudNotFound where they would be a part of what there is not.
-        """
+        """The objects that carry the mark. Raises CloudNotFound without their whole."""
         mark = self.identity()
         found = self.service(self.plural or f"{self.noun}s", *self.whole, **self.asked(mark))
         return [one for one in cast(list[JsonMap], found) if is_as_requested(one, mark)]
@@ -350,11 +347,15 @@ class CloudResource(NamingResource[P_co]):
     def needs_replace_failed(self) -> bool:
         if not self.kept_when_well or self.physical_id is None:
             return True
-        try:
-            with self.absent_if_missing():
-                return self.status_of(self.fetch()) in self.broken
-        except Unhealthy:
-            return True
+        with suppress(Unhealthy), self.absent_if_missing():
+            return self.status_of(self.fetch()) in self.broken
+        return True
+
+    def outlasts_refusal(self) -> bool:
+        with suppress(Unhealthy, Unsettled):
+            self.handle_check()
+            return self.status_of(self.seen) not in DEPARTING
+        return False
 
     # -- what the template may ask -----------------------------------------------------------------
 

@@ -137,6 +137,9 @@ class Resource(Handlers, Generic[P_co]):
     """Types that the object is attached to.
     Before such an object is replaced after deletion, `detach_from` is called. Once it is made again, this object is
     updated, though its definition is unchanged."""
+    keeps_joined: ClassVar[bool] = False
+    """True if objects that join this one stay with it while another exists beside it, as ports do in a subnet.
+    Then the old object is deleted first, which detaches them."""
     blocks: ClassVar[frozenset[str]] = frozenset()
     """Types that cannot be deleted while this object exists.
     A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first."""
@@ -144,6 +147,9 @@ class Resource(Handlers, Generic[P_co]):
     """True if the physical id is that of an object that others may have too, as for an assignment to a user."""
     object_kind: ClassVar[str] = ""
     """Types of the same kind have the same objects: ``network.network``; without a service the type's name."""
+    gives_way: ClassVar[bool] = False
+    """True if a replacement takes over parts of the object.
+    An update that takes the old object back then updates it, though its definition is unchanged: it takes them back."""
     lasting_reference: ClassVar[bool] = False
     """True if a successor may have the same reference, as it follows from properties."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
@@ -407,6 +413,13 @@ class Resource(Handlers, Generic[P_co]):
     def needs_replace_failed(self) -> bool:
         """Test whether an update replaces the object because its last action failed."""
         return True
+
+    def outlasts_refusal(self) -> bool:
+        """Test whether the object is whole after its service has refused to delete it.
+
+        Then an update to a definition that wants it takes it back. Only looks.
+        """
+        return False
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """Test whether a second object with these properties cannot exist beside this.

@@ -10,6 +10,7 @@ import pytest
 
 from heatlite.api.handlers import events as event_routes
 from heatlite.core.ids import new_id
+from heatlite.core.status import Status, Verb
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.records import EventRecord
@@ -55,6 +56,25 @@ class TestResources:
         assert items["a"]["required_by"] == ["b"]
         assert items["b"]["required_by"] == []
         assert items["a"]["resource_type"] == "OS::Heat::Value"
+
+    def test_an_old_object_that_waits_for_its_deletion(self, heat: Heat, store: Store) -> None:
+        """It is no second resource: clients of Heat know resources by their names."""
+        path = heat.create(PAIR)
+        (row,) = store.resources.by_name(path.rpartition("/")[2], ["a"])
+        old = replace(row, id=new_id(), physical_id="gone", verb=Verb.DELETE, status=Status.FAILED)
+        with store.transaction():
+            store.resources.insert_many([replace(old, status_reason="in use")])
+        listed = heat.get(f"{path}/resources")["resources"]
+        assert sorted(names(listed)) == ["a", "b"]
+        a = next(item for item in listed if item["resource_name"] == "a")
+        assert (a["physical_resource_id"], a["resource_status"]) == (row.physical_id, "CREATE_COMPLETE")
+        (shown,) = a["left_over"]
+        assert (shown["physical_resource_id"], shown["resource_status"], shown["resource_status_reason"]) == (
+            "gone", "DELETE_FAILED", "in use",
+        )  # fmt: skip
+        assert heat.get(f"{path}/resources/a")["resource"]["left_over"] == [shown]
+        asked = heat.get(f"{path}/resources/gone")["resource"]
+        assert (asked["resource_status"], "left_over" in asked) == ("DELETE_FAILED", False)
 
     def test_details_and_filters(self, heat: Heat) -> None:
         path = heat.create(PAIR)

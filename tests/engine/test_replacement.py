@@ -110,6 +110,8 @@ def test_one_that_is_retained_keeps_its_name_for_itself(engine: Engine, other: s
     stack = engine.put(stack, template(f=file(directory=other, keys=keys)))
     assert Path(str(before.physical_id)).exists()
     assert engine.row(stack, "f").physical_name != before.physical_name
+    left = f"f (Example::Local::File, {before.physical_id})"
+    assert stack.status_reason == f"Stack UPDATE completed successfully. Left behind: {left}"
 
 
 def test_a_rollback_makes_the_old_one_again(engine: Engine, other: str) -> None:

@@ -11,6 +11,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.records import record
+from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.database.sql import IN_LIMIT
 from heatlite.store.healing.records import IncidentRecord
@@ -169,10 +170,13 @@ class ResourceList:
         """Yield what a list shows of resources."""
         budget = ListBudget(self._reader.longest_list)
         masks: dict[str, Callable[[str], Mask]] = {}
+        names = sorted({one.row.name for one in found}) if asked.in_pages else None
+        doubled = self._store.resources.of_doubled(sorted({one.stack.id for one in found}), names)
         for one in found:
             stack, row = one.stack, one.row
             required_by = self._reader.required_by(stack, row.name)
-            item = views.resource(req.base, stack, row, required_by, one.nests, one.incidents)
+            old = left_over(doubled.get((stack.id, row.name), ()), row)
+            item = views.resource(req.base, stack, row, required_by, one.nests, one.incidents, old)
             if asked.detailed:
                 if stack.id not in masks:
                     masks[stack.id] = self._reader.masks(req.caller, stack, whole=not asked.in_pages)

@@ -14,6 +14,7 @@ from heatlite.core.context import EXPORT, Context
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -60,10 +61,11 @@ class Resource:
         """Show a resource with its attributes."""
         stack = self._finder.find(req, stack_name, stack_id)
         stack, row = self._reader.resource_at(stack, resource_name)
+        old = left_over(self._store.resources.by_name(stack.id, [row.name]), row)
         required_by = self._reader.required_by(stack, row.name)
         attributes = self._reader.attributes(req.caller, stack, row, query.values(req, "with_attr"))
         incidents = self._store.incidents.open_of_resource(row.id)
-        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), incidents)
+        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), incidents, old)
         size = self._reader.set_size(stack, row)
         shown.update(views.details(row, attributes))
         resp.media = {"resource": shown if size is None else {**shown, "size": size}}

@@ -105,6 +105,7 @@ _STATE = named("physical_resource_id resource_status resource_status_reason", TE
 _RESOURCE = record(
     {
         **{"parent_resource": TEXT, "health": ref("ResourceHealth"), "description": TEXT},
+        **{"left_over": listed(record(**_STATE, resource_type=TEXT, creation_time=TIME, updated_time=TIME))},
         **{"attributes": or_null(MAP), "attributes_error": TEXT},
     },
     **named("resource_name logical_resource_id resource_type", TEXT),

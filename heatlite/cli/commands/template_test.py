@@ -283,7 +283,7 @@ class _Stage:
             yield f"the stack's reason is {stack.status_reason!r}; it was to say: {reason}"
 
     def _look_at_resources(self, stack: Stack, expected: JsonMap, before: Mapping[str, str]) -> Iterator[str]:
-        there = {text(one.get("resource_name")): one for one in self._client.resources(stack)}
+        there = {text(one.get("resource_name")): one for one in self._client.resources(stack) if not one.get("is_old")}
         self._ids = {name: text(one.get("physical_resource_id")) for name, one in there.items()}
         for name, given in _map(expected.get("resources")).items():
             wanted = _map(given)

@@ -152,6 +152,8 @@ def failures(facts: Facts) -> Iterator[str]:
         for item in causes(facts.failed)[:MOST_SHOWN]:
             where = f"{text(item.get('path'))} ({text(item.get('resource_type'))})"
             yield f"{where} is {text(item.get('resource_status'))}: {text(item.get('resource_status_reason'))}"
+        if facts.failed and progress.why_not_rolled_back(facts.stack):
+            yield progress.why_not_rolled_back(facts.stack)
 
 
 def health(facts: Facts) -> Iterator[str]:
@@ -220,6 +222,8 @@ def ways(facts: Facts) -> Iterator[str]:
     way = progress.way_on(facts.stack, f"heatlite up FILE -n {name}", bool(facts.failed))
     if way:
         yield way
+        if any(item.get("is_old") for item in facts.failed):
+            yield f"heatlite up FILE -n {name}    with the earlier template, to take the old object back"
     elif facts.unwell:
         yield f"heatlite up FILE -n {name}    replaces what is not well"
         yield f"heatlite mark-healthy {name} RESOURCE    takes a mark back"

@@ -16,6 +16,7 @@ from heatlite.cli.session import Session
 from heatlite.cli.transport import Unreachable
 from heatlite.core.json import Json, dump
 from heatlite.core.records import record
+from heatlite.core.status import NOT_ROLLED_BACK
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -450,9 +451,17 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         line = f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}"
         print(render.folded(line, sys.stderr, 4), file=sys.stderr)
+    if broken and why_not_rolled_back(stack):
+        print(render.folded(why_not_rolled_back(stack), sys.stderr), file=sys.stderr)
     way = way_on(stack, again, bool(broken))
     if way:
         print(way, file=sys.stderr)
+
+
+def why_not_rolled_back(stack: Stack) -> str:
+    """Return why a failed update was not rolled back, or an empty text."""
+    _, found, why = stack.status_reason.rpartition(NOT_ROLLED_BACK)
+    return f"{found}{why}." if found else ""
 
 
 def way_on(stack: Stack, again: str, broken: bool) -> str:

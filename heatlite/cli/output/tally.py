@@ -79,6 +79,7 @@ def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> d
     A resource with a nested stack counts as updated only if something in it changed: it also reports a comparison.
     A deletion of a resource that is there was of its predecessor, which an interrupted operation had replaced before.
     """
+    resources = None if resources is None else [item for item in resources if not item.get("is_old")]
     kept = {(stack_id_of(item), text(item.get("resource_name")).rpartition("/")[2]) for item in resources or ()}
     nested = {text(item.get("physical_resource_id")) for item in resources or () if _has_stack(item)}
 

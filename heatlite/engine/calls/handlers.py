@@ -6,7 +6,7 @@ attributes, go through `values.type_code`.)
 
 import logging
 
-from heatlite.clients.cloud import CloudConflict, CloudUnavailable, OverQuota
+from heatlite.clients.cloud import CloudConflict, CloudError, CloudUnavailable, OverQuota
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
@@ -14,6 +14,7 @@ from heatlite.core.masking import masked
 from heatlite.core.status import Verb
 from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
+from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import SAVED_AS
 from heatlite.engine.state.unit_of_work import shortened
@@ -65,10 +66,22 @@ def _advance(call: HandlerCall) -> None:
             return
         log.info("resource %s: %s failed", call.row.name, call.verb, exc_info=not isinstance(error, HeatliteError))
         conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
+        _note_refusal(call, isinstance(error, ServiceConflict) or isinstance(error, CloudError) and error.is_refusal)
         in_error = isinstance(error, ResourceInError)
         is_transient = conflict and call.verb in (Verb.CREATE, Verb.DELETE)
         fail_with(call, error, is_transient or in_error and call.handler_verb is Verb.CREATE)
     _drop_unstorable(call)
+
+
+def _note_refusal(call: HandlerCall, refused: bool) -> None:
+    """Note that a service has refused to delete a well object, or that it has not."""
+    data = call.resource.data
+    if call.verb is not Verb.DELETE or REFUSED not in data:
+        return
+    if refused:
+        data[REFUSED] = True
+    else:
+        del data[REFUSED]
 
 
 def _complete(call: HandlerCall) -> None:
@@ -153,6 +166,7 @@ def _handle(call: HandlerCall) -> None:
         is_found = verb is Verb.CREATE and resource.physical_id is not None
     if not is_found:
         call.token = _call_handler(call)
+        _note_refusal(call, refused=False)
     name = call.in_place.value if verb is Verb.UPDATE else verb.lower()
     is_open = resource.polls(name) and (is_found or resource.needs_check(name, call.token))
     call.phase = Phase.CHECKING if is_open else Phase.DONE

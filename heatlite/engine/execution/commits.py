@@ -81,6 +81,7 @@ class Commits:
             self.data,
             stopping=None if stopped == StopRecord() else stopped,
             checked=None if tally == CheckTally() else tally.copy(),
+            left=tuple(self._transitions.left),
         )
 
     def kept_data(self) -> ActionData:

@@ -20,7 +20,14 @@ from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import StepExecution
 from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.execution.commits import Commits
-from heatlite.engine.execution.final_state import completed_stack, failed_stack, in_rollback, outcome, rollback_target
+from heatlite.engine.execution.final_state import (
+    ROLLED_BACK,
+    completed_stack,
+    failed_stack,
+    in_rollback,
+    outcome,
+    rollback_target,
+)
 from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.planning import planner
@@ -43,9 +50,6 @@ from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
-
-ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
-"""Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
 
 
 @record(frozen=True, slots=True)
@@ -95,8 +99,6 @@ class Execution:
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
         self._resources.selection = action.inputs.heal
-        self._left: list[str] = []
-        """Snapshot parts that a deletion could not remove."""
         self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
@@ -156,6 +158,7 @@ class Execution:
         """The walk; other threads notify it."""
         if action.data.checked is not None:
             self._transitions.operations.tally = action.data.checked.copy()
+        self._transitions.left += action.data.left
         if action.data.stopping is not None:
             # An earlier attempt has failed or was stopped: this one only brings it to its end.
             self._stopping.restore(action.data.stopping, action.suspended)
@@ -372,7 +375,7 @@ class Execution:
         if self._stopping.stop is None and not self._transitions.operations.keeps_objects:
             kept = drop_parts(self._parts.store.snapshots.of(self._stack.id), self._resources, self._parts.pool)
             self._stopping.failures += [text for text in kept if text not in self._stopping.failures]
-            self._left += kept
+            self._transitions.left += [text for text in kept if text not in self._transitions.left]
         gone = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
         failed = [row.id for row in self._rows() if row.status is Status.FAILED and self._deletes(row)]
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
@@ -456,9 +459,9 @@ class Execution:
 
     def _completed(self) -> StackRecord:
         """Return the stack after a success. A deleted stack loses its rows."""
-        left: list[str] = []
+        left = self._transitions.left
         if self._stack.verb is Verb.DELETE:
-            left = self._left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
+            left = left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
         stack = completed_stack(self._stack, self._rows(), self._resources, left, self._parts.clock.now())
         if self.action.inputs.heal is not None:
             # A repair does not reach a definition that an earlier update has failed to reach.

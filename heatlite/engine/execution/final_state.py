@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 
 from heatlite.core.records import changed
-from heatlite.core.status import Result, Status, Verb
+from heatlite.core.status import NOT_ROLLED_BACK, Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.calls.stopping import Stop, Stopping
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord, StackRecord
+
+ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
+"""Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
 
 GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
 """Stops after which a forced deletion leaves the remaining objects behind."""
@@ -37,7 +40,7 @@ def completed_stack(
 ) -> StackRecord:
     """Return the stack after a success.
 
-    `left`: the objects that a deletion leaves behind.
+    `left`: the objects that are left behind.
     """
     verb = stack.verb
     reason = f"Stack {verb} completed successfully"
@@ -46,7 +49,7 @@ def completed_stack(
     drifted = [row.name for row in rows if row.verb is verb and row.status_reason.startswith(DIFFERS)]
     if verb is Verb.CHECK and drifted:
         reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
-    if verb is Verb.DELETE and left:
+    if left:
         reason += f". {LEFT}{'; '.join(left)}"
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
@@ -62,7 +65,20 @@ def completed_stack(
 
 def failed_stack(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> StackRecord:
     """Return the stack after a failure."""
-    return with_state(stack, stack.verb, Status.FAILED, _failure_reason(stack, stopping, transitions))
+    reason = _failure_reason(stack, stopping, transitions)
+    may_roll_back = not stack.disable_rollback and stack.verb in ROLLED_BACK
+    if may_roll_back and stopping.is_made and stopping.cause in (Stop.FAILURE, Stop.TIMEOUT):
+        reason += f". {NOT_ROLLED_BACK}{ONLY_OLD}{_leftovers(transitions)}"
+    return with_state(stack, stack.verb, Status.FAILED, reason)
+
+
+ONLY_OLD = "all that the template wants is made, and only old objects are left, of "
+"""Stands in the reason of a failed clean-up, before the names of resources."""
+
+
+def _leftovers(transitions: Transitions) -> str:
+    rows = transitions.rows.unit_of_work.rows.values()
+    return ", ".join(sorted({row.name for row in rows if row.verb is Verb.DELETE}))
 
 
 def _failure_reason(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> str:

@@ -11,12 +11,13 @@ from functools import partial
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, as_map, canonical
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.decide import choose
+from heatlite.engine.planning.decide import choose, is_refused
 from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Questions, Relations, Wanted
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
+from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
@@ -24,6 +25,7 @@ from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
 
@@ -176,7 +178,9 @@ def collect(
     """Collect the facts of one row, with the questions for expensive ones."""
     is_done = _is_finished(row, resources) or _is_made(row, resources) and row.metadata == wanted.metadata
     asked = _Asked(row, wanted, resources)
-    return Facts(row, wanted, resources.type_of(row), chosen, resources.observed(row), is_done, asked)
+    # What a refused deletion has changed before it was refused is changed back.
+    observed = observe(resources.make(row)) if is_refused(row) else resources.observed(row)
+    return Facts(row, wanted, resources.type_of(row), chosen, observed, is_done, asked)
 
 
 class _Asked(Questions):
@@ -211,6 +215,21 @@ class _Asked(Questions):
     def needs_replace_failed(self) -> bool:
         with type_code():
             return self._resources.make(self._row).needs_replace_failed()
+
+    def outlasts_refusal(self) -> bool:
+        with type_code():
+            return self._resources.make(self._row).outlasts_refusal()
+
+    def keeps_joined(self) -> bool:
+        name, users = self._row.name, self._wanted.definition.resources.values()
+        return self._wanted.kind.keeps_joined and any(name in user.requires and self._joins(user) for user in users)
+
+    def _joins(self, user: ResourceDefinition) -> bool:
+        kind, joined = self._resources.type_named(user.mapped_type), self._row.mapped_type
+        if not issubclass(kind, StackResource):
+            return joined in kind.joins
+        rows = self._resources.rows_of(user.name)
+        return any(joined in member.joins for row in rows for member in self._resources.members(row))
 
     def objection(self, change: Change) -> str:
         with type_code():

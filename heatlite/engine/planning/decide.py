@@ -24,6 +24,9 @@ from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import fields, requires
 from heatlite.template.replacement import DELETE_FIRST, REBUILD
 
+REFUSED = "deletion_refused"
+"""Key in the `data` of a row: its deletion has begun when it was well. True: the service has refused it last."""
+
 
 def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
     """Return the decision for one resource name.
@@ -41,10 +44,13 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     row = facts.row
     if decision.reason is Reason.OUTSIDE:
         return decision
+    if decision.outcome is Outcome.KEEP and facts.wanted.kind.gives_way and candidates[0].row.id > row.id:
+        cause = "it takes back what its replacement has taken over"
+        return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
     if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
         before = _before(facts) or {}
         cause = "an object that it is joined to is replaced"
-        decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, before=before)
+        decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
     protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
         cause = f"it would be replaced ({decision.cause}), but {protected.text}"
@@ -76,7 +82,7 @@ def decide(facts: Facts) -> Decision:
         return Decision(Outcome.KEEP, row, Reason.OUTSIDE)
     if row.verb is Verb.INIT:
         return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
-    if row.verb is Verb.DELETE:
+    if row.verb is Verb.DELETE and not (is_refused(row) and facts.ask.outlasts_refusal()):
         return Decision(Outcome.REPLACE, row, Reason.DELETION_BEGUN, "its deletion has begun")
     if row.external_id is not None or wanted.external_id is not None:
         return _decide_external(row, wanted)
@@ -93,6 +99,11 @@ def decide(facts: Facts) -> Decision:
     if issubclass(kind, StackResource):
         return _decide_nested(facts)
     return _decide_state(facts) or _decide_change(facts)
+
+
+def is_refused(row: ResourceRecord) -> bool:
+    """Return True if the service has refused to delete the object, which was well."""
+    return row.verb is Verb.DELETE and row.status is Status.FAILED and row.data.get(REFUSED) is True
 
 
 def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
@@ -153,7 +164,7 @@ def _decide_state(facts: Facts) -> Decision | None:
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
     if row.verb is Verb.ADOPT and row.status is not Status.COMPLETE and row.physical_id is not None:
         return Decision(Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}")
-    if row.status is Status.FAILED and facts.ask.needs_replace_failed():
+    if row.status is Status.FAILED and row.verb is not Verb.DELETE and facts.ask.needs_replace_failed():
         return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
     if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:
         return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
@@ -181,6 +192,9 @@ def _decide_change(facts: Facts) -> Decision:
         changed = kind.schema.diff(start, wanted.properties)
     # The object may be as wanted already while the row is not.
     stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
+    if row.verb is Verb.DELETE:
+        cause = "its deletion was refused, so it is taken back"
+        return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, changed, start)
     interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
     if changed or stale or interrupted or row.metadata != wanted.metadata:
         cause = "the definition changed"
@@ -294,7 +308,20 @@ def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
     resources = facts.wanted.definition.resources
     names = [name for name in resources[row.name].requires if name in row.requires]
     joined = [name for name in names if resources[name].mapped_type in kind.joins]
-    return bool(_renewed(row, joined, facts.chosen))
+    is_taken_back = any(name in facts.chosen and facts.chosen[name].verb is Verb.DELETE for name in joined)
+    return is_taken_back or bool(_renewed(row, joined, facts.chosen))
+
+
+def _joining(facts: Facts) -> frozenset[str]:
+    """Return the updatable properties that name an object that this one joins.
+
+    They are sent again: detaching may have changed them.
+    """
+    row, kind, resources = facts.row, facts.wanted.kind, facts.wanted.definition.resources
+    joined = {name for name in resources[row.name].requires if resources[name].mapped_type in kind.joins}
+    given = fields(resources[row.name].properties) or {}
+    naming = (key for key, part in given.items() if not joined.isdisjoint(requires(part)))
+    return frozenset(naming) & kind.schema.updatable
 
 
 def _can_rebuild(facts: Facts) -> bool:
@@ -312,15 +339,15 @@ def _can_rebuild(facts: Facts) -> bool:
 def deletes_first(facts: Facts) -> bool:
     """Return True if a replacement deletes the old object before making the new one.
 
-    The template or the environment sets the order. Without one the type decides: both objects may exclude each other. A
-    retained object stays.
+    The template or the environment sets the order. Without one, the new object must wait if both exclude each other, or
+    if others would stay joined to the old one. A retained object stays.
     """
     order = facts.wanted.replacement.order
     if is_retained(facts.row):
         return False
     if order not in (None, REBUILD) or facts.kind is not facts.wanted.kind:
         return order == DELETE_FIRST
-    return facts.ask.excludes()
+    return facts.ask.excludes() or facts.ask.keeps_joined()
 
 
 def is_retained(row: ResourceRecord) -> bool:

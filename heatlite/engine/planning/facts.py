@@ -93,6 +93,17 @@ class Questions:
         """`Resource.needs_replace_failed`."""
         return True
 
+    def outlasts_refusal(self) -> bool:
+        """`Resource.outlasts_refusal`."""
+        return False
+
+    def keeps_joined(self) -> bool:
+        """Return True if a resource joins the row's object and would stay with it.
+
+        See `Resource.keeps_joined`.
+        """
+        return False
+
     def objection(self, change: Change) -> str:  # noqa: ARG002
         """`Resource.objection`."""
         return ""

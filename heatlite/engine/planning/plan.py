@@ -58,6 +58,7 @@ class Reason(Enum):
     # Before all rules that judge: without an object they have nothing to judge.
     NEVER_MADE = auto()
     # Before all comparisons: a half-deleted object is of no use, even if its row looks as wanted.
+    # One whose deletion the service has refused is whole: the later rules judge it.
     DELETION_BEGUN = auto()
 
     # External objects come before types and properties: heatlite neither changes nor replaces them.
@@ -109,6 +110,9 @@ class Reason(Enum):
     NOT_UPDATABLE = auto()
     # Last chance to refuse: only now the change is certain to be made in place.
     TYPE_OBJECTS = auto()
+    # After all rules that replace or refuse. Even without a change: what the deletion has detached is joined again.
+    # Also by `choose`, only after KEEP: a newer object has taken over parts of the chosen one.
+    TAKEN_BACK = auto()
     # After all rules that replace or refuse: the change, or the rest of an interrupted one, is made in place.
     DEFINITION_CHANGED = auto()
     # After DEFINITION_CHANGED, which says more.

@@ -3,13 +3,28 @@
 from collections.abc import Iterable, Mapping
 
 from heatlite.core.json import Json
+from heatlite.core.status import Verb
 from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import UNKNOWN
 
 
 def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
-    """Return the newest row of each name; older ones wait for their clean-up."""
-    return list({row.name: row for row in sorted(rows, key=lambda row: row.id)}.values())
+    """Return the current row of each name; the others wait for their clean-up.
+
+    It is the newest whose deletion has not begun, else the newest.
+    """
+    found: dict[str, ResourceRecord] = {}
+    for row in sorted(rows, key=lambda row: row.id):
+        if row.name not in found or row.verb is not Verb.DELETE or found[row.name].verb is Verb.DELETE:
+            found[row.name] = row
+    return list(found.values())
+
+
+def left_over(rows: Iterable[ResourceRecord], of: ResourceRecord) -> list[ResourceRecord]:
+    """Return the rows of a resource that wait for their clean-up beside `of`."""
+    rows = list(rows)
+    is_current = any(row.id == of.id for row in current_rows(rows))
+    return [row for row in rows if row.id != of.id] if is_current else []
 
 
 def without_unknown(value: object) -> Json:

@@ -12,6 +12,7 @@ from heatlite.engine.calls.handlers import failure_text
 from heatlite.engine.calls.step_execution import HandlerCall, StepExecution
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row
+from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import IN_PLACE, Decision, Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
@@ -269,6 +270,8 @@ class ConvergeSteps:
             # Until it succeeds the object may use the old ones, the new ones, or both.
             new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
             row = replace(row, uses=tuple(sorted({*row.uses, *new})), data=_with_tried(row, wanted, change))
+            if row.verb is Verb.DELETE:
+                self._rows.part_users(row)
             if outcome is Outcome.REBUILD:
                 # After an interruption nothing else tells that the object was to be rebuilt.
                 row = replace(row, token={"rebuild": True})
@@ -293,7 +296,8 @@ def _with_tried(row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:
     """
     if issubclass(wanted.kind, StackResource):
         return row.data
+    kept = {key: value for key, value in row.data.items() if key != REFUSED}
     differs = wanted.kind.schema.diff(row.properties, wanted.properties)
     before = {name: value for name, value in as_map(row.data.get(TRIED)).items() if name not in differs}
     tried = {**{name: wanted.properties.get(name) for name in sorted(change.changed)}, **before}
-    return {**row.data, TRIED: tried} if tried else row.data
+    return {**kept, TRIED: tried} if tried else kept

@@ -12,7 +12,7 @@ from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry
 from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
 from heatlite.engine.planning import planner
-from heatlite.engine.planning.decide import is_marked
+from heatlite.engine.planning.decide import REFUSED, is_marked
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.snapshot_parts import saved_name
@@ -165,6 +165,9 @@ class OperationSteps:
         """
         interrupted = row.verb is verb and row.status is Status.IN_PROGRESS
         if not interrupted:
+            is_first = verb is Verb.DELETE and row.verb is not Verb.DELETE and self._resources.stack.verb is not verb
+            if is_first and row.state_without_lock.status is Status.COMPLETE:
+                row = changed(row, data={**row.data, REFUSED: False})
             row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED, has_event)
         resource = self._resources.make(row)
         is_foreign = row.external_id is not None and verb is not Verb.CHECK  # it is only looked at

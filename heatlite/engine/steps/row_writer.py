@@ -1,13 +1,14 @@
 """Write the rows of one stack's resources, and the events of their states."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 
 from heatlite.core.ids import new_id
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, dump
 from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
+from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
@@ -19,11 +20,15 @@ from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 
 STATE_CHANGED = "state changed"
+DETACHED = "detached"
+"""Ends the id of a row in `uses` from whose object this one was detached."""
 
 
-def without_tried(data: JsonMap) -> JsonMap:
-    """Return a row's data without the values that failed updates have tried."""
-    return {key: value for key, value in data.items() if key != TRIED} if TRIED in data else data
+def without_attempts(data: JsonMap) -> JsonMap:
+    """Return a row's data without the notes on failed updates and refused deletions."""
+    if TRIED not in data and REFUSED not in data:
+        return data
+    return {key: value for key, value in data.items() if key not in (TRIED, REFUSED)}
 
 
 class RowWriter:
@@ -73,6 +78,31 @@ class RowWriter:
                 user.facts.users = partial(self.users, row.id)
                 found += [user, *self.resources.members(row)]
         return found
+
+    def owners(self, ids: Set[str]) -> dict[str, str]:
+        """Return the names of the resources that have the objects, by the ids of these.
+
+        It looks into nested stacks. A server has its ports in its `data`.
+        """
+        found: dict[str, str] = {}
+        for row in self.unit_of_work.rows.values():
+            for one in (self.resources.make(row), *self.resources.members(row)):
+                kept = dump(one.data)
+                name = row.name if one.name == row.name else f"{row.name}.{one.name}"
+                found.update({key: name for key in ids if key == one.physical_id or f'"{key}"' in kept})
+        return found
+
+    def part_users(self, row: ResourceRecord) -> None:
+        """Note that no row uses an object that a refused deletion has detached from them.
+
+        So those that join it are updated, as if it were a new one.
+        """
+        for user in list(self.unit_of_work.rows.values()):
+            if row.id in user.uses:
+                uses = (*(key for key in user.uses if key != row.id), f"{row.id} {DETACHED}")
+                self.save(changed(user, uses=uses))
+                if row.mapped_type in self.resources.type_of(user).joins:
+                    self.part_users(user)  # detached in their turn, as a floating IP is of a router's interface
 
     def is_replaced_later(self, row: ResourceRecord) -> bool:
         """Return whether the row's object is deleted before its replacement exists."""
@@ -149,7 +179,7 @@ class RowWriter:
         Repeats `described`: one copy of a row is cheaper than two.
         """
         definition, now = self.definition.resources[row.name], self.now()
-        data = without_tried(data)
+        data = without_attempts(data)
         if wanted.restored is not None:
             data = {**data, RESTORED: wanted.restored}
         elif RESTORED in data:

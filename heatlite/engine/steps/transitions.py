@@ -1,6 +1,7 @@
 """Ends of step executions: their rows, events, and the executions that follow."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.records import changed
@@ -20,8 +21,9 @@ from heatlite.engine.steps.absence import provisional
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.converge_steps import ConvergeSteps
 from heatlite.engine.steps.operation_steps import OperationSteps
-from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, without_tried
+from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, without_attempts
 from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.plugin.naming import UUID
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 from heatlite.template.replacement import KEEP
@@ -61,6 +63,8 @@ class Transitions:
         self.breakpoints = breakpoints
         self.operations = OperationSteps(self.rows, resources, breakpoints)
         self.converging = ConvergeSteps(self.rows, resources, breakpoints, self.operations, self.budget)
+        self.left: list[str] = []
+        """Objects that this operation has left behind, apart from those of rows that stay."""
         self._resources = resources
         self._now = now
         self._retry_limit = retry_limit
@@ -132,7 +136,7 @@ class Transitions:
         row = changed(execution.row, physical_id=physical_id, data=data, token=None)
         if execution.wanted is not None and execution.phase is Phase.REPLACED:
             # The object is as before; so is its row, apart from the attempt.
-            row = changed(row, data=without_tried(data))
+            row = changed(row, data=without_attempts(data))
             row = self.rows.with_state(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
             following = self._replace(execution, row)
             if following is not None or execution.is_recorded:
@@ -140,6 +144,8 @@ class Transitions:
         if execution.verb is Verb.CHECK and row.health is not None and row.health.before is not None:
             self._finish_check(execution, row)
         elif execution.failure is not None:
+            if execution.verb is Verb.DELETE:
+                execution.failure = replace(execution.failure, text=self._with_owners(row, execution.failure.text))
             self.rows.with_state(row, execution.verb, Status.FAILED, execution.failure.text)
         elif execution.verb is Verb.DELETE:
             return self._finish_delete(execution, row)
@@ -148,6 +154,13 @@ class Transitions:
         else:
             self.rows.with_state(row, execution.verb, Status.COMPLETE, execution.note or STATE_CHANGED)
         return None
+
+    def _with_owners(self, row: ResourceRecord, text: str) -> str:
+        """Return the reason of a failed deletion, with the owners of named objects."""
+        named = set(UUID.findall(text)) - {row.physical_id}
+        owners = self.rows.owners(named) if named else {}
+        told = "; ".join(f"{key} belongs to {name}" for key, name in sorted(owners.items()))
+        return f"{text}. {told}" if told else text
 
     def _finish_converged(self, execution: StepExecution) -> StepExecution | None:
         """Write the wanted values to the row, and check an adopted object."""
@@ -313,8 +326,12 @@ class Transitions:
 
     def _remove(self, row: ResourceRecord) -> None:
         """Delete the row, unless the end of the stack's deletion reports on it."""
-        if self._resources.stack.verb is not Verb.DELETE or not self.left_behind(row):
-            self.rows.delete(row)
+        left = self.left_behind(row)
+        if self._resources.stack.verb is not Verb.DELETE:
+            self.left += left if row.physical_id is not None else []
+        elif left:
+            return
+        self.rows.delete(row)
 
     def left_behind(self, row: ResourceRecord) -> list[str]:
         """Return the row's objects that stay when its stack is deleted.

@@ -210,10 +210,7 @@ class ResourceFactory:
             return missing_type(error)
 
     def kind(self, definition: Definition, name: str) -> ResourceType:
-        """Return the type of a resource of a definition.
-
-        Raises EntityNotFound, ResourceTypeUnavailable.
-        """
+        """Return the type of a resource. Raises EntityNotFound, ResourceTypeUnavailable."""
         resource = definition.resources[name]
         if names_template(resource.mapped_type):
             return self._engine.template_types.kind(definition, resource)
@@ -244,7 +241,11 @@ class ResourceFactory:
 
     def has_other(self, row: ResourceRecord) -> bool:
         """Return True if the resource has another row."""
-        return len(self._engine.store.resources.by_name(row.stack_id, [row.name])) > 1
+        return len(self.rows_of(row.name)) > 1
+
+    def rows_of(self, name: str) -> list[ResourceRecord]:
+        """Return the stored rows of a resource of the stack, oldest first."""
+        return self._engine.store.resources.by_name(self.stack.id, [name])
 
     def tree_data(self, without_rows: bool) -> int:
         """Return the size of the tree in characters of JSON.
@@ -352,8 +353,7 @@ class ResourceFactory:
 
         A predecessor without an object is passed over: an earlier one has the object to take over.
         """
-        rows = self._engine.store.resources.by_name(self.stack.id, [row.name])
-        alike = [one for one in rows if one.type == row.type and one.verb is not Verb.DELETE]
+        alike = [one for one in self.rows_of(row.name) if one.type == row.type and one.verb is not Verb.DELETE]
         found = [one for one in alike if (one.id < row.id if older else one.id > row.id)]
         if older:
             found = [one for one in found if one.physical_id is not None] or found

@@ -98,6 +98,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
     name_limit = Server.name_limit
     mapped = Server
     unshown = Server.unshown
+    gives_way = True  # its ports
     joins = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:

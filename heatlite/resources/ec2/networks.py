@@ -75,9 +75,10 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
             router = router_of(self, self.physical_id)
         except CloudNotFound:  # the network is gone, and the router is left
             router = router_called(self, self.physical_name)
+        super().handle_delete()  # first, as the service may refuse it: then nothing is deleted
         if router is not None:
             delete_other(self.cloud, "network.router", router)
-        return super().handle_delete()
+        return None
 
     def handle_check(self) -> Json:
         with self.absent_if_missing():
@@ -99,6 +100,7 @@ class SubnetProps(Schema):
 class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.subnet"):
     """A subnet of a VPC, connected to the VPC's router."""
 
+    keeps_joined = True
     blocks = frozenset({"AWS::EC2::VPC"})
 
     def excludes(self, properties: Mapping[str, object]) -> bool:

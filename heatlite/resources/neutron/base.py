@@ -234,6 +234,15 @@ class Link(Unnamed[P_co]):
                 expect_absent(self, error)
         return None
 
+    def handle_update(self, change: Change) -> Json:
+        if change.changed:
+            return super().handle_update(change)
+        try:
+            self.fetch()
+        except CloudNotFound:
+            self.handle_create()  # `detach_from` has disconnected them
+        return None
+
     def detach_from(self, gone: Resource[Schema]) -> None:
         self.handle_delete()
 

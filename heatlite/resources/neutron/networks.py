@@ -169,6 +169,7 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         "enable_dhcp": (str, "True if DHCP is enabled."),
     }
 
+    keeps_joined = True
     blocks = frozenset(
         {"OS::Neutron::Net", "OS::Neutron::ProviderNet", "OS::Neutron::Segment", "OS::Neutron::SubnetPool"}
     )

@@ -120,7 +120,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             args["security_groups"] = [self._finders.id_of("neutron.security_group", DEFAULT_GROUP)]
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
-        if not change.changed and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
+        if args.get("fixed_ips") is None and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
             # `detach_from` has removed its addresses.
             given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
             args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given

@@ -124,6 +124,8 @@ class Ports:
         for number, spec in enumerate(specs):
             port = self._wanted_port(number, spec, groups, again, theirs.get(number))
             self.nics.append({"port": port, "made": spec.get("port") is None, "spec": spec})
+            if number in theirs:
+                self._readdress(self.nics[-1])
             if isinstance(former, CloudResource) and any(nic["port"] == port for nic in _nics_of(former)):
                 self._take(port, former)
             self._lead_to(spec, port)
@@ -188,14 +190,33 @@ class Ports:
         if former.physical_id is None:
             return
         self._taken[port] = former.physical_id
+        self._part(port, former)
+
+    def reclaim(self) -> bool:
+        """Detach the ports that the replacement of this server has taken over.
+
+        True if there were any; `changed` then attaches them here.
+        """
+        latter, found = self._server.facts.latter(), False
+        if not isinstance(latter, CloudResource) or latter.physical_id is None:
+            return False
+        for nic in self.nics:
+            with suppress(CloudNotFound):
+                if self._port(str(nic["port"])).get("device_id") == latter.physical_id:
+                    self._part(str(nic["port"]), latter)
+                    found = True
+        return found
+
+    def _part(self, port: str, server: CloudResource[Any]) -> None:
+        """Detach a port from another server."""
         try:
-            self._call("compute.delete_server_interface", port, former.physical_id)
+            self._call("compute.delete_server_interface", port, server.physical_id)
         except CloudNotFound:
             # The server is gone, or has lost the port.
-            if self._port(port).get("device_id") == former.physical_id:
+            if self._port(port).get("device_id") == server.physical_id:
                 self._free(port)
         except CloudConflict:
-            if former.status_of(former.seen) not in former.broken:
+            if server.status_of(server.seen) not in server.broken:
                 raise
             # The service detaches no port from a server in such a state.
             self._free(port)
@@ -391,14 +412,17 @@ class Ports:
         is_gone = False
         for nic in self.nics:
             try:
-                port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
+                self._readdress(nic)
             except CloudNotFound:
                 is_gone = True
-                continue
-            if port.get("fixed_ips") == [] and (body := self._body(spec)).get("fixed_ips") != []:
-                fixed = body.get("fixed_ips") or places(self._server.cloud, port["network_id"])
-                self._call("network.update_port", nic["port"], fixed_ips=fixed)
         return is_gone
+
+    def _readdress(self, nic: JsonMap) -> None:
+        """Give an own port without addresses new ones. Raises CloudNotFound if it is gone."""
+        port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
+        if port.get("fixed_ips") == [] and (body := self._body(spec)).get("fixed_ips") != []:
+            fixed = body.get("fixed_ips") or places(self._server.cloud, port["network_id"])
+            self._call("network.update_port", nic["port"], fixed_ips=fixed)
 
     def _found(self, specs: Sequence[JsonMap]) -> list[JsonMap]:
         """Return the ports of a server whose ports the service created."""

@@ -35,6 +35,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     name_limit = 53
     snapshot_on_delete = True
     kept_when_well = True
+    gives_way = True  # its ports
     after = frozenset({"OS::Neutron::Subnet"})
     joins = frozenset({"OS::Neutron::Subnet", "OS::Neutron::Trunk"})
 
@@ -182,12 +183,12 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             todo.append("rebuild")
         if "flavor" in changed:
             todo.append("flavor")
-        if "networks" in changed or self._ports.readdress():
+        if self._ports.readdress() or "networks" in changed:
             before = self._specs(change.before, there=True)
             after = self._specs(change.after, there="networks" not in changed)
             self._ports.change(before, after, self._groups())
             todo.append("networks")
-        elif not changed and not change.metadata_changed:
+        elif self._ports.reclaim() or not changed and not change.metadata_changed:
             todo.append("networks")  # `detach_from` may have detached a port
         self.data["todo"], self.data["doing"] = cast(Json, todo), None
         if "name" in changed:

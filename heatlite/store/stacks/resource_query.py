@@ -40,10 +40,11 @@ class ResourceQuery:
 _ALL = ResourceQuery()
 
 CURRENT = (
-    "NOT EXISTS (SELECT 1 FROM {resource} newer WHERE newer.stack_id = item.stack_id AND newer.name = item.name"
-    " AND newer.id > item.id)"
+    "NOT EXISTS (SELECT 1 FROM {resource} other WHERE other.stack_id = item.stack_id AND other.name = item.name"
+    " AND (item.verb = 'DELETE' AND other.verb <> 'DELETE'"
+    " OR (item.verb = 'DELETE' OR other.verb <> 'DELETE') AND other.id > item.id))"
 )
-"""The condition for the newest row of a name; older ones wait for their clean-up."""
+"""The condition for the current row of a name, as `current_rows` finds it; others wait for their clean-up."""
 
 
 def has_one_of(dialect: Dialect, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:

@@ -144,6 +144,25 @@ class Resources:
             rest, values = f"{rest} LIMIT ?", [*values, limit]
         return [_record(row) for row in self._table.select(rest, values)]
 
+    def of_doubled(
+        self, stack_ids: Sequence[str], names: Sequence[str] | None
+    ) -> dict[tuple[str, str], list[ResourceRecord]]:
+        """Return the rows of resources that have several, oldest first, by stack and name.
+
+        Only of some names, if they are given.
+        """
+        resource, found = self._database.quote("resource"), list[tuple[Value, ...]]()
+        for stacks in chunks(stack_ids):
+            for some in [()] if names is None else chunks(names):
+                named = f" AND name IN ({marks(some)})" if some else ""
+                sql = f"SELECT stack_id, name FROM {resource} WHERE stack_id IN ({marks(stacks)}){named}"
+                found += self._database.read(f"{sql} GROUP BY stack_id, name HAVING COUNT(*) > 1", (*stacks, *some))
+        doubled: dict[tuple[str, str], list[ResourceRecord]] = {(str(key), str(name)): [] for key, name in found}
+        for stack_id in {key for key, _ in doubled}:
+            for row in self.by_name(stack_id, [name for key, name in doubled if key == stack_id]):
+                doubled[row.stack_id, row.name].append(row)
+        return doubled
+
     def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of some stacks whose handler's check is open."""
         out: list[ResourceRecord] = []

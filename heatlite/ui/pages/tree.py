@@ -4,7 +4,7 @@ A nested stack is inside the resource that made it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from heatlite.core.json import JsonMap, as_map, as_maps, as_texts
 from heatlite.core.records import record
@@ -34,6 +34,8 @@ class Node:
     """Path of the nested stack, or an empty text."""
     health: JsonMap
     is_protected: bool
+    is_old: bool = False
+    """True for an object that an update has replaced and that waits for its deletion."""
     members: list["Node"] = field(default_factory=list)
 
     @property
@@ -72,7 +74,7 @@ def tree(resources: Iterable[JsonMap]) -> list[Node]:
     by_stack: dict[str, list[Node]] = {}
     for one in resources:
         node = _node(one)
-        by_stack.setdefault(node.stack_path, []).append(node)
+        by_stack.setdefault(node.stack_path, []).extend((node, *_old(one)))
     nested = {node.nested_path for nodes in by_stack.values() for node in nodes if node.nested_path}
     for stack, nodes in by_stack.items():
         if stack not in nested:
@@ -84,7 +86,7 @@ def tree(resources: Iterable[JsonMap]) -> list[Node]:
 def _attach(nodes: list[Node], by_stack: dict[str, list[Node]], above: tuple[str, ...]) -> None:
     nodes.sort(key=lambda node: (not node.name.isdecimal(), int(node.name) if node.name.isdecimal() else 0, node.name))
     for node in nodes:
-        node.path = (*above, node.name)
+        node.path = (*above, node.physical_id if node.is_old else node.name)
         node.members = by_stack.get(node.nested_path, []) if node.nested_path else []
         _attach(node.members, by_stack, node.path)
 
@@ -105,6 +107,14 @@ def _node(one: JsonMap) -> Node:
         health=as_map(one.get("health")),
         is_protected=one.get("protection") is not None,
     )
+
+
+def _old(one: JsonMap) -> Iterator[Node]:
+    """Yield the old objects of a resource that the API can show."""
+    for old in as_maps(one.get("left_over")):
+        if old.get("physical_resource_id"):
+            name = f"{text(one.get('resource_name'))} (old object)"
+            yield replace(_node({**old, "links": one.get("links")}), name=name, nested_path="", is_old=True)
 
 
 def _items(one: JsonMap) -> Sequence[str]:

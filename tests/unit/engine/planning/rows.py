@@ -64,6 +64,12 @@ class Joined(Thing):
     joins = frozenset({"Test::Net"})
 
 
+class Giving(Thing):
+    """A type whose replacements take over parts of the object."""
+
+    gives_way = True
+
+
 class JoinedFixed(Fixed):
     """A type whose objects are joined to networks, without an update."""
 

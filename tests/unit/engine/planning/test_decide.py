@@ -8,7 +8,7 @@ import pytest
 from heatlite.core.errors import Invalid
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.decide import choose, decide, deletes_first, is_marked
+from heatlite.engine.planning.decide import REFUSED, choose, decide, deletes_first, is_marked
 from heatlite.engine.planning.facts import Facts, NestedFacts, Part, Questions
 from heatlite.engine.planning.plan import Outcome, Reason
 from heatlite.engine.state.protected import Protected
@@ -23,6 +23,7 @@ from .rows import (
     NEW_NET,
     Fixed,
     Fresh,
+    Giving,
     Group,
     Joined,
     JoinedFixed,
@@ -89,6 +90,7 @@ def no(*_: object) -> bool:
 
 
 TEXT, SIZE, OTHER_NET = {"text": "y"}, {"text": "x", "size": 2}, {"text": "x", "net": "other"}
+REFUSAL = {REFUSED: True}
 MARKED = row(CHECK, FAILED, health=HealthRecord(marked=True))
 
 CASES: list[tuple[str, Facts, Outcome, Reason]] = [
@@ -102,6 +104,49 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
     ),
     ("half a deletion leaves nothing usable", facts(row(DELETE, RUNS)), Outcome.REPLACE, Reason.DELETION_BEGUN),
     ("a failed deletion may have removed parts", facts(row(DELETE, FAILED)), Outcome.REPLACE, Reason.DELETION_BEGUN),
+    (
+        "a deletion that goes on after a refusal may remove parts",
+        facts(row(DELETE, RUNS, data=REFUSAL), answers={"outlasts_refusal": never}),
+        Outcome.REPLACE,
+        Reason.DELETION_BEGUN,
+    ),
+    (
+        "one of an object that was not well before leaves nothing usable",
+        facts(row(DELETE, FAILED, data={REFUSED: False}), answers={"outlasts_refusal": never}),
+        Outcome.REPLACE,
+        Reason.DELETION_BEGUN,
+    ),
+    (
+        "the service refuses the deletion of what goes by itself",
+        facts(row(DELETE, FAILED, data=REFUSAL), answers={"outlasts_refusal": no}),
+        Outcome.REPLACE,
+        Reason.DELETION_BEGUN,
+    ),
+    # -- objects whose deletion was refused
+    (
+        "what is whole is taken back, also without a change: the deletion may have detached others",
+        facts(row(DELETE, FAILED, data=REFUSAL), answers={"outlasts_refusal": yes, "needs_replace_failed": never}),
+        Outcome.UPDATE,
+        Reason.TAKEN_BACK,
+    ),
+    (
+        "a change of it is made in place",
+        facts(row(DELETE, FAILED, data=REFUSAL), properties=TEXT, answers={"outlasts_refusal": yes}),
+        Outcome.UPDATE,
+        Reason.TAKEN_BACK,
+    ),
+    (
+        "a definition that it cannot have wants another object",
+        facts(row(DELETE, FAILED, data=REFUSAL), properties=SIZE, answers={"outlasts_refusal": yes}),
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "nor does another type take it back",
+        facts(row(DELETE, FAILED, data=REFUSAL), was=Fixed, answers={"outlasts_refusal": yes}),
+        Outcome.REPLACE,
+        Reason.TYPE_CHANGED,
+    ),
     (
         "a deleted external object is a new adoption",
         facts(row(DELETE, RUNS, external_id="e"), external_id="e"),
@@ -601,6 +646,34 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
         Reason.UNCHANGED,
     ),
     (
+        "with what its replacement has taken over",
+        [facts(row(identifier="a2", properties={"size": 2}), Giving), facts(OLD, Giving)],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.TAKEN_BACK,
+    ),
+    ("without a newer one nothing was taken", [facts(NEW, Giving)], {}, "a2", Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "an object whose deletion was refused is taken back, too",
+        [
+            facts(row(identifier="a2", properties={"size": 2})),
+            facts(row(DELETE, FAILED, identifier="a1", data=REFUSAL), answers={"outlasts_refusal": yes}),
+        ],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.TAKEN_BACK,
+    ),
+    (
+        "what the refused deletion has detached is joined again",
+        [facts(kind=Joined, net=row(DELETE, FAILED, identifier=NET.id, data=REFUSAL))],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.JOINED_REPLACED,
+    ),
+    (
         "a retry goes on with the newest",
         [facts(row(CREATE, RUNS, identifier="a2")), facts(OLD)],
         {},
@@ -814,6 +887,8 @@ def test_choose(candidates: list[Facts], limits: dict[str, Any], chosen: str, ou
         (facts(order="create_first", answers={"excludes": never}), False),
         (facts(answers={"excludes": yes}), True),
         (facts(order="rebuild", answers={"excludes": yes}), True),
+        (facts(answers={"keeps_joined": yes}), True),
+        (facts(order="create_first", answers={"keeps_joined": never}), False),
         (facts(row(deletion_policy="Retain"), order="delete_first"), False),
         (facts(was=Fixed, answers={"excludes": never}), False),
         (facts(was=Fixed, order="delete_first"), True),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from heatlite.core.json import as_maps
-from heatlite.ui.pages.tree import FOLDED_ABOVE, MOST_DRAWN, MOST_ROWS, Node, graph, rows, shortened
+from heatlite.ui.pages.tree import FOLDED_ABOVE, MOST_DRAWN, MOST_ROWS, Node, graph, rows, shortened, tree
 
 NONE: frozenset[str] = frozenset()
 
@@ -39,3 +39,12 @@ def test_a_large_group_is_folded_and_counts_its_failures() -> None:
     assert len([*rows([group], frozenset({"g"}))]) == FOLDED_ABOVE + 2
     (drawn,) = as_maps(graph([group], NONE)["nodes"])
     assert (drawn["folded"], drawn["bad"]) == (FOLDED_ABOVE + 1, 1)
+
+
+def test_an_old_object_has_a_line_of_its_own() -> None:
+    """Its link has its id in the cloud: the name leads to the current object."""
+    links = [{"rel": "stack", "href": "http://h/v1/p/stacks/s/1"}]
+    old = {"physical_resource_id": "gone", "resource_status": "DELETE_FAILED", "resource_type": "T"}
+    a = {"resource_name": "a", "resource_status": "CREATE_COMPLETE", "links": links, "left_over": [old]}
+    shown = [(row.node.name, row.node.key, row.node.is_bad) for row in rows(tree([a]), NONE)]
+    assert shown == [("a", "a", False), ("a (old object)", "gone", True)]

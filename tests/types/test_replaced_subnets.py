@@ -1,0 +1,101 @@
+"""A subnet that is replaced while machines keep their place in its network."""
+
+from typing import Any
+
+import pytest
+
+from heatlite.core.status import state
+from heatlite.engine.state.requests import Request
+from tests.engine.conftest import ref, resource, template
+from tests.types.conftest import Cloudy
+
+FIRST, SECOND = "10.40.0.0/24", "10.41.0.0/24"
+
+
+def site(cidr: str, **server: Any) -> Any:
+    """A server in a network, by which alone it is in the subnet."""
+    return {
+        "net": resource("OS::Neutron::Net"),
+        "subnet": resource("OS::Neutron::Subnet", network=ref("net"), cidr=cidr),
+        "port": resource("OS::Neutron::Port", network=ref("net")),
+        "db": resource(
+            "OS::Nova::Server", image="cirros", flavor="m1.nano", networks=[{"network": ref("net")}], **server
+        ),
+    }
+
+
+def places(cloudy: Cloudy) -> set[str]:
+    """The networks of the addresses of all ports."""
+    ports: Any = cloudy.admin.call("network.ports")
+    assert all(port["fixed_ips"] for port in ports)
+    return {one["ip_address"].rpartition(".")[0] for port in ports for one in port["fixed_ips"]}
+
+
+def test_its_machines_move_with_it(cloudy: Cloudy) -> None:
+    stack = cloudy.made(site(FIRST))
+    before = cloudy.row(stack, "db").physical_id
+    request = Request(template=template(**site(SECOND)))
+    plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
+    assert plan is not None
+    shown = {"/".join(one.path): (one.action, one.cause, one.order) for one in plan.resources}
+    assert shown["subnet"][::2] == ("replace", "delete_first")
+    assert shown["db"][:2] == shown["port"][:2] == ("update", "an object that it is joined to is replaced")
+    stack = cloudy.changed(stack, site(SECOND))
+    assert places(cloudy) == {"10.41.0"}
+    assert cloudy.row(stack, "db").physical_id == before
+    stack = cloudy.changed(stack, site(FIRST, name="x"))
+    assert places(cloudy) == {"10.40.0"}
+
+
+def test_a_server_that_is_replaced_as_well_gets_a_new_address(cloudy: Cloudy) -> None:
+    stack = cloudy.made(site(FIRST))
+    cloudy.changed(stack, site(SECOND, user_data="x"))
+    assert places(cloudy) == {"10.41.0"}
+
+
+def stranger(cloudy: Cloudy, stack: Any) -> str:
+    """A port in the subnet that no stack knows."""
+    port: Any = cloudy.view().call("network.create_port", network_id=cloudy.row(stack, "net").physical_id, name="x")
+    return str(port["id"])
+
+
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_a_refused_deletion_leaves_it_to_the_earlier_template(cloudy: Cloudy, rolls_back: bool) -> None:
+    stack = cloudy.made(site(FIRST))
+    before = cloudy.row(stack, "subnet")
+    port = stranger(cloudy, stack)
+    stack = cloudy.put(stack, template(**site(SECOND)), disable_rollback=not rolls_back)
+    if rolls_back:
+        assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", cloudy.why(stack)
+    else:
+        assert (stack.status, port in cloudy.row(stack, "subnet").status_reason) == ("FAILED", True)
+        stack = cloudy.changed(stack, site(FIRST))
+    after = cloudy.row(stack, "subnet")
+    assert (after.physical_id, state(after.verb, after.status)) == (before.physical_id, "UPDATE_COMPLETE")
+    assert places(cloudy) == {"10.40.0"}
+    assert cloudy.check(stack).status == "COMPLETE"
+    since = cloudy.now_on(stack)
+    cloudy.changed(stack, site(FIRST))
+    assert cloudy.told(stack, since) == ["s UPDATE_IN_PROGRESS", "s UPDATE_COMPLETE"]
+
+
+ORDER = {"update_policy": {"replacement": {"order": "create_first"}}}
+
+
+def test_what_is_left_says_who_holds_it_and_why_nothing_was_rolled_back(cloudy: Cloudy) -> None:
+    """Even in the order that the template asks for, the way back stays open."""
+    first, second = site(FIRST), site(SECOND)
+    for one in (first, second):
+        one["subnet"].update(ORDER)
+        del one["port"]
+    stack = cloudy.made(first)
+    stack = cloudy.put(stack, template(**second), disable_rollback=False)
+    assert state(stack.verb, stack.status) == "UPDATE_FAILED"
+    assert stack.status_reason.endswith(
+        "Not rolled back: all that the template wants is made, and only old objects are left, of subnet"
+    )
+    old = next(row for row in cloudy.rows(stack) if row.name == "subnet")
+    assert old.status_reason.endswith("belongs to db")
+    stack = cloudy.changed(stack, first)
+    assert cloudy.row(stack, "subnet").physical_id == old.physical_id
+    assert places(cloudy) == {"10.40.0"}
