@@ -442,7 +442,7 @@ class Schema:
                 text = rule(view)
             except NotKnown:
                 continue
-            fault = None if text is None else Fault(path, text, together=True)
+            fault = None if text is None else Fault(path, text)
             if fault is not None and fault not in faults:
                 faults.append(fault)
 
@@ -575,8 +575,7 @@ class Schema:
                 in_list = cls.fields[name].kind is Kind.LIST and cls.fields[old].kind is not Kind.LIST
                 found[name] = [value] if in_list else value
             elif UNKNOWN not in (value, found[name]):
-                text = f"Cannot use {name} and {old} at the same time"
-                faults.append(Fault(path, text, f"Leave out {old}.", together=True))
+                faults.append(Fault(path, f"Cannot use {name} and {old} at the same time", f"Leave out {old}."))
         return found
 
     @classmethod

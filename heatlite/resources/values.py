@@ -59,7 +59,7 @@ class RandomStringProps(Schema):
         old, new = (coerced.get(name) for name in ("sequence", "character_classes"))
         if None not in (old, new) and UNKNOWN not in (old, new):
             text = "Cannot use character_classes and sequence at the same time"
-            faults.append(Fault((), text, "Leave out sequence.", together=True))
+            faults.append(Fault((), text, "Leave out sequence."))
         return coerced, faults
 
     def fault_length(self) -> str | None:
@@ -148,7 +148,7 @@ class ValueProps(Schema):
             try:
                 convert(_VALUE_KINDS[kind], value)
             except ValueError as error:
-                faults.append(Fault(("value",), str(error), together=True))
+                faults.append(Fault(("value",), str(error)))
         return coerced, faults
 
 

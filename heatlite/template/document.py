@@ -213,13 +213,6 @@ class Definition:
         section = self.sections["resources"]
         return (section, resource, self.keys[key]) if key else (section, resource)
 
-    def undecided(self, resource: str, key: str) -> frozenset[str | int]:
-        """Return the keys in a resource's section that depend on an unknown condition.
-
-        They are read as if it held. If the section itself depends on one, a function's name is among them.
-        """
-        return frozenset(self._conditions.undecided.get(self.place(resource, key), ()))
-
     def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
         """Return the answer of POST /validate.
         `hidden` are the names of hidden parameters of nested stacks."""

@@ -18,8 +18,6 @@ class Fault:
     path: tuple[str | int, ...]
     text: str
     hint: str = ""
-    together: bool = field(default=False, compare=False)
-    """True if several properties make the fault together."""
 
 
 @record(frozen=True, slots=True)

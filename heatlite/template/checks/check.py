@@ -146,12 +146,10 @@ class _Checker:
         run: _Run,
         above: tuple[str, ...] = (),
         facades: bool = True,
-        guessed: bool = False,
     ) -> None:
         """Start a checker.
 
         `above`: the nested templates that we are within, by template and values. `facades`: see NestedTemplate.
-        `guessed`: some values depend on a condition that is not known yet, and may not be there together.
         """
         self.definition = definition
         self.types = types
@@ -165,7 +163,6 @@ class _Checker:
         self.held = 0
         self._run = run
         self._facades = facades
-        self._guessed = guessed
         self._above = above
 
     def run(self) -> None:
@@ -276,10 +273,10 @@ class _Checker:
         }
         self._check_nested(resource, provider.template, target, values, facade)
 
-    def _check_made(self, resource: ResourceDefinition, made: NestedTemplate, guessed: bool) -> None:
+    def _check_made(self, resource: ResourceDefinition, made: NestedTemplate) -> None:
         """Check the template that the type makes of its properties, with nested ones."""
         template = Template(made.document, self.definition.template.files)
-        self._check_nested(resource, template, Target(_MADE), {}, None, made, guessed)
+        self._check_nested(resource, template, Target(_MADE), {}, None, made)
 
     def _check_nested(
         self,
@@ -289,13 +286,11 @@ class _Checker:
         values: JsonMap,
         facade: Mapping[str, object] | None,
         made: NestedTemplate | None = None,
-        guessed: bool = False,
     ) -> None:
         """Bind and check the template of a nested stack; `made` if a type has made it."""
         environment = self.definition.environment.for_child(resource.name, target, values)
         name = made.document if made is not None else target.name
-        guessed = guessed or self._guessed
-        key = repr((name, values, environment.resource_registry, sorted(environment.without), facade, guessed))
+        key = repr((name, values, environment.resource_registry, sorted(environment.without), facade))
         here = self.definition.place(resource.name, "type")
         if key in self._above:
             text = f"{self._where(resource, target.name)}: the template includes itself"
@@ -317,8 +312,7 @@ class _Checker:
                     text = RequestLimitExceeded(message=text).message
                     self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
                 return
-            facades = made is None or made.facades
-            checker = _Checker(definition, self.types, self._run, (*self._above, key), facades, guessed)
+            checker = _Checker(definition, self.types, self._run, (*self._above, key), made is None or made.facades)
             checker.run()
             own = [environment.parameters, environment.parameter_defaults, None if made is None else made.document]
             known = self._run.nested[key] = Nested(
@@ -348,8 +342,7 @@ class _Checker:
             self._check_update_policy(resource, view)
         path = place(resource.name, "properties")
         given = self._resolved(resource.properties, path, "Property error")
-        sure = given if given is None else self._sure(resource, view, given)
-        faults = self._property_faults(view, given, sure) if given is not None and sure is not None else ()
+        faults = self._property_faults(view, given) if given is not None else ()
         if faults and resource.external_id is not None:
             missing = self._missing(resource.mapped_type, view)
             faults = [fault for fault in faults if fault not in missing]
@@ -366,26 +359,13 @@ class _Checker:
             metadata = self._resolved(resource.metadata, place(resource.name, "metadata"), "")
             self.held += self._run.count(metadata)
         if isinstance(view, Provider):
-            self._check_provided(resource, view, sure or {})
+            self._check_provided(resource, view, given or {})
             return
         self._note_secrets(resource.mapped_type, view, given or {})
         if given is not None and not faults:
             made = view.nested_template(given)
             if made is not None:
-                self._check_made(resource, made, sure is not given)
-
-    def _sure(
-        self, resource: ResourceDefinition, view: ResourceTypeView, given: Mapping[str, object]
-    ) -> Mapping[str, object]:
-        """Return the properties that are sure.
-
-        UNKNOWN stands for those that depend on a condition that is not known yet.
-        """
-        undecided = self.definition.undecided(resource.name, "properties")
-        if not undecided:
-            return given
-        names = undecided & given.keys() if undecided <= given.keys() else view.property_types()
-        return {**given, **dict.fromkeys(map(str, names), UNKNOWN)}
+                self._check_made(resource, made)
 
     def _note_secrets(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> None:
         if kind not in self._run.secret:
@@ -411,16 +391,10 @@ class _Checker:
                 Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
             )
 
-    def _property_faults(
-        self, view: ResourceTypeView, given: Mapping[str, object], sure: Mapping[str, object]
-    ) -> Sequence[Fault]:
+    def _property_faults(self, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:
-            found = view.check_properties(given)
-            if found and (self._guessed or sure is not given):
-                known = [] if self._guessed else view.check_properties(sure)
-                found = [fault for fault in found if not fault.together or fault in known]
             return (
-                found
+                view.check_properties(given)
                 or view.check_installation(given, self.types.installation)
                 or view.check_siblings(given, self.definition.resources)
             )

@@ -13,7 +13,6 @@ from heatlite.core.errors import (
 )
 from heatlite.template.dialects import Dialect
 from heatlite.template.expression import (
-    UNKNOWN,
     Call,
     Failed,
     Function,
@@ -89,8 +88,6 @@ class Conditions:
         self._work_left = MAX_WORK
         self._decided: dict[str, bool | Unknown] = {}
         self._open: set[str] = set()
-        self.undecided: dict[Path, set[str | int]] = {}
-        """Section of a resource (three steps of its path) → those of its keys that depend on an UNKNOWN condition."""
         self.problems: list[Problem] = []
         for name in definitions:
             try:
@@ -118,12 +115,6 @@ class Conditions:
         """
         if isinstance(condition, bool):
             return condition
-        holds = self._held(condition, path)
-        if holds is UNKNOWN and len(path) > 3:
-            self.undecided.setdefault(path[:3], set()).add(path[3])
-        return holds
-
-    def _held(self, condition: object, path: Path) -> bool | Unknown:
         if isinstance(condition, str):
             if condition not in self._definitions:
                 hint = nearest(condition, self._definitions) if len(self._definitions) <= 50 else ""
