@@ -413,7 +413,8 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     assert rows == [(answer.status_int, Outcome.REFUSED, 1) if is_refused else (None, Outcome.DONE, 1)]
     if isinstance(expected, int):
         assert answer.status_int == expected, answer.text
-        assert after != before, "an accepted request leaves something behind"
+        if (operation, name) != ("delete", "DELETE_IN_PROGRESS"):  # a repeated one asks for nothing more
+            assert after != before, "an accepted request leaves something behind"
         if operation in STARTS:
             now = bench.store.stacks.get(stack.id)
             assert now is not None
@@ -750,7 +751,6 @@ def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
         bench.store.stacks.save(stack)
         if stack.deleted_at is None:
             bench.store.resources.insert_many(rows)
-        bench.store.messages.clear("handle")
     return stack, nested
 
 
@@ -822,7 +822,8 @@ def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
         assert bench.store.stacks.get(stack.id) == stack
         assert [row.name for row in bench.store.resources.of(nested.id)] == ["a"], "that is the worker's"
     else:
-        assert list(bench.store.messages.read("handle")) == ["1"]
+        (handle,) = [row for row in bench.store.resources.of(stack.id) if row.name == "handle"]
+        assert list(bench.store.messages.read(handle.id)) == ["1"]
         assert len(after.pop("event")) == len(before.pop("event")) + 1
         assert after == before
 

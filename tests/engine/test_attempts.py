@@ -27,9 +27,9 @@ def reasons(engine: Engine, stack: StackRecord, since: int = 0) -> list[str]:
     ]
 
 
-def asked(engine: Engine, name: str) -> dict[str, float]:
-    """Requests to the service, with their times."""
-    return {key: float(str(when)) - START for key, when in engine.store.messages.read(name).items()}
+def asked(engine: Engine, row_id: str) -> dict[str, float]:
+    """Requests to the service for a resource, with their times."""
+    return {key: float(str(when)) - START for key, when in engine.store.messages.read(row_id).items()}
 
 
 def test_a_create_that_the_service_refuses_is_tried_again(engine: Engine) -> None:
@@ -48,7 +48,7 @@ def test_a_create_that_the_service_refuses_is_tried_again(engine: Engine) -> Non
         f"CREATE_IN_PROGRESS: Attempt 3 of 6, after: {refused}",
         "CREATE_COMPLETE: state changed",
     ]
-    times = list(asked(engine, engine.row(stack, "a").physical_name).values())
+    times = list(asked(engine, engine.row(stack, "a").id).values())
     assert 2 <= times[1] - times[0] <= 4
     assert 4 <= times[2] - times[1] <= 6
 
@@ -58,7 +58,7 @@ def test_an_object_in_error_is_deleted_before_the_next_attempt(engine: Engine) -
     assert stack_state(stack) == "CREATE_COMPLETE"
     row = engine.row(stack, "a")
     assert row.physical_id == f"{row.physical_name}-1"
-    assert list(asked(engine, row.physical_name)) == ["create 0", f"delete {row.physical_name}-0 0", "create 1"]
+    assert list(asked(engine, row.id)) == ["create 0", f"delete {row.physical_name}-0 0", "create 1"]
 
 
 def test_a_row_says_that_the_remains_of_an_attempt_are_deleted(engine: Engine) -> None:
@@ -82,11 +82,11 @@ def test_one_that_cannot_be_deleted_at_first_is_tried_too(engine: Engine) -> Non
 
 def test_a_delete_is_tried_again_in_silence(engine: Engine) -> None:
     stack = engine.create(busy(kept=3))
-    name, since = engine.row(stack, "a").physical_name, engine.now_on(stack)
+    row_id, since = engine.row(stack, "a").id, engine.now_on(stack)
     stack = engine.delete(stack)
     assert stack_state(stack) == "DELETE_COMPLETE"
     assert reasons(engine, stack, since) == ["DELETE_IN_PROGRESS: state changed", "DELETE_COMPLETE: state changed"]
-    times = [when for key, when in asked(engine, name).items() if key.startswith("delete")]
+    times = [when for key, when in asked(engine, row_id).items() if key.startswith("delete")]
     waits = [after - before for before, after in pairwise(times)]
     assert all(least <= wait <= least + 2 for least, wait in zip((2, 4, 8), waits, strict=True))
 
@@ -99,7 +99,7 @@ def test_the_limit(place: Path, plugins: Path, limit: int) -> None:
         assert (stack_state(stack), stack.status_reason) == (
             "CREATE_FAILED", "Resource CREATE failed: ServiceConflict: resources.a: busy",
         )  # fmt: skip
-        assert len(asked(engine, engine.row(stack, "a").physical_name)) == limit + 1
+        assert len(asked(engine, engine.row(stack, "a").id)) == limit + 1
         stack = engine.put(stack, busy(kept=10))
         stack = engine.delete(stack)
         assert stack_state(stack) == "DELETE_FAILED"
@@ -155,4 +155,4 @@ def test_another_process_goes_on_counting(engine: Engine) -> None:
             engine.clock.pass_(2.0**attempt)
     stack = engine.settle(stack)
     assert stack_state(stack) == "CREATE_FAILED"
-    assert len(asked(engine, engine.row(stack, "a").physical_name)) == 6
+    assert len(asked(engine, engine.row(stack, "a").id)) == 6

@@ -395,7 +395,11 @@ def test_signals_resize_a_group(engine: Engine) -> None:
     assert engine.outputs(stack) == {"size": 3}
     assert len(first & set(engine.ids(inner))) == 1  # the oldest go
     told = [event.status_reason for event in engine.events(stack)[since:]]
-    assert told == ["No signal details provided", "alarm state changed from ok to alarm (idle)"]
+    assert told == [
+        "No signal details provided",
+        "Signal ignored: no_change: group g stays at 4 members; it has 1 to 4.",
+        "alarm state changed from ok to alarm (idle)",
+    ]
     # Without a desired size the next update would keep 3; with it, it is 2 again, as the template says.
     engine.patch(stack)
     assert engine.outputs(stack) == {"size": 2}

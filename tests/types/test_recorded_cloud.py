@@ -228,6 +228,8 @@ class TestRecord:
             cloudy.stacks.create(cloudy.who, request)
         here = cloudy.stacks.create(cloudy.who, replace(request, name="u", adopt_cloud=True))
         assert cloudy.settle(here).cloud == cloudy.view().identity
+        cloudy.components.exports.abandon(cloudy.who, cloudy.get(here))  # one stack has an object
+        cloudy.settle(here)
         back(cloudy)
         there = cloudy.settle(cloudy.stacks.create(cloudy.who, request))
         assert (final(there), there.cloud) == ("ADOPT_COMPLETE", stack.cloud)

@@ -158,8 +158,10 @@ def _server(trial: Trial, host: Host) -> Iterator[tuple[Client, config.Settings]
     with tempfile.TemporaryDirectory(prefix="heatlite-test-") as folder:
         scenario = Path(folder, "cloud.yaml")
         scenario.write_text(yaml.safe_dump(trial.written.get("cloud") or {}), "utf-8")
+        database = Path(folder, "heatlite.db")
+        database.touch()  # a missing one would be reported as new
         settings = config.Settings(
-            f"sqlite:///{folder}/heatlite.db",
+            f"sqlite:///{database}",
             cloud=config.SIMULATED,
             simulation=str(scenario),
             environment_dir=config.load().environment_dir,
