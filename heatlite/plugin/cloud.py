@@ -318,7 +318,14 @@ class CloudResource(NamingResource[P_co]):
             if given.get(name) is not None and thing.get(field.api) is not None and not field.secret:
                 seen = thing[field.api]
                 live[name] = given[name] if self.is_as_given(name, seen) else field.read(seen)
-        return live
+        return {**live, **self.live_parts(thing)}
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        """Return given properties that the object does not tell by their names.
+
+        Such as objects that belong to it. A part that is as given has the value of the property.
+        """
+        return {}
 
     def is_as_given(self, name: str, seen: Json) -> bool:
         """Test whether a property of the object is as the template says.

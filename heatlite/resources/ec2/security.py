@@ -1,9 +1,9 @@
 """Security groups."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps, dump
 from heatlite.plugin import Schema, prop
 from heatlite.resources.ec2.base import Mapped
 from heatlite.resources.neutron import security
@@ -38,16 +38,49 @@ class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", 
     mapped = security.SecurityGroup
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:
-        rules: list[JsonMap] = []
-        for direction, name in (("ingress", "SecurityGroupIngress"), ("egress", "SecurityGroupEgress")):
-            written = given.get(name)
-            for one in written if isinstance(written, list) else []:
-                rules.append({"direction": direction, **_translated(cast(Mapping[str, Json], one))})
-        return {"description": cast(Json, given.get("GroupDescription")), "rules": cast(Json, rules)}
+        rules = [_translated(direction, rule) for direction, rule in _rules(given)]
+        return {"description": cast(Json, given.get("GroupDescription")), "rules": cast(Json, rules) or None}
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """Return the rules that the group has, as in the template where they are in it."""
+        live = self.other.live_properties()
+        if live is None or "rules" not in live:
+            return live and {}
+        field = security.SecurityGroupProps.fields["rules"]
+        written = {
+            dump(field.take([_translated(direction, rule)], (), [])): (direction, rule)
+            for direction, rule in _rules(self.facts.properties)
+        }
+        found: dict[str, list[Json]] = {name: [] for name in NAMES.values()}
+        for rule in as_maps(live["rules"]):
+            direction, one = written.get(dump([rule]), (str(rule.get("direction", "ingress")), _amazons(rule)))
+            found[NAMES[direction]].append(one)
+        given = self.facts.properties
+        return {name: cast(Json, rules) for name, rules in found.items() if rules or given.get(name) is not None}
 
 
-def _translated(rule: Mapping[str, Json]) -> JsonMap:
+NAMES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
+"""Direction of rules → the property that has them."""
+
+
+def _rules(given: Mapping[str, object]) -> Iterator[tuple[str, JsonMap]]:
+    """Yield the direction and the known parts of each rule in properties."""
+    for direction, name in NAMES.items():
+        yield from ((direction, rule) for rule in as_maps(given.get(name)))
+
+
+def _amazons(rule: JsonMap) -> JsonMap:
+    """Return a rule of the other type in the form of this one."""
+    group = rule.get(security.BY_GROUP)
+    peers: JsonMap = {"CidrIp": rule.get(security.BY_PREFIX)} if group is None else {"SourceSecurityGroupId": group}
+    ports = (rule.get("port_range_min"), rule.get("port_range_max"))
+    low, high = ("-1" if port is None else str(port) for port in ports)
+    return {"IpProtocol": str(rule.get("protocol", "-1")), "FromPort": low, "ToPort": high, **peers}
+
+
+def _translated(direction: str, rule: Mapping[str, Json]) -> JsonMap:
     given: JsonMap = {
+        "direction": direction,
         "protocol": rule.get("IpProtocol"),
         "port_range_min": rule.get("FromPort"),
         "port_range_max": rule.get("ToPort"),

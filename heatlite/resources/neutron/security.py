@@ -1,11 +1,13 @@
 """Security groups and their rules."""
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
+from heatlite.clients.cloud import Ambiguous, NameNotFound
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
+from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, SupportStatus, prop
 from heatlite.plugin.cloud import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource
 
@@ -64,24 +66,23 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
     def handle_update(self, change: Change) -> Json:
         token = super().handle_update(change)
         if "rules" in change.changed:
-            self._set_rules()
+            self._set_rules(self._sent(self.known(cast(JsonMap, change.before))))
         return token
 
-    def _set_rules(self) -> None:
+    def _set_rules(self, before: Sequence[JsonMap] = ()) -> None:
         """Add missing rules and delete surplus ones.
 
-        Unchanged rules stay in effect throughout.
-
-        Rules of other resources (OS::Neutron::SecurityGroupRule) are not touched.
+        Unchanged rules stay in effect throughout. Surplus are those of this resource, and those that it was seen with
+        `before`. Rules of other resources (OS::Neutron::SecurityGroupRule) are not touched.
         """
-        wanted = self._wanted()
+        wanted = _with_defaults(self._sent(self.resolved(self.facts.properties)))
         there = cast(list[JsonMap], self.service("security_group_rules", security_group_id=self.physical_id))
         own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in there]))  # a new group owns all
         kept: list[Json] = []
         for rule in there:
-            if any(_is(rule, one) for one in wanted):
+            if _has(wanted, rule):
                 kept.append(rule["id"])
-            elif rule["id"] in own:
+            elif rule["id"] in own or _has(before, rule) and not self._is_of_other(rule):
                 with suppress(CloudNotFound):
                     self.service("delete_security_group_rule", rule["id"])
         for one in wanted:
@@ -90,13 +91,10 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
                 kept.append(self.map(made)["id"])
         self.data["rules"] = kept
 
-    def _wanted(self) -> list[JsonMap]:
-        """Return the rules for the service.
-
-        Without an egress rule, all egress is allowed, as in Heat.
-        """
+    def _sent(self, properties: JsonMap) -> list[JsonMap]:
+        """Return the rules of resolved properties in the service's form, one for each."""
         field = self.schema.fields["rules"]
-        written = cast(list[JsonMap], self.resolved(self.facts.properties).get("rules") or [])
+        written = cast(list[JsonMap], properties.get("rules") or [])
         found: list[JsonMap] = []
         for given, sent in zip(written, cast(list[JsonMap], field.wire(cast(Json, written))), strict=True):
             rule = dict(sent)
@@ -105,15 +103,79 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
                 rule[BY_GROUP] = given.get(BY_GROUP) or self.physical_id
             else:
                 rule.pop(BY_GROUP, None)
-            if not any(_is(rule, one) for one in found):
-                found.append(rule)
-        if not any(rule["direction"] == "egress" for rule in found):
-            found += [{"direction": "egress", "ethertype": version} for version in ("IPv4", "IPv6")]
+            found.append(rule)
         return found
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        """Return the rules that the group has, in the form of the template.
+
+        Without `rules` in the template it may have any. The rules of other resources are theirs.
+        """
+        given = cast(list[JsonMap] | None, self.facts.properties.get("rules"))
+        if given is None:
+            return {}
+        try:
+            sent = self._sent(self.resolved({"rules": cast(Json, given)}))
+        except (NameNotFound, Ambiguous):
+            return {}  # what names another group cannot be compared
+        there = as_maps(thing.get("security_group_rules"))
+        live = [one for one, rule in zip(given, sent, strict=True) if _has(there, rule) or self._is_about_gone(rule)]
+        wanted = _with_defaults(sent)
+        others = [rule for rule in there if not _has(wanted, rule) and not self._is_of_other(rule)]
+        defaults = [rule for rule in wanted if not _has(sent, rule)]
+        kept = [rule for rule in defaults if _has(there, rule)]
+        if len(kept) < len(defaults) or any(rule["direction"] == "egress" for rule in others):
+            # With one rule for egress in the list, it tells all of them.
+            others += kept
+        if defaults and not kept and not any(rule["direction"] == "egress" for rule in others):
+            others.append(NO_EGRESS)
+        return {"rules": cast(Json, [*live, *map(self._read, others)])}
+
+    def _read(self, rule: JsonMap) -> JsonMap:
+        """Return a rule of the service in the form of the template."""
+        item = self.schema.fields["rules"].item
+        assert item is not None
+        read: JsonMap = {name: value for name, value in as_map(item.read(rule)).items() if value not in (None, "")}
+        if BY_GROUP in read:
+            read["remote_mode"] = BY_GROUP
+        return read
+
+    def _is_of_other(self, rule: JsonMap) -> bool:
+        """Test whether a rule is that of another resource."""
+        holders = self.facts.holders(str(rule.get("id")))
+        return any(isinstance(one, CloudResource) and one.kind == f"{self.kind}_rule" for one in holders)
+
+    def _is_about_gone(self, rule: JsonMap) -> bool:
+        """Test whether a rule is about a group that is gone, and so are its rules."""
+        group = rule.get(BY_GROUP)
+        try:
+            return group is not None and not self.service("get_security_group", group)
+        except CloudNotFound:
+            return True
 
 
 WHAT = ("direction", "ethertype", "protocol", "port_range_min", "port_range_max", BY_GROUP, BY_PREFIX)
 """The attributes that identify a rule: the service rejects duplicates of them."""
+NO_EGRESS: JsonMap = {"direction": "egress", "ethertype": "IPv4", BY_PREFIX: "0.0.0.0/32"}
+"""The absence of rules for egress as a rule, since a list without any means that all is allowed."""
+
+
+def _with_defaults(rules: Sequence[JsonMap]) -> list[JsonMap]:
+    """Return rules without repetitions.
+
+    Without one for egress, all egress is allowed, as in Heat.
+    """
+    found: list[JsonMap] = []
+    for rule in rules:
+        if not any(_is(rule, one) for one in found):
+            found.append(rule)
+    if not any(rule["direction"] == "egress" for rule in found):
+        found += [{"direction": "egress", "ethertype": version} for version in ("IPv4", "IPv6")]
+    return found
+
+
+def _has(rules: Iterable[JsonMap], rule: JsonMap) -> bool:
+    return any(_is(rule, one) or _is(one, rule) for one in rules)
 
 
 def _is(rule: JsonMap, other: JsonMap) -> bool:
@@ -122,9 +184,20 @@ def _is(rule: JsonMap, other: JsonMap) -> bool:
 
 
 def _value(rule: JsonMap, name: str) -> Json:
+    """Return an attribute in one of the forms that the service holds equal."""
     value = rule.get(name)
-    return value.lower() if name == "protocol" and isinstance(value, str) else value
+    if name == "protocol" and value is not None:
+        protocol = str(value).lower()
+        is_icmp6 = protocol in ICMP6 or protocol == "icmp" and rule.get("ethertype") == "IPv6"
+        return ICMP6[0] if is_icmp6 else NUMBERS.get(protocol, protocol)
+    if name == BY_PREFIX and isinstance(value, str):
+        with suppress(ValueError):
+            return str(ipaddress.ip_interface(value).network)
+    return value
 
+
+ICMP6 = ("ipv6-icmp", "icmpv6", "58")
+NUMBERS = {"1": "icmp", "6": "tcp", "17": "udp", "132": "sctp"}
 
 ICMP = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
 
