@@ -1,4 +1,4 @@
-"""Rules of a security group belong to it: in checks, and in updates with `converge`."""
+"""Rules of a security group belong to it, in checks and in converging updates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,8 @@ AMAZONS: JsonMap = {"IpProtocol": "tcp", "FromPort": "80", "ToPort": "80", "Cidr
 
 def neutrons(**more: Any) -> Any:
     peers = {"protocol": "icmp", "remote_mode": "remote_group_id"}
-    return resource("OS::Neutron::SecurityGroup", **{"rules": [{**WEB, "remote_ip_prefix": "10.0.0.0/8"}, peers], **more})
+    given = {"rules": [{**WEB, "remote_ip_prefix": "10.0.0.0/8"}, peers]}
+    return resource("OS::Neutron::SecurityGroup", **{**given, **more})
 
 
 def amazons(**more: Any) -> Any:
@@ -33,7 +34,8 @@ GROUPS = {
 
 
 def rules(cloudy: Cloudy, stack: StackRecord) -> list[JsonMap]:
-    there: Any = cloudy.admin.call("network.security_group_rules", security_group_id=cloudy.row(stack, "it").physical_id)
+    key = cloudy.row(stack, "it").physical_id
+    there: Any = cloudy.admin.call("network.security_group_rules", security_group_id=key)
     return list(there)
 
 
