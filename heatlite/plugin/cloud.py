@@ -28,13 +28,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, TypeVar, cast
 
-from heatlite.clients.cloud import Ambiguous, Cloud, CloudNotFound, NameNotFound
+from heatlite.clients.cloud import Cloud, CloudNotFound, NameNotFound
 from heatlite.clients.finders import identity
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin.handlers import Absent, ResourceInError, ServiceConflict, Unhealthy
-from heatlite.plugin.naming import NamingResource
+from heatlite.plugin.naming import NamingResource, is_as_requested
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
@@ -327,30 +327,6 @@ class CloudResource(NamingResource[P_co]):
         """
         return {}
 
-    def is_as_given(self, name: str, seen: Json) -> bool:
-        """Test whether a property of the object is as the template says.
-
-        It is if a name in the property leads to no object, or to several: that says nothing about this object.
-        """
-        given = self.facts.properties[name]
-        if seen == given:
-            return True
-        try:
-            return is_as_requested(seen, self.schema.fields[name].wire(self.ids_in(name, given)))
-        except (NameNotFound, Ambiguous):
-            return True
-
-    def is_called(self, name: str, seen: Json, verb: str) -> bool:
-        """As `is_as_given`, where the service tells the name of an object.
-
-        `verb` gets that by its id.
-        """
-        given = self.facts.properties[name]
-        try:
-            return seen == given or seen == self.map(self.service(verb, self.ids_in(name, given)))["name"]
-        except (CloudNotFound, Ambiguous):
-            return True
-
     def needs_replace_failed(self) -> bool:
         if not self.kept_when_well or self.physical_id is None:
             return True
@@ -504,15 +480,3 @@ def delete_other(cloud: Cloud, kind: str, key: Json) -> None:
         with suppress(CloudNotFound):
             cloud.call(f"{service}.get_{noun}", key)
             raise ServiceConflict(f"{error}, but {key} is still there") from error
-
-
-def is_as_requested(seen: Json, given: Json) -> bool:
-    """Test whether an object, or a part of it, is as requested.
-
-    A service adds keys, may reorder lists, and may give numbers as text.
-    """
-    if isinstance(seen, dict) and isinstance(given, dict):
-        return all(key in seen and is_as_requested(seen[key], value) for key, value in given.items())
-    if isinstance(seen, list) and isinstance(given, list):
-        return len(seen) == len(given) and all(any(is_as_requested(one, item) for one in seen) for item in given)
-    return seen == given or isinstance(seen, str) != isinstance(given, str) and str(seen) == str(given)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, TypeVar, cast
 
-from heatlite.clients.cloud import Ambiguous, Cloud, NameNotFound
+from heatlite.clients.cloud import Ambiguous, Cloud, CloudNotFound, NameNotFound
 from heatlite.clients.finders import Finders
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 
@@ -74,3 +74,39 @@ class NamingResource(Resource[P_co]):
     def _id_of(self, constraint: str, name: str) -> str:
         # References are ids: looking each one up would cost another call.
         return name if UUID.fullmatch(name) else self._finders.id_of(constraint, name)
+
+    def is_as_given(self, name: str, seen: Json) -> bool:
+        """Test whether a property of the object is as the template says.
+
+        It is if a name in the property leads to no object, or to several: that says nothing about this object.
+        """
+        given = self.facts.properties[name]
+        if seen == given:
+            return True
+        try:
+            return is_as_requested(seen, self.schema.fields[name].wire(self.ids_in(name, given)))
+        except (NameNotFound, Ambiguous):
+            return True
+
+    def is_called(self, name: str, seen: Json, verb: str) -> bool:
+        """As `is_as_given`, where the service tells the name of an object.
+
+        `verb` gets that by its id.
+        """
+        given = self.facts.properties[name]
+        try:
+            return seen == given or seen == as_map(self.cloud.call(verb, self.ids_in(name, given))).get("name")
+        except (CloudNotFound, Ambiguous):
+            return True
+
+
+def is_as_requested(seen: Json, given: Json) -> bool:
+    """Test whether an object, or a part of it, is as requested.
+
+    A service adds keys, may reorder lists, and may give numbers as text.
+    """
+    if isinstance(seen, dict) and isinstance(given, dict):
+        return all(key in seen and is_as_requested(seen[key], value) for key, value in given.items())
+    if isinstance(seen, list) and isinstance(given, list):
+        return len(seen) == len(given) and all(any(is_as_requested(one, item) for one in seen) for item in given)
+    return seen == given or isinstance(seen, str) != isinstance(given, str) and str(seen) == str(given)

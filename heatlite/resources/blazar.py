@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 
 MOST = 2147483647
 MOMENT = r"\d{4}-\d{2}-\d{2}\s\d{2}:\d{2}"

@@ -5,7 +5,7 @@ from contextlib import suppress
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 
 BEFORE = "before"
 """Data key with the state of a cluster before the last request to change it."""

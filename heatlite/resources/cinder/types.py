@@ -6,7 +6,7 @@ from typing import cast
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 from heatlite.resources.cinder.volumes import texts
 
 PUBLIC = "os-volume-type-access:is_public"

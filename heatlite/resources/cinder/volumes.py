@@ -339,7 +339,9 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     # -- how it is -----------------------------------------------------------------------------------
 
     def is_as_given(self, name: str, seen: Json) -> bool:
-        return self.is_called(name, seen, "get_type") if name == "volume_type" else super().is_as_given(name, seen)
+        if name == "volume_type":
+            return self.is_called(name, seen, "block_storage.get_type")
+        return super().is_as_given(name, seen)
 
     def live_properties(self) -> Mapping[str, Json] | None:
         live = super().live_properties()

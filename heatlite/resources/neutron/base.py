@@ -7,7 +7,8 @@ from typing import ClassVar, Final, TypeVar, cast
 from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
-from heatlite.plugin.cloud import UNFINISHED, expect_absent, is_as_requested
+from heatlite.plugin.cloud import UNFINISHED, expect_absent
+from heatlite.plugin.naming import is_as_requested
 from heatlite.template.expression import UNKNOWN
 
 PENDING: Final = "PENDING_"

@@ -4,7 +4,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource, Unnamed
 
 

@@ -8,7 +8,7 @@ from typing import cast
 from heatlite.clients.cloud import Ambiguous, NameNotFound
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, SupportStatus, prop
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 from heatlite.resources.neutron.base import NeutronResource
 
 # fmt: off

@@ -114,7 +114,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
         if given.get("flavor") is not None:
             # The service embeds the name of a flavor, whatever has become of that since.
             flavor = flavor_name(thing)
-            live["flavor"] = given["flavor"] if self.is_called("flavor", flavor, "get_flavor") else flavor
+            live["flavor"] = given["flavor"] if self.is_called("flavor", flavor, "compute.get_flavor") else flavor
         image = cast(JsonMap, thing.get("image") or {}).get("id")
         if given.get("image") is not None and image is not None:
             live["image"] = given["image"] if self.is_as_given("image", image) else image

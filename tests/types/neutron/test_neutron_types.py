@@ -9,7 +9,7 @@ import pytest
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Change, CloudResource
-from heatlite.plugin.cloud import is_as_requested
+from heatlite.plugin.naming import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
