@@ -18,8 +18,8 @@ from tests.engine.conftest import resource, template
 from tests.tables import table
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, templates
+from tests.types.standing import Standing
 from tests.types.test_check_results import CHECKED, OBJECT, Build, made
-from tests.types.test_marks import Standing
 
 NEEDS_MORE = {"OS::Nova::Quota"}
 """Types, besides the parts of a whole, whose objects are found by a property."""

@@ -20,7 +20,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, read, restless, templates
-from tests.types.test_marks import Standing
+from tests.types.standing import Standing
 
 NOWHERE = "withdrawn"
 """A name that leads nowhere."""
