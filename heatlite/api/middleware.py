@@ -38,6 +38,9 @@ ACTION = "X-Heatlite-Action"
 IGNORED = "X-Heatlite-Ignored"
 """Header with the reason why a signal or a mark had no effect."""
 
+UNNAMED = frozenset({"project", "tenant", "rest"})
+"""Parts of a sink's path that name neither a stack nor what belongs to it."""
+
 Keys: TypeAlias = Collection[str] | None
 """Query keys of a method of a route; None: any, because they are signed or passed on."""
 
@@ -160,7 +163,7 @@ class RequestMiddleware:
             rule = rules.get(req.method)
             if rule is None:
                 raise falcon.HTTPMethodNotAllowed([*rules])
-            named = {name: part for name, part in parts.items() if name != "project"}
+            named = {name: part for name, part in parts.items() if name not in UNNAMED}
             req.operation, req.parts = rule, parts
             self._access.admit(req, parts["project"], rule, named)
             self._trail.admitted(req)
