@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
-    "up": ("up web.yaml", "up web.yaml -e prod.yaml -P size=3 -n web --yes", "up web.yaml -y -f json"),
+    "up": (
+        "up web.yaml",
+        "up web.yaml -e prod.yaml -P size=3 -n web --yes",
+        "up web.yaml -y -f json",
+        "up web.yaml --converge",
+    ),
     "plan": ("plan web.yaml", "plan web.yaml -n web --detailed-exitcode"),
     "down": ("down web", "down web --yes --no-wait"),
     "retry": ("retry web",),

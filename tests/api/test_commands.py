@@ -349,6 +349,23 @@ def test_new_keys_for_signed_urls(heat: Heat, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.full
+def test_up_and_plan_start_from_the_real_objects(
+    heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, file = Here(heat), tmp_path / "drifted.yaml"
+    drifted = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "live_value": "changed by hand"}}
+    file.write_text(json.dumps(template(a=drifted)))
+    assert here(f"up {file} --yes --converge") == 0  # there is nothing to start from yet
+    capsys.readouterr()
+    assert here(f"plan {file} --detailed-exitcode") == 0
+    assert here(f"plan {file} --detailed-exitcode --converge") == 2
+    assert here(f"up {file} --yes") == 0
+    assert "drifted.a" not in "".join(capsys.readouterr())
+    assert here(f"up {file} --yes --converge") == 0
+    assert "[drifted.a]: UPDATE_COMPLETE" in "".join(capsys.readouterr())
+    assert here(f"plan {file} --detailed-exitcode --converge") == 0
+
+
 def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     member = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
     made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 3, "resource_def": member}}

@@ -54,7 +54,10 @@ SEND_FROM = repeatable(
 ADOPT_CLOUD = argument(
     "--adopt-cloud", action="store_true", help="move the stack to the configured cloud, if it recorded another"
 )
-TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD)
+CONVERGE = argument(
+    "--converge", action="store_true", help="read the real objects first, and undo what was changed in them"
+)
+TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD, CONVERGE)
 
 commands = CommandGroup()
 
@@ -73,6 +76,12 @@ def _body(arguments: argparse.Namespace) -> JsonMap:
     bundle = gather(arguments.file, arguments.environment, arguments.send_from)
     _confirm_files(bundle)
     return bundle.body(parameters(arguments.parameter))
+
+
+def _of_update(arguments: argparse.Namespace) -> JsonMap:
+    """Return the part of the body that only an update has."""
+    chosen = {"adopt_cloud": arguments.adopt_cloud, "converge": arguments.converge}
+    return {name: True for name, is_chosen in chosen.items() if is_chosen}
 
 
 def _confirm_files(bundle: Bundle) -> None:
@@ -126,8 +135,8 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             last = client.last_event(stack, progress.NESTED)
             ended_before = progress.wait(session, stack, last, again, arguments.format, time.monotonic())
             stack = None if ended_before.gone else ended_before.stack
-        if arguments.adopt_cloud and stack is not None:
-            body["adopt_cloud"] = True
+        if stack is not None:
+            body |= _of_update(arguments)
         after = None if stack is None else client.last_event(stack, progress.NESTED)
         with _explained(arguments, host, client, body):
             if not arguments.yes:
@@ -155,6 +164,7 @@ def same_again(arguments: argparse.Namespace) -> str:
     words = ["heatlite", "up", str(arguments.file), "-n", stack_name(arguments)]
     for file in arguments.environment:
         words += ["-e", str(file)]
+    words += ["--converge"] if arguments.converge else []
     return shlex.join(words) + (" -P …" if arguments.parameter else "")
 
 
@@ -221,8 +231,8 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         client = session.client
         stack = client.find_or_none(name)
-        if arguments.adopt_cloud and stack is not None:
-            body["adopt_cloud"] = True
+        if stack is not None:
+            body |= _of_update(arguments)
         with _explained(arguments, host, client, body):
             found, _ = plans.fetch(client, stack, name, body)
     if arguments.format == "table" and not arguments.column:
@@ -258,7 +268,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
 
 def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
     """Return all problems that the server finds in the body; none if it fails."""
-    sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud")}
+    sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud", "converge")}
     try:
         bundle = gather(arguments.file, arguments.environment)
         answer = client.request("POST", "/validate", sent, {"all_errors": "true"})
