@@ -186,6 +186,10 @@ def complete(folder: Path) -> Iterator[Bench]:
     bench.member.settle(bench.hides, "CREATE_COMPLETE")
     bench.member.call("POST", f"{bench.hides}/snapshots", {"name": "first"}, 200)
     bench.member.settle(bench.hides, "SNAPSHOT_COMPLETE")
+    config = bench.member.get(f"{bench.hides}/resources/config")["resource"]["physical_resource_id"]
+    applied = {"server": "another", "config": config, "signal_transport": "NO_SIGNAL"}
+    made = template(applies={"type": "OS::Heat::SoftwareDeployment", "properties": applied})
+    bench.member.settle(bench.member.create(made, "elsewhere"), "CREATE_COMPLETE")
     yield bench
     bench.server.close()
 

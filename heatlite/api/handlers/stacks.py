@@ -77,20 +77,20 @@ def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | Stac
 def shown_source(reader: StackReader, caller: Context, stack: StackRecord, source: Json) -> Json:
     """Return the template or the files of a stack, as the caller may read them.
 
-    Those of a root stack are its author's, to be used again. What is secret in them, such as the default of a hidden
+    Those of a root stack are its author's, to be used again. What is hidden in them, such as the default of a hidden
     parameter, is for callers who may export the stack. The template of a nested group holds its input.
     """
     if stack.parent_id is None and caller.may(EXPORT):
         return source
-    return reader.masks(caller, stack)("").json(source)
+    return mask_of(reader, caller, stack).json(source)
 
 
-def mask_of(reader: StackReader, req: Request, stack: StackRecord) -> Mask:
+def mask_of(reader: StackReader, caller: Context, stack: StackRecord) -> Mask:
     """Return the mask for the stack's input, as the caller may read it.
 
     A nested stack gets values from its parent, which may be hidden there, or secrets of the parent's resources.
     """
-    return reader.mask(stack) if stack.parent_id is None else reader.masks(req.caller, stack)("")
+    return reader.mask(stack) if stack.parent_id is None else reader.masks(caller, stack)("")
 
 
 class Stacks:
@@ -213,7 +213,7 @@ class StackDetails:
         cloud = self._store.stacks.cloud_of(stack)
         shown["cloud"] = None if cloud is None else cloud.to_json()
         shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)
-        shown["parameters"] = mask_of(self._reader, req, stack).json(shown["parameters"])
+        shown["parameters"] = mask_of(self._reader, req.caller, stack).json(shown["parameters"])
         if outputs and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
             shown["outputs"] = self._reader.outputs(stack)
         return shown
@@ -272,7 +272,7 @@ class StackDocuments:
         shown = views.environment(self._definitions.of(stack), self._reader.hidden(stack))
         if not req.caller.may(EXPORT):
             shown = without_sinks(shown)
-        resp.media = mask_of(self._reader, req, stack).json(shown)
+        resp.media = mask_of(self._reader, req.caller, stack).json(shown)
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the files."""

@@ -105,26 +105,32 @@ class StackReader:
     def software_masks(self, context: Context, deployment_ids: Sequence[str]) -> Callable[[str], Mask]:
         """Return a function from the id of a software deployment to its mask for a caller.
 
-        For callers who may not export stacks it has all secrets of the stack that made the deployment, and of the one
-        that made the configuration for it. Ids of configurations are accepted, too.
+        For callers who may not export stacks it has what is hidden in the stack that made the deployment, and in the
+        one that made the configuration for it, and the secrets of both resources and those that they refer to. Ids of
+        configurations are accepted, too.
         """
         if context.may(EXPORT):
             return lambda _: NOTHING
         rows = self._store.resources.with_objects(context.project, deployment_ids)
         applied = {row.id: as_text(row.properties.get("config")) for row in rows}
         sources = self._store.resources.with_objects(context.project, sorted(filter(None, applied.values())))
-        stacks: defaultdict[str | None, set[str]] = defaultdict(set)
+        made_by: defaultdict[str | None, set[tuple[str, str]]] = defaultdict(set)
         for row in (*sources, *rows):
-            stacks[row.physical_id].add(row.stack_id)
+            made_by[row.physical_id].add((row.stack_id, row.name))
         for row in rows:
-            stacks[row.physical_id] |= stacks[applied[row.id]]
+            made_by[row.physical_id] |= made_by[applied[row.id]]
 
         @cache
-        def secrets(stack_id: str) -> list[object]:
+        def secrets(stack_id: str) -> Callable[[str], list[object]]:
             stack = self._store.stacks.get(stack_id)
-            return [] if stack is None else [*self._hidden(stack), *self._secrets(stack, self._find_rows(stack), "")]
+            if stack is None:
+                return lambda _: []
+            hidden, find = self._hidden(stack), self._find_in_memory(stack)
+            return lambda name: [*hidden, *self._secrets(stack, find, name)]
 
-        return lambda physical_id: Mask(lambda: [one for each in sorted(stacks[physical_id]) for one in secrets(each)])
+        return lambda physical_id: Mask(
+            lambda: [secret for stack_id, name in sorted(made_by[physical_id]) for secret in secrets(stack_id)(name)]
+        )
 
     def config_masks(self, context: Context, config_ids: Sequence[str]) -> Callable[[str], Mask]:
         """Return a function from the id of a configuration to its mask.
