@@ -69,6 +69,7 @@ class TestResources:
         a = next(item for item in listed if item["resource_name"] == "a")
         assert (a["physical_resource_id"], a["resource_status"]) == (row.physical_id, "CREATE_COMPLETE")
         (shown,) = a["left_over"]
+        assert heat.get(f"{path}/resources?limit=1")["resources"] == [a]
         assert (shown["physical_resource_id"], shown["resource_status"], shown["resource_status_reason"]) == (
             "gone", "DELETE_FAILED", "in use",
         )  # fmt: skip

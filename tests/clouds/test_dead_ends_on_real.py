@@ -11,7 +11,7 @@ from tests.engine.conftest import ref, resource, template
 from tests.types.marking import Marks, read
 from tests.types.replacing import Ways, changes, is_possible, used
 
-SOME = [(OWN, "subnet", "cidr"), (OWN, "router", "ha")]
+SOME = [(OWN, "subnet", "cidr"), (OWN, "disk", "availability_zone")]
 """Without HEATLITE_TEST_CLOUD_ALL: what ports with floating IPs, a router and a server use."""
 CASES = [
     (file, name, key)

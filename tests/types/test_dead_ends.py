@@ -43,7 +43,7 @@ def refusing(cloudy: Cloudy, kind: str, physical_id: str | None) -> Iterator[Non
     simulation.verbs = before
 
 
-@pytest.mark.share(40, whole=4)
+@pytest.mark.share(80, whole=6)
 @pytest.mark.parametrize(("file", "name", "changed"), CASES)
 def test_a_failed_replacement_has_a_way_out(stands: Stands, file: str, name: str, changed: Any) -> None:  # noqa: F811
     with stands(file) as one:

@@ -170,7 +170,7 @@ class ResourceList:
         """Yield what a list shows of resources."""
         budget = ListBudget(self._reader.longest_list)
         masks: dict[str, Callable[[str], Mask]] = {}
-        names = sorted({one.row.name for one in found}) if asked.in_pages else None
+        names = sorted({one.row.name for one in found}) if len(found) <= IN_LIMIT else None
         doubled = self._store.resources.of_doubled(sorted({one.stack.id for one in found}), names)
         for one in found:
             stack, row = one.stack, one.row
