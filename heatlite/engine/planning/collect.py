@@ -316,6 +316,7 @@ def relations(resources: ResourceFactory) -> Relations:
         blocks=lambda row: resources.type_of(row).blocks,
         joins=lambda row: resources.type_of(row).joins,
         takes=partial(_takes, resources),
+        lasts=lambda mapped_type: resources.type_named(mapped_type).lasting_reference,
         members=partial(_members, resources),
     )
 

@@ -170,3 +170,5 @@ class Relations:
     """Return True if the second object is deleted together with the first (`Resource.takes`)."""
     members: Callable[[ResourceRecord], Iterable[MemberFacts]] = field(default=lambda _: ())
     """Return the resources of the row's nested stack, at any depth, without locked stacks."""
+    lasts: Callable[[str], bool] = lambda _mapped_type: False
+    """Return True if another object of the type may have the same reference (`Resource.lasting_reference`)."""

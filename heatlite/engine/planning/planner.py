@@ -49,7 +49,10 @@ def plan_converge(
             cause, first = decision.cause, decision.deletes_first
             steps[name] = Step(name, name, decision.outcome, requires, row, cause, first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
-    steps, refused = order_replacements(steps, _certain_replacements(choices), rows, kept.values(), keeping, relations)
+    new = {name for name, one in choices.items() if one is None}
+    new = {name for name in new if not relations.lasts(definition.resources[name].mapped_type)}
+    certain = _certain_replacements(choices, new)
+    steps, refused = order_replacements(steps, certain, rows, kept.values(), keeping, relations)
     return Plan(steps, kept, refused)
 
 
@@ -67,10 +70,13 @@ def _is_settled(
     return not bookkeeping_differs(decision.row, wanted, chosen) and not definition.environment.hooks(wanted.name)
 
 
-def _certain_replacements(choices: Mapping[str, Choice | None]) -> list[Decision]:
-    """Return the certain replacements: no unknown value can prevent them."""
+def _certain_replacements(choices: Mapping[str, Choice | None], new: Iterable[str]) -> list[Decision]:
+    """Return the certain replacements: no unknown value can prevent them.
+
+    `new` are names of resources without an object, whose reference no property can have had.
+    """
     found: list[Decision] = []
-    renewed = set[str]()
+    renewed = set(new)
     """Names of resources that will have another reference."""
     for name, choice in choices.items():
         if choice is None or choice.wanted is None or choice.decision.outcome is not Outcome.REPLACE:

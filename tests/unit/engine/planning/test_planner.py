@@ -1,6 +1,7 @@
 """Plans from decisions: steps, order, and replacements after other deletions."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -305,6 +306,19 @@ def test_a_new_reference_makes_the_replacement_certain(
         "c": choice(definition, rows[2]),
     }
     assert set(planner.plan_converge(definition, rows, choices, relations(blocks="c")).refused) == refused
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+def test_so_does_a_reference_to_a_new_resource(lasts: bool) -> None:
+    definition = define(refer=referred, a="", b="a", c="b")
+    rows = [stored("b"), stored("c", "b")]
+    choices = {
+        "a": None,
+        "b": choice(definition, rows[0], Outcome.REPLACE, True, changed=frozenset({"net"})),
+        "c": choice(definition, rows[1]),
+    }
+    related = replace(relations(blocks="c"), lasts=lambda _: lasts)
+    assert ("b" in planner.plan_converge(definition, rows, choices, related).refused) is not lasts
 
 
 # -- protection ------------------------------------------------------------------------------------
