@@ -39,7 +39,8 @@ def test_its_machines_move_with_it(cloudy: Cloudy) -> None:
     assert plan is not None
     shown = {"/".join(one.path): (one.action, one.cause, one.order) for one in plan.resources}
     assert shown["subnet"][::2] == ("replace", "delete_first")
-    assert shown["db"][:2] == shown["port"][:2] == ("update", "an object that it is joined to is replaced")
+    moved = "it is joined to subnet, of which there is another object"
+    assert shown["db"][:2] == shown["port"][:2] == ("update", moved)
     stack = cloudy.changed(stack, site(SECOND))
     assert places(cloudy) == {"10.41.0"}
     assert cloudy.row(stack, "db").physical_id == before

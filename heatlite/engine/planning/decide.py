@@ -50,6 +50,8 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
         before = _before(facts) or {}
         cause = "an object that it is joined to is replaced"
+        if anew := _joined_anew(facts):
+            cause = f"it is joined to {', '.join(anew)}, of which there is another object"
         decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
     protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
@@ -305,11 +307,16 @@ def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
         return True
     if row.verb is Verb.UPDATE and row.status is Status.FAILED:
         return True  # The failed update may or may not have joined it.
-    resources = facts.wanted.definition.resources
+    return bool(_joined_anew(facts))
+
+
+def _joined_anew(facts: Facts) -> list[str]:
+    """Return the names of joined resources whose object is new, or is taken back."""
+    row, resources, chosen = facts.row, facts.wanted.definition.resources, facts.chosen
     names = [name for name in resources[row.name].requires if name in row.requires]
-    joined = [name for name in names if resources[name].mapped_type in kind.joins]
-    is_taken_back = any(name in facts.chosen and facts.chosen[name].verb is Verb.DELETE for name in joined)
-    return is_taken_back or bool(_renewed(row, joined, facts.chosen))
+    joined = [name for name in names if resources[name].mapped_type in facts.wanted.kind.joins]
+    taken_back = {name for name in joined if name in chosen and chosen[name].verb is Verb.DELETE}
+    return sorted(taken_back | _renewed(row, joined, chosen))
 
 
 def _joining(facts: Facts) -> frozenset[str]:
