@@ -51,7 +51,8 @@ class Orchestration:
     def _explain(self, actions: Sequence[NodeActionRecord]) -> None:
         """Write to the runs of playbooks which nodes they wait for, why, and a way out."""
         turn = self._turn
-        for run in turn.store.actions.live_of_root(turn.root_id):
+        has_runs = any(one.run_id is not None for one in actions)
+        for run in turn.store.actions.live_of_root(turn.root_id) if has_runs else ():
             if run.verb is not Verb.PLAYBOOK or run.status is not ActionStatus.WAITING:
                 continue
             held = {turn.names.get(one.node_id, "") for one in actions if one.run_id == run.id and one.turn}
