@@ -46,7 +46,9 @@ def templates() -> list[str]:
 
 def types_of(file: str) -> set[str]:
     """The types of the resources in a template."""
-    return {one["type"] for one in read(file)["resources"].values()}
+    document = read(file)
+    resources = document["resources"] if "resources" in document else document["Resources"]
+    return {one["type"] if "type" in one else one["Type"] for one in resources.values()}
 
 
 class Marks:
@@ -133,7 +135,11 @@ class Marks:
             if issubclass(kind, SoftwareDeploymentResource):
                 yield row
             if issubclass(kind, Condition):
-                yield from (one for one in rows if one.name in row.requires and one.verb is not Verb.DELETE)
+                yield from (
+                    one
+                    for one in rows
+                    if one.name in row.requires and "Handle" in one.type and one.verb is not Verb.DELETE
+                )
 
     def is_complete(self) -> None:
         """Nothing has failed."""
