@@ -8,7 +8,7 @@ from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Resource, Schema, prop
 from heatlite.plugin.naming import UUID
-from heatlite.resources.ec2.base import first_port
+from heatlite.resources.ec2.base import first_port, leads_to_machine
 from heatlite.resources.ec2.networks import external_network
 from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, leads_by
 
@@ -72,7 +72,7 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
         return super().fetch()
 
     def handle_update(self, change: Change) -> Json:
-        if change.changed or self.seen.get("port_id") is None:
+        if change.changed or not leads_to_machine(self, self.seen):
             self._lead()
         return None
 
@@ -183,7 +183,7 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
             self.data.update(ip=thing["id"], port=thing.get("port_id"))
 
     def handle_update(self, change: Change) -> Json:
-        if not change.changed and self.seen:
+        if not change.changed and leads_to_machine(self, self.seen):
             return None
         if {"EIP", "AllocationId"} & change.changed:
             self._part()

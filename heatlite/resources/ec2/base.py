@@ -111,6 +111,19 @@ class Mapped(CloudResource[P_co]):
         return self.other.handle_check()
 
 
+def leads_to_machine(resource: CloudResource[Schema], address: JsonMap) -> bool:
+    """Test whether a floating IP leads to a port of a machine.
+
+    A machine that has got another port has left the old one, which may be there still.
+    """
+    if address.get("port_id") is None:
+        return False
+    try:
+        return bool(resource.map(resource.cloud.call("network.get_port", address["port_id"])).get("device_id"))
+    except CloudNotFound:
+        return False
+
+
 def first_port(resource: CloudResource[Schema], server: str) -> str:
     """Return the id of a server's first port. Raises CloudNotFound."""
     ports = cast(list[JsonMap], resource.cloud.call("network.ports", device_id=server))

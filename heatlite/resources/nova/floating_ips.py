@@ -6,7 +6,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, SupportStatus, prop
-from heatlite.resources.ec2.base import first_port
+from heatlite.resources.ec2.base import first_port, leads_to_machine
 from heatlite.resources.ec2.networks import external_network
 from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, associated, leads_by
 
@@ -92,7 +92,7 @@ class FloatingIPAssociation(
         return None
 
     def handle_update(self, change: Change) -> Json:
-        if not change.changed and self.seen:
+        if not change.changed and leads_to_machine(self, self.seen):
             return None
         if "floating_ip" in change.changed:
             self._part()
