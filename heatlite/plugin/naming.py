@@ -1,7 +1,7 @@
 """Base of resource types whose properties may name objects of a cloud."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar, cast
 
@@ -87,6 +87,25 @@ class NamingResource(Resource[P_co]):
             return is_as_requested(seen, self.schema.fields[name].wire(self.ids_in(name, given)))
         except (NameNotFound, Ambiguous):
             return True
+
+    def listed(self, name: str, there: Iterable[Json]) -> list[Json]:
+        """Return a given list of names or ids as `there` has it, which are ids.
+
+        Missing ones are left out, further ones stand at the end. A name that leads nowhere is not missing.
+        """
+        found: list[Json] = []
+        left, tells_all = [*there], True
+        for item in cast(list[Json], self.facts.properties[name]):
+            try:
+                key = cast(list[Json], self.ids_in(name, [item]))[0]
+            except (NameNotFound, Ambiguous):
+                tells_all = False
+                found.append(item)
+                continue
+            if key in left:
+                left.remove(key)
+                found.append(item)
+        return [*found, *left] if tells_all else found
 
     def is_called(self, name: str, seen: Json, verb: str) -> bool:
         """As `is_as_given`, where the service tells the name of an object.

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.plugin.naming import is_as_requested
 from heatlite.resources.cinder.volumes import texts
@@ -63,6 +63,15 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         if super().needs_replace_failed():
             return True
         return not set(self.props.projects) <= self._let_in_already()
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts, given = super().live_parts(thing), self.facts.properties
+        if given.get("metadata") is not None:
+            there, asked = as_map(thing.get("extra_specs")), as_map(given["metadata"])
+            parts["metadata"] = asked if there == texts(asked) else there
+        if given.get("projects"):
+            parts["projects"] = self.listed("projects", sorted(self._let_in_already()))
+        return parts
 
     def alike(self) -> list[JsonMap]:
         # The service lists public types only. Names are unique.
@@ -199,6 +208,13 @@ class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="
 
     def create_args(self) -> JsonMap:
         return texts(self.props.specs)
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts, given = super().live_parts(thing), self.facts.properties
+        if given.get("specs") is not None:
+            there, asked = as_map(thing.get("specs")), as_map(given["specs"])
+            parts["specs"] = asked if there == texts(asked) else there
+        return parts
 
     def handle_update(self, change: Change) -> Json:
         after = texts(self.props.specs)

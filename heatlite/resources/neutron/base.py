@@ -123,6 +123,12 @@ class NeutronResource(CloudResource[P_co]):
             self._set_tags()
         return token
 
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts = super().live_parts(thing)
+        if self.facts.properties.get("tags") is not None and thing.get("tags") is not None:
+            parts["tags"] = self.listed("tags", cast(list[Json], thing["tags"]))
+        return parts
+
     def _set_tags(self) -> None:
         tags = self.facts.properties.get("tags") or []
         self.service("set_tags", self.noun, self.physical_id, tags)
@@ -150,10 +156,20 @@ class HostedResource(NeutronResource[P_co]):
             self._set_agents()
         return token
 
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts = super().live_parts(thing)
+        if self.facts.properties.get(self.agent_ids) is not None:
+            parts[self.agent_ids] = self.listed(self.agent_ids, self._agents())
+        return parts
+
+    def _agents(self) -> list[str]:
+        """Return the ids of the agents that serve the object."""
+        return [str(one["id"]) for one in cast(list[JsonMap], self.service(self.agent_calls[0], self.physical_id))]
+
     def _set_agents(self) -> None:
-        hosting, add, remove = self.agent_calls
+        _, add, remove = self.agent_calls
         wanted = set(cast(list[str], self.facts.properties.get(self.agent_ids) or ()))
-        now = {str(one["id"]) for one in cast(list[JsonMap], self.service(hosting, self.physical_id))}
+        now = set(self._agents())
         for agent in sorted(now - wanted):
             self.service(remove, agent, self.physical_id)
         for agent in sorted(wanted - now):

@@ -111,13 +111,13 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
 
         Without `rules` in the template it may have any. The rules of other resources are theirs.
         """
-        given = cast(list[JsonMap] | None, self.facts.properties.get("rules"))
+        parts, given = super().live_parts(thing), cast(list[JsonMap] | None, self.facts.properties.get("rules"))
         if given is None:
-            return {}
+            return parts
         try:
             sent = self._sent(self.resolved({"rules": cast(Json, given)}))
         except (NameNotFound, Ambiguous):
-            return {}  # what names another group cannot be compared
+            return parts  # what names another group cannot be compared
         there = as_maps(thing.get("security_group_rules"))
         live = [one for one, rule in zip(given, sent, strict=True) if _has(there, rule) or self._is_about_gone(rule)]
         wanted = _with_defaults(sent)
@@ -129,7 +129,7 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
             others += kept
         if defaults and not kept and not any(rule["direction"] == "egress" for rule in others):
             others.append(NO_EGRESS)
-        return {"rules": cast(Json, [*live, *map(self._read, others)])}
+        return {**parts, "rules": cast(Json, [*live, *map(self._read, others)])}
 
     def _read(self, rule: JsonMap) -> JsonMap:
         """Return a rule of the service in the form of the template."""

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 
@@ -48,6 +48,16 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
             self._let_in(project)
         return True
 
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts, given = super().live_parts(thing), self.facts.properties
+        if given.get("extra_specs") is not None:
+            there, asked = as_map(thing.get("extra_specs")), as_map(given["extra_specs"])
+            parts["extra_specs"] = asked if there == self._texts else there
+        if given.get("tenants"):
+            access = as_maps(self.service("get_flavor_access", self.physical_id))
+            parts["tenants"] = self.listed("tenants", [one["tenant_id"] for one in access])
+        return parts
+
     def handle_update(self, change: Change) -> Json:
         if "extra_specs" in change.changed:
             self._set_specs(set(cast(JsonMap, change.before.get("extra_specs") or {})))
@@ -62,7 +72,7 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
         return None
 
     def _set_specs(self, before: set[str]) -> None:
-        specs = {name: value if isinstance(value, str) else str(value) for name, value in self._specs.items()}
+        specs = self._texts
         for name in sorted(before - specs.keys()):
             with suppress(CloudNotFound):
                 self.service("delete_flavor_extra_specs_property", self.physical_id, name)
@@ -70,8 +80,9 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
             self.service("create_flavor_extra_specs", self.physical_id, cast(Json, specs))
 
     @property
-    def _specs(self) -> JsonMap:
-        return self.props.extra_specs or {}
+    def _texts(self) -> JsonMap:
+        """The extra specs in the service's form."""
+        return {name: str(value) for name, value in (self.props.extra_specs or {}).items()}
 
     def _let_in(self, project: str) -> None:
         with suppress(CloudConflict):  # it has access already

@@ -1,10 +1,10 @@
 """Placement of servers: server groups and host aggregates."""
 
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 
@@ -52,6 +52,9 @@ class ServerGroup(CloudResource[ServerGroupProps], type="OS::Nova::ServerGroup",
         return args
 
 
+ZONE: Final = "availability_zone"
+
+
 class HostAggregateProps(Schema):
     name: str = prop(update=True, doc="Its name.")
     availability_zone: str | None = prop(update=True, doc="The availability zone of its hosts.")
@@ -76,6 +79,18 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
         self._set_metadata({})
         self._set_hosts([])
         return True
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts, given = super().live_parts(thing), self.facts.properties
+        if given.get("hosts") is not None:
+            parts["hosts"] = self.listed("hosts", cast(list[Json], thing.get("hosts") or []))
+        if given.get("metadata") is not None:
+            asked = as_map(given["metadata"])
+            # The service keeps the availability zone among the metadata.
+            there = {key: value for key, value in as_map(thing.get("metadata")).items() if key != ZONE or key in asked}
+            wanted: JsonMap = {key: str(value) for key, value in asked.items()}
+            parts["metadata"] = asked if there == wanted else there
+        return parts
 
     def handle_update(self, change: Change) -> Json:
         super().handle_update(change)
