@@ -403,7 +403,7 @@ class Schema:
                     value = copy.deepcopy(value)
             elif ids_in is not None and field.names_objects:
                 continue
-            own[field.attribute] = field.typed(value)
+            own[field.attribute] = None if value is None else field.typed(value)
 
     def given(self, *names: str) -> list[str]:
         """Return those of the properties that surely have a value.
@@ -449,13 +449,16 @@ class Schema:
     def _forget(self) -> None:
         """Remove values that are not known, so that to read one raises NotKnown."""
         own = self.__dict__
-        for field in self.fields.values():
-            value = own[field.attribute]
+        for name, given in self._given.items():  # defaults are known
+            if not has_unknown(given):
+                continue
+            attribute = self.fields[name].attribute
+            value = own[attribute]
             for element in value if isinstance(value, list) else (value,):
                 if isinstance(element, Schema):
                     element._forget()
             if has_unknown(value):
-                del own[field.attribute]
+                del own[attribute]
 
     @classmethod
     def check(cls, values: Mapping[str, object]) -> list[Fault]:

@@ -190,6 +190,8 @@ def has_unknown(value: object) -> bool:
     """Test whether a resolved value contains UNKNOWN."""
     if value is UNKNOWN:
         return True
+    if value is None or isinstance(value, (str, int, float)):  # most: a check of an abstract class takes longer
+        return False
     if isinstance(value, Mapping):
         return any(map(has_unknown, value.values()))
     if isinstance(value, (list, tuple)):
