@@ -8,7 +8,7 @@ import logging
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudUnavailable, OverQuota
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
 from heatlite.core.status import Verb
@@ -66,19 +66,19 @@ def _advance(call: HandlerCall) -> None:
             return
         log.info("resource %s: %s failed", call.row.name, call.verb, exc_info=not isinstance(error, HeatliteError))
         conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
-        _note_refusal(call, isinstance(error, ServiceConflict) or isinstance(error, CloudError) and error.is_refusal)
+        if call.verb is Verb.DELETE:
+            _note_refusal(call.resource.data, error)
         in_error = isinstance(error, ResourceInError)
         is_transient = conflict and call.verb in (Verb.CREATE, Verb.DELETE)
         fail_with(call, error, is_transient or in_error and call.handler_verb is Verb.CREATE)
     _drop_unstorable(call)
 
 
-def _note_refusal(call: HandlerCall, refused: bool) -> None:
-    """Note that a service has refused to delete a well object, or that it has not."""
-    data = call.resource.data
-    if call.verb is not Verb.DELETE or REFUSED not in data:
+def _note_refusal(data: JsonMap, error: BaseException) -> None:
+    """Note whether a service has refused to delete a well object."""
+    if REFUSED not in data:
         return
-    if refused:
+    if isinstance(error, ServiceConflict) or isinstance(error, CloudError) and error.is_refusal:
         data[REFUSED] = True
     else:
         del data[REFUSED]
@@ -166,7 +166,8 @@ def _handle(call: HandlerCall) -> None:
         is_found = verb is Verb.CREATE and resource.physical_id is not None
     if not is_found:
         call.token = _call_handler(call)
-        _note_refusal(call, refused=False)
+        if call.verb is Verb.DELETE:
+            resource.data.pop(REFUSED, None)
     name = call.in_place.value if verb is Verb.UPDATE else verb.lower()
     is_open = resource.polls(name) and (is_found or resource.needs_check(name, call.token))
     call.phase = Phase.CHECKING if is_open else Phase.DONE

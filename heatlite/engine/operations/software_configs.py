@@ -95,7 +95,8 @@ class Software:
             raise HTTPBadRequest(
                 f"The name or the group of a software config has more than {LONGEST_NAME} characters. Shorten it."
             )
-        if size(shown(record), self.largest) > self.largest:
+        length = size(shown(record), self.largest)
+        if length > self.largest:
             raise RequestLimitExceeded(
                 message=f"a software config of more than {self.largest} characters of JSON (max_resource_data)."
                 " Reduce its content or its inputs."
@@ -110,7 +111,7 @@ class Software:
                     message=f"The project has {self._most_configs} software configs, and may not have more."
                 )
             is_added = configs.insert(record)
-            self._check_space(project, shown(record))
+            self._check_space(project, length)
             if config_id is not None and not is_added and not configs.lock(project, config_id):
                 raise HTTPBadRequest(f"The id {record.id} is in use for another software config. Delete that first.")
         return record
@@ -202,7 +203,7 @@ class Software:
                 )
             self._lock_server(project, server_id)
             self._store.software_deployments.insert(record)
-            self._check_space(project, input_values)
+            self._check_space(project, size(input_values, LARGE))
             self.of_server(project, server_id)
         return record
 
@@ -222,19 +223,19 @@ class Software:
             if moved:
                 self._lock_server(project, record.server_id)
             self._store.software_deployments.save(record)
-            self._check_space(project, [record.input_values, record.output_values])
+            self._check_space(project, size([record.input_values, record.output_values], LARGE))
             if found.status == IN_PROGRESS != record.status:
                 self._store.messages.put(deployment_id, ANSWERED, None, record.updated_at or record.created_at)
             if moved:
                 self.of_server(project, record.server_id)
         return record
 
-    def _check_space(self, project: str, added: Json) -> None:
+    def _check_space(self, project: str, added: int) -> None:
         """Raise RequestLimitExceeded if the large values of a project exceed `MOST_SPACE`.
 
-        They include `added`, and for some hours those that were deleted.
+        They include a value of `added` characters, and for some hours those that were deleted.
         """
-        if size(added, LARGE) >= LARGE and self._store.project_values.total(project) > MOST_SPACE:
+        if added >= LARGE and self._store.project_values.total(project) > MOST_SPACE:
             raise RequestLimitExceeded(
                 message=f"The software configs and deployments of the project come to more than {MOST_SPACE}"
                 " characters. Delete some: their space is free after two hours."
