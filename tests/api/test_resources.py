@@ -73,7 +73,10 @@ class TestResources:
         assert (shown["physical_resource_id"], shown["resource_status"], shown["resource_status_reason"]) == (
             "gone", "DELETE_FAILED", "in use",
         )  # fmt: skip
-        assert heat.get(f"{path}/resources/a")["resource"]["left_over"] == [shown]
+        for query in ("name=a", "limit=1", "status=COMPLETE", f"physical_resource_id={row.physical_id}"):
+            assert heat.get(f"{path}/resources?{query}")["resources"][0]["left_over"] == [shown], query
+        for name in ("a", row.physical_id):
+            assert heat.get(f"{path}/resources/{name}")["resource"]["left_over"] == [shown]
         asked = heat.get(f"{path}/resources/gone")["resource"]
         assert (asked["resource_status"], "left_over" in asked) == ("DELETE_FAILED", False)
 

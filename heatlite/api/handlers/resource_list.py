@@ -175,7 +175,8 @@ class ResourceList:
         for one in found:
             stack, row = one.stack, one.row
             required_by = self._reader.required_by(stack, row.name)
-            old = left_over(doubled.get((stack.id, row.name), ()), row)
+            key = stack.id, row.name
+            old = left_over(doubled[key], row) if key in doubled else ()
             item = views.resource(req.base, stack, row, required_by, one.nests, one.incidents, old)
             if asked.detailed:
                 if stack.id not in masks:

@@ -14,7 +14,6 @@ from heatlite.core.context import EXPORT, Context
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
-from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -60,8 +59,7 @@ class Resource:
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Show a resource with its attributes."""
         stack = self._finder.find(req, stack_name, stack_id)
-        stack, row = self._reader.resource_at(stack, resource_name)
-        old = left_over(self._store.resources.by_name(stack.id, [row.name]), row)
+        stack, row, old = self._reader.with_left_over(stack, resource_name)
         required_by = self._reader.required_by(stack, row.name)
         attributes = self._reader.attributes(req.caller, stack, row, query.values(req, "with_attr"))
         incidents = self._store.incidents.open_of_resource(row.id)

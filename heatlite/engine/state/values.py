@@ -1,6 +1,6 @@
 """Helpers for values: current rows by name, values that may hold UNKNOWN."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from heatlite.core.json import Json
 from heatlite.core.status import Verb
@@ -20,9 +20,10 @@ def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
     return list(found.values())
 
 
-def left_over(rows: Iterable[ResourceRecord], of: ResourceRecord) -> list[ResourceRecord]:
+def left_over(rows: Sequence[ResourceRecord], of: ResourceRecord) -> list[ResourceRecord]:
     """Return the rows of a resource that wait for their clean-up beside `of`."""
-    rows = list(rows)
+    if len(rows) == 1:  # nearly always
+        return []
     is_current = any(row.id == of.id for row in current_rows(rows))
     return [row for row in rows if row.id != of.id] if is_current else []
 

@@ -16,7 +16,7 @@ from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from heatlite.core.records import record
 from heatlite.core.status import Status
 from heatlite.engine.state.definitions import Definitions, secrets_of
-from heatlite.engine.state.values import current_rows, without_unknown
+from heatlite.engine.state.values import current_rows, left_over, without_unknown
 from heatlite.engine.types.missing_type import MissingType
 from heatlite.engine.types.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
 from heatlite.engine.types.type_calls import ask, type_code
@@ -315,12 +315,10 @@ class StackReader:
 
         Raises ResourceNotFound, and PhysicalResourceIDAmbiguity if several rows have the id.
         """
-        rows = current_rows(self._store.resources.find(stack.id, name))
-        if not rows:
+        row = _current(self._store.resources.find(stack.id, name), name)
+        if row is None:
             raise ResourceNotFound(resource_name=name, stack_name=stack.name)
-        if len(rows) > 1:
-            raise PhysicalResourceIDAmbiguity(phys_id=name)
-        return rows[0]
+        return row
 
     def resource_at(self, stack: StackRecord, path: str) -> tuple[StackRecord, ResourceRecord]:
         """Return the resource at a path below a stack, and the stack that has it.
@@ -328,16 +326,40 @@ class StackReader:
         The last part may be a physical id. One without a path is looked for in the stack and in those nested in it.
         Raises as `resource`.
         """
+        owner, row, _ = self._found_at(stack, path)
+        return owner, row
+
+    def with_left_over(
+        self, stack: StackRecord, path: str
+    ) -> tuple[StackRecord, ResourceRecord, Sequence[ResourceRecord]]:
+        """Return the same as `resource_at`, and the resource's old rows.
+
+        Those wait for their clean-up.
+        """
+        owner, row, rows = self._found_at(stack, path)
+        if not rows or row.name != path.rpartition("/")[2]:  # found by its physical id
+            rows = self._store.resources.by_name(owner.id, [row.name])
+        return owner, row, left_over(rows, row)
+
+    def _found_at(
+        self, stack: StackRecord, path: str
+    ) -> tuple[StackRecord, ResourceRecord, Sequence[ResourceRecord]]:
+        """Return the same as `resource_at`, and the rows that were found.
+
+        Those have the name or the physical id, and are of the stack of the path.
+        """
         owner, name = self.place_at(stack, path)
-        try:
-            return owner, self.resource(owner, name)
-        except ResourceNotFound:
-            found = self._members(stack, name) if owner is stack else []
-            if not found:
-                raise ResourceNotFound(resource_name=path, stack_name=stack.name) from None
-            if len(found) > 1:
-                raise PhysicalResourceIDAmbiguity(phys_id=name) from None
-            return found[0]
+        rows = self._store.resources.find(owner.id, name)
+        row = _current(rows, name)
+        if row is not None:
+            return owner, row, rows
+        found = self._members(stack, name) if owner is stack else []
+        if not found:
+            raise ResourceNotFound(resource_name=path, stack_name=stack.name)
+        if len(found) > 1:
+            raise PhysicalResourceIDAmbiguity(phys_id=name)
+        owner, row = found[0]
+        return owner, row, ()
 
     def place_at(self, stack: StackRecord, path: str) -> tuple[StackRecord, str]:
         """Return the stack that has the resource at a path below `stack`.
@@ -364,6 +386,17 @@ class StackReader:
             if below and len(self._store.resources.attached(below)) == len(below):
                 found.append((below[-1], row))
         return found
+
+
+def _current(rows: Sequence[ResourceRecord], name: str) -> ResourceRecord | None:
+    """Return the current one of the rows with a name or physical id.
+
+    Raises PhysicalResourceIDAmbiguity if they are of several resources.
+    """
+    found = current_rows(rows)
+    if len(found) > 1:
+        raise PhysicalResourceIDAmbiguity(phys_id=name)
+    return found[0] if found else None
 
 
 def _output(output: OutputDefinition, values: Bounded) -> JsonMap:
