@@ -3,7 +3,7 @@
 Pure: nothing is read, called or written.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.repairs import Selection
@@ -49,9 +49,7 @@ def plan_converge(
             cause, first = decision.cause, decision.deletes_first
             steps[name] = Step(name, name, decision.outcome, requires, row, cause, first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
-    new = {name for name, one in choices.items() if one is None}
-    new = {name for name in new if not relations.lasts(definition.resources[name].mapped_type)}
-    certain = _certain_replacements(choices, new)
+    certain = _certain_replacements(definition, choices, relations)
     steps, refused = order_replacements(steps, certain, rows, kept.values(), keeping, relations)
     return Plan(steps, kept, refused)
 
@@ -70,33 +68,37 @@ def _is_settled(
     return not bookkeeping_differs(decision.row, wanted, chosen) and not definition.environment.hooks(wanted.name)
 
 
-def _certain_replacements(choices: Mapping[str, Choice | None], new: Iterable[str]) -> list[Decision]:
-    """Return the certain replacements: no unknown value can prevent them.
-
-    `new` are names of resources without an object, whose reference no property can have had.
-    """
+def _certain_replacements(
+    definition: Definition, choices: Mapping[str, Choice | None], relations: Relations
+) -> list[Decision]:
+    """Return the certain replacements: no unknown value can prevent them."""
     found: list[Decision] = []
-    renewed = set(new)
-    """Names of resources that will have another reference."""
+    renewed = set[str]()
+
+    def has_new_reference(name: str) -> bool:
+        # No property can have had the reference of a resource without an object.
+        is_new = name in choices and choices[name] is None
+        return name in renewed or is_new and not relations.lasts(definition.resources[name].mapped_type)
+
     for name, choice in choices.items():
         if choice is None or choice.wanted is None or choice.decision.outcome is not Outcome.REPLACE:
             continue
-        if _is_certain(choice.decision, choice.wanted, renewed):
+        if _is_certain(choice.decision, choice.wanted, has_new_reference):
             found.append(choice.decision)
             if not choice.wanted.kind.lasting_reference:
                 renewed.add(name)
     return found
 
 
-def _is_certain(decision: Decision, wanted: Wanted, renewed: Container[str]) -> bool:
-    """Return True if a known property has changed, or one that refers to `renewed`."""
+def _is_certain(decision: Decision, wanted: Wanted, has_new_reference: Callable[[str], bool]) -> bool:
+    """Return True if a known property has changed, or one with a new reference."""
     known = [key for key in decision.changed if not has_unknown(wanted.properties.get(key))]
     if known or not decision.changed:
         return True
     written = wanted.definition.resources[decision.row.name].properties
     given = fields(written)
     parts = [written] if given is None else [given.get(key) for key in decision.changed]
-    return any(name in renewed for part in parts for name in _references(part))
+    return any(has_new_reference(name) for part in parts for name in _references(part))
 
 
 def _references(value: object) -> Iterator[str]:
