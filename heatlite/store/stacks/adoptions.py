@@ -11,6 +11,9 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.tables.stacks import AdoptedObject
 
+ROWS = 200
+"""Rows in one INSERT: SQLite before 3.32 takes 999 parameters."""
+
 
 class Adoptions:
     """Claims of objects by trees of stacks."""
@@ -33,6 +36,6 @@ class Adoptions:
 
     def claim(self, keys: Collection[str], root_id: str) -> None:
         """Claim objects by digests for a tree, which may have claimed them before."""
-        for key in sorted(keys):
-            row = AdoptedObject.insert(id=key, root_id=root_id)
-            self._database.upsert(row, [AdoptedObject.id], {AdoptedObject.root_id: root_id})
+        for some in chunks(sorted(keys), ROWS):
+            rows = [{"id": key, "root_id": root_id} for key in some]
+            self._database.change(AdoptedObject.insert_many(rows).on_conflict_ignore())
