@@ -32,7 +32,7 @@ def is_part(row: ResourceRecord) -> bool:
     return row.type in NEEDS_MORE or issubclass(kind, CloudResource) and kind.within != ""
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(22, whole=2)
 @pytest.mark.parametrize("file", templates())
 @pytest.mark.parametrize(("version", "described"), [("2016-10-14", True), ("2021-04-16", False)])
 def test_whatever_is_done_with_the_stack_leaves_them_alone(
@@ -77,7 +77,7 @@ def test_whatever_is_done_with_the_stack_leaves_them_alone(
 
 
 @pytest.mark.full
-@pytest.mark.share(3)
+@pytest.mark.share(3, whole=3)
 @pytest.mark.parametrize("file", templates())
 def test_without_the_property_that_finds_it_a_part_is_refused(tmp_path: Path, file: str) -> None:
     one = Standing(tmp_path, file)

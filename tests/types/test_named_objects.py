@@ -101,7 +101,8 @@ class Withdrawn:
                 return
 
 
-@pytest.mark.share(3)
+@pytest.mark.full
+@pytest.mark.share(3, whole=3)
 @pytest.mark.parametrize("file", templates())
 def test_a_name_that_leads_nowhere_any_more_is_neither_a_failure_nor_a_difference(
     tmp_path_factory: pytest.TempPathFactory, file: str

@@ -46,7 +46,7 @@ UNSEEN = {
 
 
 @pytest.mark.full
-@pytest.mark.share(5)
+@pytest.mark.share(5, whole=2)
 @pytest.mark.parametrize("file", templates())
 def test_a_check_compares_what_an_update_changes(tmp_path: Path, file: str) -> None:
     one = Standing(tmp_path, file)
