@@ -396,7 +396,7 @@ class Schema:
         for name, field in self.fields.items():
             value = values.get(name)
             if value is None or value == "" and field.blank:
-                if field.required:
+                if field.required and not (field.null and name in values):
                     continue
                 value = field.default
                 if isinstance(value, list | dict):
