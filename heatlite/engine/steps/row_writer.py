@@ -104,6 +104,15 @@ class RowWriter:
                 if row.mapped_type in self.resources.type_of(user).joins:
                     self.part_users(user)  # detached in their turn, as a floating IP is of a router's interface
 
+    def hand_on_uses(self, gone: ResourceRecord) -> None:
+        """Let the users of a deleted object, which go later, also use what it has used.
+
+        An object deleted first would else leave them without an order: a machine must go before its subnet's network.
+        """
+        for user in list(self.unit_of_work.rows.values()) if self.is_replaced_later(gone) else ():
+            if gone.id in user.uses:
+                self.save(changed(user, uses=tuple(sorted({*user.uses, *gone.uses}))))
+
     def is_replaced_later(self, row: ResourceRecord) -> bool:
         """Return whether the row's object is deleted before its replacement exists."""
         defined = self._definition is not None and row.name in self._definition.resources

@@ -208,6 +208,7 @@ class Transitions:
         if wait is not None:
             return wait
         self._remove(row)
+        self.rows.hand_on_uses(row)
         if execution.replaced_by is not None:
             keeps_name = execution.replaced_by.replacement.name == KEEP
             successor = self.rows.successor(row, keeps_name)
