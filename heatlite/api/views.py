@@ -186,24 +186,19 @@ def resource(
     return {
         "resource_name": row.name,
         "logical_resource_id": row.name,
-        "physical_resource_id": row.physical_id or "",
-        "resource_type": row.type,
-        "resource_status": state(row.verb, row.status),
-        "resource_status_reason": row.status_reason,
-        "creation_time": to_text(row.created_at),
-        "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
+        **_object(row),
         "required_by": list(required_by),
         "links": links,
         "protection": protection_view(row.protection),
         "deletion_policy": "Retain" if row.external_id is not None else row.deletion_policy.capitalize(),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
         **health_views.of_resource(row, incidents, nested),
-        **({"left_over": [_old(one) for one in old]} if old else {}),
+        **({"left_over": [_object(one) for one in old]} if old else {}),
     }
 
 
-def _old(row: ResourceRecord) -> JsonMap:
-    """Return an old object of a resource."""
+def _object(row: ResourceRecord) -> JsonMap:
+    """Return the object of a row, with its state."""
     return {
         "physical_resource_id": row.physical_id or "",
         "resource_type": row.type,
