@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -70,8 +71,8 @@ class Process:
         assert self._process is not None
         out = [self._process.pid]
         for pid in out:
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                out += map(int, (task / "children").read_text().split())
+            for children in _of_threads(pid, "children"):
+                out += map(int, children.split())
         return out
 
     def threads(self) -> int:
@@ -88,8 +89,8 @@ class Process:
 
     def processor_time(self) -> float:
         """Return processor seconds of the live threads, by the scheduler's nanoseconds."""
-        tasks = (task for pid in self.pids for task in Path(f"/proc/{pid}/task").iterdir())
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+        times = (times for pid in self.pids for times in _of_threads(pid, "schedstat"))
+        return sum(int(one.split()[0]) for one in times) / 1e9
 
     def processor(self) -> float:
         """Seconds of processor time used so far."""
@@ -129,6 +130,13 @@ class Server(Process):
             return False
         finally:
             client.close()
+
+
+def _of_threads(pid: int, name: str) -> Iterator[str]:
+    """Yield a file of each thread of a process, unless it has ended meanwhile."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield (task / name).read_text()
 
 
 def _number(path: Path, name: str) -> int:
