@@ -38,8 +38,9 @@ class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", 
     mapped = security.SecurityGroup
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:
-        rules = [_translated(direction, rule) for direction, rule in _rules(given)]
-        return {"description": cast(Json, given.get("GroupDescription")), "rules": cast(Json, rules) or None}
+        rules: list[Json] = [_translated(direction, rule) for direction, rule in _rules(given)]
+        says_rules = any(given.get(name) is not None for name in NAMES.values())
+        return {"description": cast(Json, given.get("GroupDescription")), "rules": rules if says_rules else None}
 
     def live_properties(self) -> Mapping[str, Json] | None:
         """Return the rules that the group has, as in the template where they are in it."""

@@ -21,7 +21,8 @@ def neutrons(**more: Any) -> Any:
 
 
 def amazons(**more: Any) -> Any:
-    return resource("AWS::EC2::SecurityGroup", GroupDescription="d", SecurityGroupIngress=[AMAZONS], **more)
+    given = {"GroupDescription": "d", "SecurityGroupIngress": [AMAZONS]}
+    return resource("AWS::EC2::SecurityGroup", **{**given, **more})
 
 
 GROUPS = {
@@ -30,6 +31,7 @@ GROUPS = {
     "no rules": neutrons(rules=[]),
     "AWS::EC2::SecurityGroup": amazons(),
     "AWS, its own egress": amazons(SecurityGroupEgress=[AMAZONS]),
+    "AWS, no rules": amazons(SecurityGroupIngress=[]),
 }
 
 
@@ -131,6 +133,7 @@ def test_a_rule_about_a_group_that_is_gone_is_gone_with_it(cloudy: Cloudy) -> No
         ({"protocol": "6"}, {"protocol": "tcp"}),
         ({"protocol": "icmp", "ethertype": "IPv6"}, {"protocol": "ipv6-icmp"}),
         ({"remote_ip_prefix": "FD00::/8", "ethertype": "IPv6"}, {"remote_ip_prefix": "fd00::/8"}),
+        ({"remote_ip_prefix": "10.0.0.5/24"}, {"remote_ip_prefix": "10.0.0.0/24"}),
     ],
 )
 def test_another_form_of_the_same_rule_is_no_difference(cloudy: Cloudy, given: JsonMap, kept: JsonMap) -> None:
