@@ -154,14 +154,20 @@ def _share(network: JsonMap, subnet: JsonMap) -> None:
     subnet["_shown_to"] = ["*"] if network["shared"] else network.get("_shown_to", [])
 
 
-def _asked_span(thing: JsonMap, verb: str) -> Span:
+def _asked(cidr: Json, verb: str, name: str = "cidr") -> Span:
+    """Parse a CIDR of a request. Raises CloudError."""
     try:
-        whole = ipaddress.ip_network(str(thing.get("cidr")), strict=False)
+        whole = ipaddress.ip_network(str(cidr), strict=False)
     except ValueError as error:
-        raise CloudError(verb, f"Invalid input for cidr. Reason: {error}.", 400) from error
-    if str(whole.network_address) != str(thing["cidr"]).partition("/")[0]:
-        refuse(verb, f"Invalid input for cidr. Reason: '{thing['cidr']}' isn't a recognized IP subnet cidr, '{whole}' "
-                     "is recommended.")  # fmt: skip
+        raise CloudError(verb, f"Invalid input for {name}. Reason: {error}.", 400) from error
+    if str(whole.network_address) != str(cidr).partition("/")[0]:
+        refuse(verb, f"Invalid input for {name}. Reason: '{cidr}' isn't a recognized IP subnet cidr, '{whole}' is "
+                     "recommended.")  # fmt: skip
+    return whole
+
+
+def _asked_span(thing: JsonMap, verb: str) -> Span:
+    whole = _asked(thing.get("cidr"), verb)
     if whole.version != thing["ip_version"]:
         refuse(verb, f"Invalid input for operation: cidr '{whole}' does not match the ip_version "
                      f"'{thing['ip_version']}'.")  # fmt: skip
@@ -258,7 +264,8 @@ def _allocated(view: View, thing: JsonMap) -> str:
     prefixes = [span(one) for one in cast(list[Json], pool["prefixes"])]
     wanted = thing.get("cidr")
     asked = thing.get("prefixlen") or pool["default_prefixlen"]
-    length = int(str(asked)) if wanted is None else span(wanted).prefixlen
+    exact = None if wanted is None else _asked(wanted, verb)
+    length = int(str(asked)) if exact is None else exact.prefixlen
     if not int(str(pool["min_prefixlen"])) <= length <= int(str(pool["max_prefixlen"])):
         refuse(verb, f"Unable to allocate subnet with prefix length {length}, the pool allows "
                      f"{pool['min_prefixlen']} to {pool['max_prefixlen']}.")  # fmt: skip
@@ -272,7 +279,7 @@ def _allocated(view: View, thing: JsonMap) -> str:
     for prefix in prefixes:
         if length < prefix.prefixlen:
             continue
-        choices = prefix.subnets(new_prefix=length) if wanted is None else iter([span(wanted)])
+        choices = prefix.subnets(new_prefix=length) if exact is None else iter([exact])
         for choice in choices:
             inside = choice.version == prefix.version and (
                 int(prefix.network_address) <= int(choice.network_address)
@@ -287,7 +294,7 @@ def _allocated(view: View, thing: JsonMap) -> str:
 
 def _pool_made(view: View, thing: JsonMap) -> None:
     verb = "network.create_subnet_pool"
-    prefixes = [span(one) for one in cast(list[Json], thing["prefixes"])]
+    prefixes = [_asked(one, verb, "prefixes") for one in cast(list[Json], thing["prefixes"])]
     if len({one.version for one in prefixes}) > 1:
         refuse(verb, "Cannot mix IPv4 and IPv6 prefixes in a subnet pool.")
     version = prefixes[0].version
@@ -324,7 +331,7 @@ def _check_pool(view: View, thing: JsonMap, verb: str) -> None:
 def _pool_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
     verb = "network.update_subnet_pool"
     if "prefixes" in asked:
-        new = [span(one) for one in cast(list[Json], asked["prefixes"])]
+        new = [_asked(one, verb, "prefixes") for one in cast(list[Json], asked["prefixes"])]
         asked["prefixes"] = _merged(new)
         for old in cast(list[Json], thing["prefixes"]):
             if not any(_lies_in(span(old), one) for one in new):

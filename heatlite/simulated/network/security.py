@@ -1,10 +1,11 @@
 """Security groups and their rules."""
 
+import ipaddress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.collection import Collection
-from heatlite.simulated.network.common import Kind, conflict, refuse, span
+from heatlite.simulated.network.common import Kind, conflict, refuse
 from heatlite.simulated.simulation import Verb, View
 
 DEFAULT = "default"
@@ -120,7 +121,7 @@ def _rule_made(view: View, thing: JsonMap) -> None:
     _check_range(thing, verb)
     prefix = thing.get("remote_ip_prefix")
     if prefix is not None:
-        version = f"IPv{span(prefix).version}"
+        version = f"IPv{ipaddress.ip_interface(str(prefix)).version}"  # of any address in the network
         if version != thing["ethertype"]:
             refuse(verb, f"Conflicting value ethertype {thing['ethertype']} for CIDR {prefix}")
     for one in view.simulation.all("network.security_group_rule").values():

@@ -427,6 +427,7 @@ REFUSED: list[tuple[str, tuple[object, ...], dict[str, object], type[CloudError]
     ("create_subnet", (), {"cidr": "10.0.0.128/25"}, CloudError),
     ("create_subnet", (), {"cidr": "10.1.0.5/24"}, CloudError),
     ("create_subnet", (), {"cidr": "10.1.0.0/24", "ip_version": 6}, CloudError),
+    ("create_subnet_pool", (), {"prefixes": ["10.1.0.5/24"]}, CloudError),
     ("create_subnet", (), {"cidr": "10.1.0.0/24", "allocation_pools": [{"start": "10.2.0.1", "end": "10.2.0.2"}]},
      CloudError),
     ("create_subnet", (), {"cidr": "10.1.0.0/24", "allocation_pools": [{"start": "10.1.0.1", "end": "10.1.0.2"}]},
