@@ -155,8 +155,11 @@ class Stopping:
         self._draining = True
 
     def fail(self, *failures: str) -> None:
-        """Stop because of failures. Those of resources are recorded already."""
-        self.failures += failures
+        """Stop because of failures. Those of resources are recorded already.
+
+        They come first, so that the next attempt knows them, however many resources have failed.
+        """
+        self.failures[:0] = failures
         if self.cause is None:
             self._halt(Stop.FAILURE)
 
