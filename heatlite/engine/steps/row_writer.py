@@ -86,9 +86,9 @@ class RowWriter:
         """
         found: dict[str, str] = {}
         for row in self.unit_of_work.rows.values():
-            for one in (self.resources.make(row), *self.resources.members(row)):
+            members = ((f"{row.name}.{one.name}", one) for one in self.resources.members(row))
+            for name, one in ((row.name, row), *members):
                 kept = dump(one.data)
-                name = row.name if one.name == row.name else f"{row.name}.{one.name}"
                 found.update({key: name for key in ids if key == one.physical_id or f'"{key}"' in kept})
         return found
 
