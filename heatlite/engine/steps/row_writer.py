@@ -86,10 +86,12 @@ class RowWriter:
         """
         found: dict[str, str] = {}
         for row in self.unit_of_work.rows.values():
-            members = ((f"{row.name}.{one.name}", one) for one in self.resources.members(row))
-            for name, one in ((row.name, row), *members):
-                kept = dump(one.data)
-                found.update({key: name for key in ids if key == one.physical_id or f'"{key}"' in kept})
+            holders = [(row.name, row.physical_id, row.data)]
+            members = self.resources.members(row)
+            holders += [(f"{row.name}.{one.name}", one.physical_id, one.data) for one in members]
+            for name, physical_id, data in holders:
+                kept = dump(data)
+                found.update({key: name for key in ids if key == physical_id or f'"{key}"' in kept})
         return found
 
     def part_users(self, row: ResourceRecord) -> None:

@@ -1,4 +1,4 @@
-"""What the next attempt learns of an operation that stops."""
+"""Tests of what the next attempt learns of an operation that stops."""
 
 from heatlite.core.clock import Clock
 from heatlite.engine.calls.stopping import MAX_FAILURE_TEXT, Stopping
