@@ -179,8 +179,8 @@ class HolderRecord:
     physical_name: str
     physical_id: str | None
     project: str
-    root_name: str
-    """The name of the tree's root."""
+    stack_name: str
+    """The name of the tree's root. A retained nested stack without a root has its own."""
     cloud: CloudIdentity | None
     """The cloud of the tree's objects."""
 

@@ -262,17 +262,18 @@ def test_a_deletion_shows_all_that_goes_and_what_stays(
 ) -> None:
     thing = {"type": "OS::Heat::TestResource"}
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": thing}}
-    path = heat.create(template(web=group, a=thing, kept={**thing, "deletion_policy": "Retain"}))
+    kept = {name: {**one, "deletion_policy": "Retain"} for name, one in (("kept", thing), ("set", group))}
+    path = heat.create(template(web=group, a=thing, **kept))
     monkeypatch.setattr("sys.stdin", Typed("n\n"))
     assert Here(heat)("down s") == 1
     said = capsys.readouterr()
     shown = [line.split("  (")[0].strip() for line in said.out.splitlines()]
-    assert shown == ["- a", "- web", "- web/0", "- web/1", "kept"]
-    assert said.out.splitlines()[-1].endswith("  stays in the cloud")
+    assert shown == ["- a", "- web", "- web/0", "- web/1", "kept", "set", "set/0", "set/1"]
+    assert all(line.endswith("  stays in the cloud") for line in said.out.splitlines()[4:])
     assert "Delete the stack s with 4 resources? [y/N] heatlite: Nothing was done." in said.err
     listed = heat.call("GET", f"{path}/resources").json["resources"]
     policies = {one["resource_name"]: one["deletion_policy"] for one in listed}
-    assert policies == {"web": "Delete", "a": "Delete", "kept": "Retain"}
+    assert policies == {"web": "Delete", "a": "Delete", "kept": "Retain", "set": "Retain"}
 
 
 @table(

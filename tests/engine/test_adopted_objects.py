@@ -55,6 +55,18 @@ def test_an_object_of_another_stack_is_refused(engine: Engine, plugins: Path, ke
     assert engine.store.stacks.by_name("other", "second") is None
 
 
+def test_a_stack_that_outlives_its_root_is_named(engine: Engine, plugins: Path) -> None:
+    """Its own name leads to it: that of the deleted root leads nowhere."""
+    group = resource("OS::Heat::ResourceGroup", keys={"deletion_policy": "Retain"}, count=1, resource_def=file())
+    first = engine.create(template(g=group))
+    (nested,) = engine.store.stacks.descendants(first)
+    (held,) = engine.store.resources.of(nested.id)
+    engine.delete(first)
+    record = {"template": template(b=file()), "resources": {"b": {"resource_id": held.physical_id}}}
+    with pytest.raises(ObjectTaken, match=f"belongs to resource 0 of stack {nested.name}\\. Abandon or delete"):
+        adopt(engine, record, "second")
+
+
 def test_each_of_two_entries_is_refused(engine: Engine, plugins: Path) -> None:
     first = engine.create(template(a=file()))
     entry = export(engine, first)["resources"]["a"]

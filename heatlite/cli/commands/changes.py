@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import accumulate, compress
 from pathlib import Path
 
 from heatlite.cli.arguments import (
@@ -324,18 +325,27 @@ def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stac
     found = [item for item in client.resources(stack, progress.NESTED) if item.get("physical_resource_id")]
     _verify_deletable(client, stack, found)
     found.sort(key=lambda item: text(item.get("path")))
-    gone = [item for item in found if item.get("deletion_policy") != "Retain"]
-    for item in gone[:MOST_SHOWN]:
-        saved = "  a snapshot stays" if item.get("deletion_policy") == "Snapshot" else ""
-        render.line(f"- {_object(item)}{saved}", "red")
-    if len(gone) > MOST_SHOWN:
-        print(f"  … and {len(gone) - MOST_SHOWN} more")
-    for item in found:
-        if item.get("deletion_policy") == "Retain":
-            render.line(f"  {_object(item)}  stays in the cloud", "dim")
+    kept = {text(item.get("path")) for item in found if item.get("deletion_policy") == "Retain"}
+    stays = [not kept.isdisjoint(_and_above(text(item.get("path")))) for item in found]
+    gone = [item for item, stay in zip(found, stays, strict=True) if not stay]
+    saved = {"Snapshot": "  a snapshot stays"}
+    _print_first([f"- {_object(item)}{saved.get(text(item.get('deletion_policy')), '')}" for item in gone], "red")
+    _print_first([f"  {_object(item)}  stays in the cloud" for item in compress(found, stays)], "dim")
     force = ", and leave behind what cannot be deleted" if arguments.force else ""
     plural = "" if len(gone) == 1 else "s"
     agree(arguments, f"Delete the stack {stack.name} with {len(gone)} resource{plural}{force}?")
+
+
+def _print_first(lines: Sequence[str], colour: str) -> None:
+    for line in lines[:MOST_SHOWN]:
+        render.line(line, colour)
+    if len(lines) > MOST_SHOWN:
+        print(f"  … and {len(lines) - MOST_SHOWN} more")
+
+
+def _and_above(path: str) -> Iterator[str]:
+    """Return the path of a resource, and those of the resources that it is nested in."""
+    return accumulate(path.split("/"), "{}/{}".format)
 
 
 def _object(item: Object) -> str:

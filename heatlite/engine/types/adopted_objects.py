@@ -138,6 +138,6 @@ def _text(stack: StackRecord, name: str, identifier: str, holder: HolderRecord) 
     if holder.project != stack.project:
         return f"resources.{name}: {identifier} belongs to a stack of another project."
     return (
-        f"resources.{name}: {identifier} belongs to resource {holder.name} of stack {holder.root_name}. Abandon or"
+        f"resources.{name}: {identifier} belongs to resource {holder.name} of stack {holder.stack_name}. Abandon or"
         " delete that first."
     )

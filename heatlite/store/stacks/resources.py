@@ -274,7 +274,8 @@ class Resources:
             has_one, parameters = has_one_of(self._database.dialect, some, column)
             sql = (
                 "SELECT resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
-                f" stack.project, root.name, root.cloud FROM resource JOIN {stack} ON stack.id = resource.stack_id"
+                " stack.project, CASE WHEN root.deleted_at IS NULL THEN root.name ELSE stack.name END, root.cloud"
+                f" FROM resource JOIN {stack} ON stack.id = resource.stack_id"
                 f" JOIN {stack} root ON root.id = COALESCE(stack.root_id, stack.id)"
                 f" WHERE {has_one} AND external_id IS NULL AND stack.deleted_at IS NULL AND root.id <> ?"
                 " ORDER BY resource.id"
