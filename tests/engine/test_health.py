@@ -88,6 +88,16 @@ def test_a_second_mark_brings_a_new_reason(engine: Engine) -> None:
     assert engine.row(stack, "a").status_reason == "ä" * 10_000 + " … (600000 characters)"
 
 
+def test_a_mark_after_a_lock_counts(engine: Engine) -> None:
+    stack = engine.create(template(a=thing()))
+    before = engine.ids(stack)
+    stack = engine.unlock(engine.lock(stack))
+    engine.mark(stack, "a")
+    assert engine.states(stack) == {"a": "CHECK_FAILED"}
+    stack = engine.put(stack, template(a=thing()))
+    assert (engine.states(stack), engine.ids(stack) == before) == ({"a": "CREATE_COMPLETE"}, False)
+
+
 class TestTakenBack:
     """A mark that is taken back leaves what was not whole as it was."""
 

@@ -142,7 +142,7 @@ def row_with_mark(row: ResourceRecord, unhealthy: bool, text: str, now: float) -
 
     In a locked row it is the state for after the lock.
     """
-    if row.before_lock is not None:
+    if row.is_locked and row.before_lock is not None:
         hidden = row.before_lock
         found = replace(
             row, verb=hidden.verb, status=hidden.status, status_reason=hidden.status_reason, before_lock=None
