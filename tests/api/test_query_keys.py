@@ -68,6 +68,7 @@ def test_keys_of_a_path_into_nested_stacks(refusing: Heat) -> None:
         "{stack}/resources/a?with_attr=value",
         "{stack}/events?sort_dir=asc&sort_key=event_time&limit=1&nested_depth=1&resource_name=a",
         "{stack}/resources/a/events?sort_dir=asc&limit=1&resource_status=COMPLETE",
+        "{stack}/resources/a/events?resource_name=a",
         "/resource_types?with_description=True&name=OS&version=1",
         "/resource_types/OS::Heat::Value?with_description=False",
         "/resource_types/OS::Heat::Value/template?template_type=hot",
@@ -80,3 +81,9 @@ def test_what_clients_of_heat_send(heat: Heat, asked: str) -> None:
     """Queries of python-heatclient, openstacksdk and gophercloud."""
     stack = heat.create(template(a=value()))
     heat.get(asked.format(stack=stack, project=heat.project))
+
+
+def test_events_of_one_resource_under_the_name_of_another(heat: Heat) -> None:
+    stack = heat.create(template(a=value()))
+    kind, text = heat.fault("GET", f"{stack}/resources/a/events?resource_name=b", code=400)
+    assert (kind, text.partition(",")[0]) == ("HTTPBadRequest", "resource_name is another one than that of the path")

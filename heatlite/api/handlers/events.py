@@ -8,7 +8,7 @@ from heatlite.api import query, views
 from heatlite.api.event_streams import Streams
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
-from heatlite.core.errors import EventNotFound
+from heatlite.core.errors import EventNotFound, HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import StackRecord
@@ -17,10 +17,11 @@ from heatlite.store.store import Store
 
 EVENT_STREAM = "text/event-stream"
 
-FILTERS = ("resource_action", "resource_status", "resource_type")
-PAGE_KEYS = ("sort_keys", "sort_key", "sort_dir", "limit", "marker", "nested_depth")
-LIST_KEYS = ("resource_name", *FILTERS, *PAGE_KEYS, "stream")
-OF_RESOURCE_KEYS = (*FILTERS, *PAGE_KEYS)
+OF_RESOURCE_KEYS = (
+    "resource_name", "resource_action", "resource_status", "resource_type", "sort_keys", "sort_key", "sort_dir",
+    "limit", "marker", "nested_depth",
+)  # fmt: skip
+LIST_KEYS = (*OF_RESOURCE_KEYS, "stream")
 
 MAX_EVENTS = 10_000
 """Events of a list. A large tree has millions; the marker leads on."""
@@ -41,6 +42,15 @@ def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
         limit=query.number(req, "limit", blank=True),
         marker=query.text(req, "marker", blank=True),
     )
+
+
+def check_name(req: Request, path: str) -> None:
+    """Raise HTTPBadRequest if the query names another resource than the path.
+
+    openstacksdk sends the name in both.
+    """
+    if not {path}.issuperset(query.values(req, "resource_name")):
+        raise HTTPBadRequest(f"resource_name is another one than that of the path, {path}. Omit it.")
 
 
 class Events:
@@ -68,6 +78,7 @@ class Events:
     ) -> None:
         """List the events of a resource."""
         stack, name = self._reader.place_at(self._finder.find(req, stack_name, stack_id), resource_name)
+        check_name(req, resource_name)
         asked = event_query(req, (name,))
         events = self._list(req, stack, asked)
         if not events and asked.marker is None:

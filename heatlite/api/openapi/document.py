@@ -148,9 +148,9 @@ def _joined(sections: Sequence[Operation]) -> str:
 
 
 def _parameters(path: str, sections: Sequence[Operation]) -> Iterable[JsonMap]:
-    named = {one.name: one for section in sections for one in section.request if one.place != "body"}
+    named = {(one.name, one.place): one for section in sections for one in section.request}
     for name in re.findall(r"\{(\w+)\}", path):
-        known = named.pop(name, None)
+        known = named.get((name, "path"))
         shown: JsonMap = {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         yield {**shown, **({} if known is None else {"description": known.description})}
     for one in named.values():
