@@ -42,6 +42,11 @@ class ListQuery:
         """True for a page, which has another order than the whole list."""
         return self.limit is not None or self.marker is not None
 
+    @property
+    def is_whole(self) -> bool:
+        """True for all resources: neither filters nor pages."""
+        return not self.in_pages and not self.health and self.filters.accepts_all
+
 
 def list_query(req: Request) -> ListQuery:
     """Read the query of a list. Raises HTTPBadRequest."""
@@ -170,7 +175,8 @@ class ResourceList:
         """Yield what a list shows of resources."""
         budget = ListBudget(self._reader.longest_list)
         masks: dict[str, Callable[[str], Mask]] = {}
-        names = sorted({one.row.name for one in found}) if len(found) <= IN_LIMIT else None
+        has_most = asked.is_whole or len(found) > IN_LIMIT
+        names = None if has_most else sorted({one.row.name for one in found})
         doubled = self._store.resources.of_doubled(sorted({one.stack.id for one in found}), names)
         for one in found:
             stack, row = one.stack, one.row
