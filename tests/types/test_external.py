@@ -14,7 +14,7 @@ from heatlite.engine.types.observation import observe
 from heatlite.engine.types.type_calls import TypeFailed
 from heatlite.plugin import CloudResource, StackResource
 from heatlite.store.records import ResourceRecord
-from tests.engine.conftest import resource, template
+from tests.engine.conftest import ref, resource, template
 from tests.tables import table
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, templates
@@ -111,3 +111,23 @@ def test_what_there_is_not_is_refused(cloudy: Cloudy, type_name: str) -> None:
     cloudy.made({"user": resource("AWS::IAM::User")})
     with pytest.raises(StackValidationFailed, match=r"resources\.it: "):
         cloudy.create(template(it={"type": type_name, "external_id": OBJECT}), "other")
+
+
+def test_to_name_an_object_as_external_replaces_nothing(cloudy: Cloudy) -> None:
+    """The reference is as before, though it is only known once the object was seen."""
+    net: Any = cloudy.view().call("network.create_network", name="theirs")
+
+    def site(network: Any) -> dict[str, Any]:
+        return {
+            "subnet": resource("OS::Neutron::Subnet", network=network, cidr="10.9.0.0/24"),
+            "port": resource("OS::Neutron::Port", network=network, fixed_ips=[{"subnet": ref("subnet")}]),
+            "router": resource("OS::Neutron::Router"),
+            "interface": resource("OS::Neutron::RouterInterface", router=ref("router"), subnet=ref("subnet")),
+            "balancer": resource("OS::Octavia::LoadBalancer", vip_subnet=ref("subnet")),
+        }
+
+    stack = cloudy.made(site(net["id"]))
+    before = cloudy.ids(stack)
+    external = {**resource("OS::Neutron::Net"), "external_id": net["id"]}
+    stack = cloudy.changed(stack, {**site(ref("net")), "net": external})
+    assert cloudy.ids(stack) == {**before, "net": cloudy.row(stack, "net").id}

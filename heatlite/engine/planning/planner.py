@@ -76,9 +76,11 @@ def _certain_replacements(
     renewed = set[str]()
 
     def has_new_reference(name: str) -> bool:
-        # No property can have had the reference of a resource without an object.
-        is_new = name in choices and choices[name] is None
-        return name in renewed or is_new and not relations.lasts(definition.resources[name].mapped_type)
+        if name in renewed or name not in choices or choices[name] is not None:
+            return name in renewed
+        # No property can have had the reference of a resource without an object, unless that lasts or was there before.
+        made = definition.resources[name]
+        return made.external_id is None and not relations.lasts(made.mapped_type)
 
     for name, choice in choices.items():
         if choice is None or choice.wanted is None or choice.decision.outcome is not Outcome.REPLACE:
