@@ -19,7 +19,7 @@ RULES = [
 
 def differing(engine: OnCloud, stack: StackRecord) -> list[str]:
     engine.well(engine.check(stack))
-    return [row.name for row in engine.rows(stack) if DIFFERS in row.status_reason]
+    return sorted(row.name for row in engine.rows(stack) if DIFFERS in row.status_reason)
 
 
 def repaired(engine: OnCloud) -> None:
