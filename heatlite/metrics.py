@@ -233,7 +233,6 @@ class DatabaseGauges:
         text = "Sources that report many resources at once, so that nothing is marked or repaired."
         return GaugeMetricFamily("heatlite_health_storms", text, value=len(self._store.health_sources.storms()))
 
-
     def _last_reports(self) -> Metric:
         text = "Time of the last request of a source, by format; 0: there was none."
         family = GaugeMetricFamily("heatlite_health_last_report_timestamp_seconds", text, labels=("format",))

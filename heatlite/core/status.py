@@ -156,5 +156,6 @@ def state(verb: str, status: str) -> str:
     """Return the state's name: ``CREATE_COMPLETE``."""
     return f"{verb}_{status}"
 
+
 NOT_ROLLED_BACK = "Not rolled back: "
 """Stands in the reason of a stack whose update failed when all was made, before an explanation."""

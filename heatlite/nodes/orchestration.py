@@ -228,7 +228,6 @@ class Orchestration:
             return [action for action in actions if not line.cancel(action.id)]
 
 
-
 def _way_out(run: ActionRecord) -> str:
     """Return what ends the wait of a run."""
     return f"Mend the node, or end the run: heatlite action signal {run.id} CANCEL"

@@ -42,9 +42,9 @@ from heatlite.template.playbook import Attribute, Playbook, Stage, read_playbook
 MAX_NODE_ACTIONS = 10_000
 """Maximum of node actions per run."""
 APPROVE = "node_playbooks:approve"
+"""Policy rule for the approval of a run."""
 MAX_PLAYBOOKS = 100
 """Maximum number of playbooks of a project. The length of each is limited, too."""
-"""Policy rule for the approval of a run."""
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 METADATA = "metadata"
 """Name that stands for a resource's metadata instead of an attribute."""

@@ -43,6 +43,7 @@ class Key(NamedTuple):
 ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
 """Parameters of a signed URL: physical name, time of the key, signature."""
 
+
 @record(frozen=True, slots=True)
 class Proof:
     """Proof in a request that it may signal a resource."""

@@ -24,6 +24,7 @@ DEFAULT_PROJECT = "default"
 TOKEN = "HTTP_X_AUTH_TOKEN"
 """Key of a token in a WSGI environment."""
 
+
 @record(frozen=True, slots=True)
 class Tab:
     """A page of a project in the navigation."""

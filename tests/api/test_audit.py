@@ -107,6 +107,7 @@ def test_a_protection_and_its_end_are_rows(guarded: wiring.Embedded, tmp_path: P
         ("mary", "stacks:delete", "done"),
     ]
 
+
 def test_a_request_that_no_route_gets_is_one_row(heat: Heat) -> None:
     """A page of another site sends a cached password; a body is too large."""
     stack = heat.create(template(a=value()))

@@ -427,7 +427,6 @@ class TestUpdate:
                     assert item.keys() == PLANNED
         assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
 
-
     @pytest.mark.parametrize("method", ["PUT", "PATCH"])
     def test_a_plan_and_its_digest(self, heat: Heat, method: str) -> None:
         path = heat.create(template(a=value("1")))

@@ -296,7 +296,6 @@ class TestList:
         assert listed(heat, below) == listed(heat, path) == []
 
 
-
 @pytest.mark.usefixtures("guarded")
 class TestRights:
     @pytest.fixture

@@ -28,8 +28,6 @@ def begun(real_cloud: Begin, document: Any, admin: bool = False) -> Marks:
     return Marks(engine, engine.well(engine.create(document)))
 
 
-
-
 @pytest.mark.parametrize(("file", "name", "key"), CASES if EVERYTHING else SOME)
 def test_a_failed_replacement_has_a_way_out(real_cloud: Begin, file: str, name: str, key: str) -> None:
     marks = begun(real_cloud, read(file), file in OF_ADMINISTRATORS)

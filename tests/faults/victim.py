@@ -19,6 +19,7 @@ from tests.waiting import eventually
 FOR_EVER = 10**9
 """More commits than any operation makes."""
 
+
 def put_bomb(database: str) -> None:
     """Have every COMMIT of this process count."""
     kind = "postgresql" if database.startswith("postgresql:") else "mariadb"

@@ -69,6 +69,7 @@ LIVES: dict[str, Resources] = {
     "Barbican::Secret": it("Barbican::Secret", name="x", payload="p", payload_content_type="text/plain"),
 }
 
+
 @pytest.mark.share(8)
 @pytest.mark.parametrize("kind", LIVES)
 def test_an_unhealthy_one_is_made_anew(cloudy: Cloudy, kind: str) -> None:

@@ -136,7 +136,6 @@ class Keystone:
             return None
         raise _away()
 
-
     def roles(self, user: str, project: str) -> frozenset[str]:
         """Return nothing: Keystone keeps the accounts, and the keys with them."""
         return frozenset()

@@ -16,6 +16,7 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
+
 class MaintenanceLock:
     """Locks and unlocks stacks, and handles the requests that locks suppressed."""
 

@@ -156,7 +156,6 @@ class ActionTable:
         """Return a text as the action's row stores it: encrypted if its stack is sealed."""
         return self._encryption.encrypt(text) if self._encryption.sealed_stacks([action.stack_id]) else text
 
-
     # -- moves -------------------------------------------------------------------------------------
 
     def insert(self, records: Sequence[ActionRecord]) -> None:

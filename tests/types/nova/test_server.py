@@ -364,7 +364,6 @@ class TestNetworks:
         cloudy.delete(stack)
         assert cloudy.count(PORT) == 0
 
-
     def test_a_port_is_given_back_though_nobody_answers_at_first(self, troubled: Callable[..., Cloudy]) -> None:
         faults = [
             {"verb": BUILD, "number": 2, "raises": "refused"},
@@ -428,7 +427,6 @@ class TestDisks:
         assert len(shown(cloudy, stack)["os-extended-volumes:volumes_attached"]) == 1
         cloudy.delete(stack)
         assert cloudy.count("block_storage.volume") == 2
-
 
     @pytest.mark.parametrize("disk", [{"swap_size": 1}, {"ephemeral_size": 1}])
     def test_disks_that_the_flavor_does_not_have(self, cloudy: Cloudy, disk: dict[str, int]) -> None:

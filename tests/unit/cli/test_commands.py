@@ -519,7 +519,6 @@ def test_a_suspension_and_its_end_are_reported_once(capsys: pytest.CaptureFixtur
     assert over == "web: STACK_UPDATE 1a continues."
 
 
-
 def test_rows_as_json_and_yaml_are_data(capsys: pytest.CaptureFixture[str]) -> None:
     expected = [{"name": "a", "n": 1, "text": None}, {"name": "long name", "n": [1, 2], "text": "ä\nb"}]
     render.rows(ROWS, NAMES, "json", ())

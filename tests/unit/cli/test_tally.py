@@ -73,7 +73,6 @@ def test_counts_are_of_the_tree() -> None:
     assert count(tallies, [*tree, {}, {}, {}]) == {"created": 1, "updated": 2, "kept": 2}
 
 
-
 @table(
     ("seconds", "shown"), [(0.42, "0.4 s"), (12.3, "12 s"), (185.0, "3 min 5 s"), (7800.0, "2 h 10 min")]
 )

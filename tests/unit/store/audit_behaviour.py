@@ -178,7 +178,6 @@ def test_a_refusal_after_a_commit_is_counted_as_well(store: Store) -> None:
     assert [(one.outcome, one.status, one.times) for one in found] == [("refused", 409, 2)]
 
 
-
 def test_a_request_within_a_request_keeps_its_own_row(store: Store) -> None:
     outer = store.audit.begin(partial(record, 1, user="m", status=None, outcome=Outcome.DONE))
     inner = store.audit.begin(partial(record, 2, user="m", status=None, outcome=Outcome.DONE))
