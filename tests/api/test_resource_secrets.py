@@ -2,9 +2,10 @@
 
 import json
 import re
+import threading
 import time
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,8 @@ from heatlite import wiring
 from heatlite.api.access.account_files import add_token
 from heatlite.core.config import Auth, Settings
 from heatlite.plugin.signing import NATIVE, NODE, Signalled
+from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from tests.databases import sqlite
@@ -264,6 +267,26 @@ def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
     assert snapshot["data"]["resources"]["server"]["resource_data"] == {}
     assert snapshot["data"]["resources"]["nested"]["resources"]["own"]["resource_data"] == {}
     assert snapshot["data"]["resources"]["server"]["type"] == "OS::Heat::DeployedServer"
+
+
+def test_a_reader_of_a_large_group_reads_each_member_few_times(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = {"count": 20, "resource_def": {"type": "OS::Heat::RandomString"}}
+    path = bench.member.create(template(g={"type": "OS::Heat::ResourceGroup", "properties": group}), "crowd")
+    bench.member.settle(path, "CREATE_COMPLETE")
+    read, rows = Database.read, []
+
+    def counted(database: Database, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
+        found = read(database, sql, parameters)
+        if threading.current_thread() is threading.main_thread():
+            rows.append(len(found))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "read", counted)
+        listed = bench.reader.get(f"{path}/resources?nested_depth=1&with_detail=true")["resources"]
+    assert len(listed) == 21
+    assert sum(rows) < 10 * len(listed)
+    bench.member.call("DELETE", path, code=204)
 
 
 @pytest.mark.full

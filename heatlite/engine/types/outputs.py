@@ -105,9 +105,9 @@ class StackReader:
     def software_masks(self, context: Context, deployment_ids: Sequence[str]) -> Callable[[str], Mask]:
         """Return a function from the id of a software deployment to its mask for a caller.
 
-        For callers who may not export stacks it has what is hidden in the stack that made the deployment, and in the
-        one that made the configuration for it, and the secrets of both resources and those that they refer to. Ids of
-        configurations are accepted, too.
+        Ids of configurations are accepted, too. For callers who may not export stacks it has what is hidden in the
+        stack of the deployment, and in that of its configuration. It also has the secrets of both resources, and of
+        those that they refer to.
         """
         if context.may(EXPORT):
             return lambda _: NOTHING
@@ -125,8 +125,8 @@ class StackReader:
             stack = self._store.stacks.get(stack_id)
             if stack is None:
                 return lambda _: []
-            hidden, find = self._hidden(stack), self._find_in_memory(stack)
-            return lambda name: [*hidden, *self._secrets(stack, find, name)]
+            shared, find = [*self._hidden(stack), *self._secrets_above(stack)], self._find_in_memory(stack)
+            return lambda name: [*shared, *self._secrets(stack, find, name)]
 
         return lambda physical_id: Mask(
             lambda: [secret for stack_id, name in sorted(made_by[physical_id]) for secret in secrets(stack_id)(name)]
@@ -145,11 +145,11 @@ class StackReader:
         return lambda config_id: masks(made_for.get(config_id, config_id))
 
     def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
-        shared = self.mask(stack)
+        hidden = self.mask(stack)
         if context.may(EXPORT):
-            return lambda _: shared
-        hidden = cache(lambda: self._hidden(stack))
-        return lambda name: Mask(lambda: [*hidden(), *self._secrets(stack, find(), name)])
+            return lambda _: hidden
+        shared = cache(lambda: [*self._hidden(stack), *self._secrets_above(stack)])
+        return lambda name: Mask(lambda: [*shared(), *self._secrets(stack, find(), name)])
 
     def _hidden(self, stack: StackRecord) -> list[object]:
         return secrets_of(self._store, self._definitions, stack) if stack.sealed else []
@@ -164,10 +164,10 @@ class StackReader:
             rows[row.name].append(row)
         return lambda names: [row for name in (rows if names is None else names) for row in rows.get(name, ())]
 
-    def _secrets(self, stack: StackRecord, find: FindRows, name: str) -> Iterator[Json]:
+    def _secrets(self, stack: StackRecord, find: FindRows, name: str, besides: str | None = None) -> Iterator[Json]:
         """Yield the secrets of a resource, its references and their nested stacks.
 
-        A nested stack adds those of its resource in the parent stack.
+        `besides` is the id of a nested stack that is left out.
         """
         resources = self.resources_of(stack)
         rows, seen = find([name]) or find(None), {name}
@@ -175,13 +175,20 @@ class StackReader:
             seen.update(row.name for row in rows)
             for row in rows:
                 yield from _secrets_of(resources.make(row))
-                if issubclass(resources.type_of(row), StackResource):
+                if issubclass(resources.type_of(row), StackResource) and row.physical_id != besides:
                     yield from self._secrets_within(row.physical_id)
             missing = {need for row in rows for need in row.requires} - seen
             rows = find(missing) if missing else []
+
+    def _secrets_above(self, stack: StackRecord) -> Iterator[Json]:
+        """Yield the secrets that the parents of a nested stack may have passed to it.
+
+        They are those of its resource and of what that refers to. A stack passes its own secrets to no sibling.
+        """
         above = None if stack.parent_id is None else self._store.stacks.get(stack.parent_id)
         if above is not None and stack.parent_resource is not None:
-            yield from self._secrets(above, self._find_rows(above), stack.parent_resource)
+            yield from self._secrets(above, self._find_rows(above), stack.parent_resource, besides=stack.id)
+            yield from self._secrets_above(above)
 
     def _secrets_within(self, stack_id: str | None) -> Iterator[Json]:
         nested = None if stack_id is None else self._store.stacks.get(stack_id)
