@@ -6,7 +6,7 @@ import pytest
 
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
-from tests.engine.conftest import ref, resource, template
+from tests.engine.conftest import attr, ref, resource, template
 from tests.types.conftest import Cloudy
 
 FIRST, SECOND = "10.40.0.0/24", "10.41.0.0/24"
@@ -100,3 +100,39 @@ def test_what_is_left_says_who_holds_it_and_why_nothing_was_rolled_back(cloudy: 
     stack = cloudy.changed(stack, first)
     assert cloudy.row(stack, "subnet").physical_id == old.physical_id
     assert places(cloudy) == {"10.40.0"}
+
+
+LED: dict[str, dict[str, Any]] = {
+    "EIPAssociation": {
+        "eip": resource("AWS::EC2::EIP", Domain="vpc", depends_on="way"),
+        "led": resource("AWS::EC2::EIPAssociation", AllocationId=attr("eip", "AllocationId"), InstanceId=ref("it")),
+    },
+    "EIP": {"led": resource("AWS::EC2::EIP", Domain="vpc", InstanceId=ref("it"), depends_on="way")},
+}
+
+
+@pytest.mark.share(1)
+@pytest.mark.parametrize("led", LED)
+def test_a_floating_ip_that_leads_to_a_machine_does_not_hold_it(cloudy: Cloudy, led: str) -> None:
+    """The machine, which is older than its way out, leaves the subnet first."""
+    networks: Any = cloudy.admin.call("network.networks")
+    outside = next(one["id"] for one in networks if one["router:external"])
+    machine = {
+        "net": resource("OS::Neutron::Net"),
+        "subnet": resource("OS::Neutron::Subnet", network=ref("net"), cidr=FIRST),
+        "it": resource("AWS::EC2::Instance", ImageId="cirros", InstanceType="m1.nano", SubnetId=ref("subnet")),
+    }
+    stack = cloudy.made(machine)
+    whole = {
+        **machine,
+        "router": resource("OS::Neutron::Router", external_gateway_info={"network": outside}),
+        "way": resource("OS::Neutron::RouterInterface", router=ref("router"), subnet=ref("subnet")),
+        **LED[led],
+    }
+    stack = cloudy.changed(stack, whole)
+    for name in ("subnet", "net"):
+        cloudy.mark(stack, name)
+        stack = cloudy.changed(stack, whole)
+        addresses: Any = cloudy.admin.call("network.ips")
+        port: Any = cloudy.admin.call("network.get_port", addresses[0]["port_id"])
+        assert port["device_id"] == cloudy.row(stack, "it").physical_id

@@ -15,9 +15,10 @@ WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::
 
 
 def leads_by(address: JsonMap, gone: Resource[Schema]) -> bool:
-    """True for a floating IP's port, its router, and the interfaces of that router."""
+    """True for a floating IP's port, server and router, and that router's interfaces."""
     key = str(gone.physical_id)
-    return address.get("port_id") == key or address.get("router_id") == key.partition(":")[0]
+    is_server = gone.type_name == "OS::Nova::Server"  # it detaches those that lead to it
+    return is_server or address.get("port_id") == key or address.get("router_id") == key.partition(":")[0]
 
 
 class FloatingIPProps(Schema):

@@ -99,7 +99,7 @@ class FloatingIPAssociation(
         return self.handle_create()
 
     def detach_from(self, gone: Resource[Schema]) -> None:
-        if gone.type_name == "OS::Nova::Server" or leads_by(self.seen, gone):
+        if leads_by(self.seen, gone):
             self._part()
 
     def handle_delete(self) -> Json:

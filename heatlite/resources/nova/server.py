@@ -6,9 +6,10 @@ from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, ReplaceResource, Resource, Schema, ServiceConflict
+from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict
 from heatlite.plugin.signing import KEY
 from heatlite.resources.neutron.base import asked
+from heatlite.resources.neutron.ports import LEAD_HERE
 from heatlite.resources.nova import disks, user_data
 from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
 from heatlite.resources.nova.images import Images
@@ -214,8 +215,10 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if gone.type_name == "OS::Neutron::Trunk":
             self._ports.leave(gone.facts.properties["port"])
         else:
-            for user in self.facts.users():
-                if user.type_name == "OS::Nova::FloatingIPAssociation":
+            ports = [nic["port"] for nic in self._ports.nics]
+            users = [one for one in self.facts.users() if isinstance(one, CloudResource)]
+            for user in users:
+                if user.type_name in LEAD_HERE and user.seen.get("port_id") in ports:
                     user.detach_from(self)
             self._ports.remove_addresses(gone.physical_id)
 
