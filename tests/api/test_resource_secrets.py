@@ -270,8 +270,13 @@ def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
 
 
 def test_a_reader_of_a_large_group_reads_each_member_few_times(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = {"count": 20, "resource_def": {"type": "OS::Heat::RandomString"}}
-    path = bench.member.create(template(g={"type": "OS::Heat::ResourceGroup", "properties": group}), "crowd")
+    def group(made: object) -> dict[str, object]:
+        return {"type": "OS::Heat::ResourceGroup", "properties": {"count": 40, "resource_def": made}}
+
+    told = {"list_join": ["", {"get_attr": ["g", "value"]}]}
+    nested = group({"type": "nested.yaml", "properties": {"told": told}})
+    made = template(g=group({"type": "OS::Heat::RandomString"}), h=nested)
+    path = bench.member.create(made, "crowd", wait=False, files={"nested.yaml": NESTED})
     bench.member.settle(path, "CREATE_COMPLETE")
     read, rows = Database.read, []
 
@@ -283,9 +288,9 @@ def test_a_reader_of_a_large_group_reads_each_member_few_times(bench: Bench, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Database, "read", counted)
-        listed = bench.reader.get(f"{path}/resources?nested_depth=1&with_detail=true")["resources"]
-    assert len(listed) == 21
-    assert sum(rows) < 10 * len(listed)
+        listed = bench.reader.get(f"{path}/resources?nested_depth=2&with_detail=true")["resources"]
+    assert len(listed) == 162
+    assert sum(rows) < 25 * len(listed)
     bench.member.call("DELETE", path, code=204)
 
 

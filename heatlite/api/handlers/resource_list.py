@@ -12,7 +12,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.records import record
 from heatlite.engine.state.values import left_over
-from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.outputs import Above, StackReader
 from heatlite.store.database.sql import IN_LIMIT
 from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import ResourceRecord, StackPlace, StackRecord
@@ -175,6 +175,7 @@ class ResourceList:
         """Yield what a list shows of resources."""
         budget = ListBudget(self._reader.longest_list)
         masks: dict[str, Callable[[str], Mask]] = {}
+        known: Above = {}
         has_most = asked.is_whole or len(found) > IN_LIMIT
         names = None if has_most else sorted({one.row.name for one in found})
         doubled = self._store.resources.of_doubled(sorted({one.stack.id for one in found}), names)
@@ -186,7 +187,7 @@ class ResourceList:
             item = views.resource(req.base, stack, row, required_by, one.nests, one.incidents, old)
             if asked.detailed:
                 if stack.id not in masks:
-                    masks[stack.id] = self._reader.masks(req.caller, stack, whole=not asked.in_pages)
+                    masks[stack.id] = self._reader.masks(req.caller, stack, not asked.in_pages, known)
                 masked = masks[stack.id](row.name)
                 attributes = {} if budget.is_spent else self._reader.attributes(req.caller, stack, row, (), masked)
                 item.update(views.details(row, attributes))

@@ -32,6 +32,8 @@ from heatlite.template.expression import Bounded, requires
 
 log = logging.getLogger(__name__)
 
+Above: TypeAlias = dict[str, list[Json]]
+"""Secrets that the parents of a stack may have passed to it, by its id."""
 FindRows: TypeAlias = Callable[[Collection[str] | None], Sequence[ResourceRecord]]
 """Returns the rows of a stack with one of the names; None: all rows."""
 
@@ -84,23 +86,26 @@ class StackReader:
         """Return the mask of all hidden values of the stack's tree."""
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
-    def masks(self, context: Context, stack: StackRecord, whole: bool = True) -> Callable[[str], Mask]:
+    def masks(
+        self, context: Context, stack: StackRecord, whole: bool = True, known: Above | None = None
+    ) -> Callable[[str], Mask]:
         """Return a function from a resource's name ("" for all) to its mask for a caller.
 
-        `whole`: read all rows of the stack at once, in place of those that each mask needs.
+        `whole`: read all rows of the stack at once, in place of those that each mask needs. `known` keeps what the
+        masks of several stacks share.
 
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
         """
         find = self._find_in_memory if whole else self._find_rows
-        return self._masks(context, stack, cache(lambda: find(stack)))
+        return self._masks(context, stack, cache(lambda: find(stack)), {} if known is None else known)
 
     def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
         """Return the mask of one resource for a caller, as `masks`.
 
         Reads the rows that it needs.
         """
-        return self._masks(context, stack, lambda: self._find_rows(stack))(name)
+        return self._masks(context, stack, lambda: self._find_rows(stack), {})(name)
 
     def software_masks(self, context: Context, deployment_ids: Sequence[str]) -> Callable[[str], Mask]:
         """Return a function from the id of a software deployment to its mask for a caller.
@@ -125,7 +130,7 @@ class StackReader:
             stack = self._store.stacks.get(stack_id)
             if stack is None:
                 return lambda _: []
-            shared, find = [*self._hidden(stack), *self._secrets_above(stack)], self._find_in_memory(stack)
+            shared, find = [*self._hidden(stack), *self._secrets_above(stack, {})], self._find_in_memory(stack)
             return lambda name: [*shared, *self._secrets(stack, find, name)]
 
         return lambda physical_id: Mask(
@@ -144,11 +149,13 @@ class StackReader:
         masks = self.software_masks(context, [*config_ids, *made_for.values()])
         return lambda config_id: masks(made_for.get(config_id, config_id))
 
-    def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
+    def _masks(
+        self, context: Context, stack: StackRecord, find: Callable[[], FindRows], known: Above
+    ) -> Callable[[str], Mask]:
         hidden = self.mask(stack)
         if context.may(EXPORT):
             return lambda _: hidden
-        shared = cache(lambda: [*self._hidden(stack), *self._secrets_above(stack)])
+        shared = cache(lambda: [*self._hidden(stack), *self._secrets_above(stack, known)])
         return lambda name: Mask(lambda: [*shared(), *self._secrets(stack, find(), name)])
 
     def _hidden(self, stack: StackRecord) -> list[object]:
@@ -180,7 +187,7 @@ class StackReader:
             missing = {need for row in rows for need in row.requires} - seen
             rows = find(missing) if missing else []
 
-    def _secrets_above(self, stack: StackRecord) -> Iterator[Json]:
+    def _secrets_above(self, stack: StackRecord, known: Above) -> Iterator[Json]:
         """Yield the secrets that the parents of a nested stack may have passed to it.
 
         They are those of its resource and of what that refers to. A stack passes its own secrets to no sibling.
@@ -188,7 +195,9 @@ class StackReader:
         above = None if stack.parent_id is None else self._store.stacks.get(stack.parent_id)
         if above is not None and stack.parent_resource is not None:
             yield from self._secrets(above, self._find_rows(above), stack.parent_resource, besides=stack.id)
-            yield from self._secrets_above(above)
+            if above.id not in known:
+                known[above.id] = [*self._secrets_above(above, known)]
+            yield from known[above.id]
 
     def _secrets_within(self, stack_id: str | None) -> Iterator[Json]:
         nested = None if stack_id is None else self._store.stacks.get(stack_id)
