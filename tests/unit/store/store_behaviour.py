@@ -2572,8 +2572,9 @@ def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, d
     ]
     expected.sort(key=lambda record: record.seq, reverse=sort[-1][1] if sort else True)
     for key, descending in reversed(sort):
-        unset = UNSET.get(key, 0)
-        expected.sort(key=lambda record: getattr(record, WIRE[key]) or unset, reverse=descending)
+        values = {record.id: getattr(record, WIRE[key]) for record in expected}
+        known = {one: UNSET.get(key, 0) if value is None else value for one, value in values.items()}
+        expected.sort(key=lambda record: known[record.id], reverse=descending)
     limit = data.draw(st.integers(1, 9))
     query = ActionQuery(limit=limit, sort=sort, **filters)  # type: ignore[arg-type]
     walked: list[ActionRecord] = []
