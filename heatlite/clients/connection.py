@@ -230,7 +230,7 @@ class Connections:
             from openstack.connection import Connection
             from openstack.exceptions import ConfigException
         except ImportError as error:
-            raise MissingLibrary(f"The cloud {self._cloud}", error.name, "openstack") from error
+            raise MissingLibrary(f"The cloud {self._cloud}", "openstacksdk", "openstack") from error
         try:
             region = get_cloud_region(
                 cloud=self._cloud,

@@ -60,7 +60,7 @@ def connect(cloud: str) -> Heat:
         from openstack import connect
         from openstack.exceptions import ConfigException, SDKException
     except ImportError as error:
-        raise MissingLibrary(f"The cloud {cloud}", error.name, "openstack") from error
+        raise MissingLibrary(f"The cloud {cloud}", "openstacksdk", "openstack") from error
     try:
         connection = connect(cloud=cloud, app_name="heatlite")
         endpoint, project = connection.orchestration.get_endpoint(), connection.current_project_id

@@ -12,7 +12,7 @@ from heatlite.cli.errors import CommandError
 from heatlite.migrate.ledger import Ledger, Move, State, load
 
 WEB = Move("web", "id", State.UNDONE)
-CLOUD_MISSING = "cloud 'nowhere'" if find_spec("openstack") else "The cloud nowhere is set, but openstacksdk is not"
+CLOUD_MISSING = "cloud 'nowhere'" if find_spec("openstack") else "The cloud nowhere needs openstacksdk"
 
 
 @pytest.mark.parametrize(
