@@ -3,9 +3,8 @@
 Test modules import these tests and add `empty_url`.
 """
 
-import json
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 from playhouse.migrations import Runner
@@ -14,10 +13,8 @@ from playhouse.schema_diff import diff_models
 from heatlite.store.admin import migrate
 from heatlite.store.database.statements import Value
 from heatlite.store.errors import SchemaMismatch
-from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
-from tests.databases import claim_one
 from tests.processes import fresh
 
 __all__: list[str] = ["database"]
@@ -88,8 +85,6 @@ def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> No
     results.close()
 
 
-ACTIONS = "0007_actions"
-SECRETS = "0008_secrets"
 ADOPTIONS = "0036_adoptions"
 
 
@@ -99,85 +94,39 @@ def before(store: Store, migration: str) -> None:
     Runner(store.database.peewee, str(migrate.SCRIPTS)).up(earlier[-1])
 
 
+def make_old(store: Store, applied: Collection[str]) -> None:
+    """Make the tables of 0.1.0 with other names of applied migrations."""
+    before(store, names(store)[1])
+    change(store, "DELETE FROM schema_migration")
+    for name in applied:
+        change(store, "INSERT INTO schema_migration (name, applied) VALUES (?, '2026-11-22 18:00:00')", name)
+
+
 def change(store: Store, sql: str, *values: Value) -> None:
     with store.transaction():
         store.database.write(sql, values)
 
 
-def put_old(store: Store, stack_id: str, status: str, **columns: Value) -> str:
-    """An action and its stack before schedules, dependencies and histories existed."""
-    action_id = f"action of {stack_id}"
-    live = status in ("READY", "WAITING", "RUNNING")
-    values: dict[str, Value] = {
-        "id": action_id, "stack_id": stack_id, "root_id": stack_id, "project": "acme", "verb": "CHECK",
-        "status": status, "requested_by": "ann", "created_at": 1.0, "inputs": "{}", "status_reason": "",
-        "attempt": 1, "exclusive_key": stack_id if live else None, "urgent": False, "open_children": 0,
-        **columns,
-    }  # fmt: skip
-    change(store, f"INSERT INTO action ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", *values.values())
-    return action_id
+@everywhere
+def test_a_database_of_0_1_0_upgrades(database: Store, empty_url: str) -> None:
+    """It has the names of the scripts that became one."""
+    make_old(database, migrate.REPLACED)
+    change(database, "INSERT INTO account_project (root_id, project_id) VALUES ('s', 'acme')")
+    store = Store.open(empty_url)
+    assert [one.name for one in store.migrations if one.applied] == [migrate.FIRST]
+    assert store.upgrade() == names(store)[1:]
+    assert {one.applied for one in store.status()} == {True}
+    assert store.upgrade() == []
+    assert list(store.database.read("SELECT project_id FROM account_project")) == [("acme",)]
+    store.close()
 
 
 @everywhere
-def test_actions_of_before_are_as_those_of_now(database: Store) -> None:
-    before(database, ACTIONS)
-    for status in ("SUCCEEDED", "FAILED", "CANCELLED"):
-        # Whoever ended them once left his name.
-        put_old(database, status, status, owner="engine", finished_at=2.0)
-    put_old(database, "given back", "READY", owner="engine")
-    put_old(database, "runs", "RUNNING", owner="engine", lease_until=1e10, started_at=1.0)
-    holder = put_old(database, "going", "RUNNING", owner="engine", lease_until=1e10, started_at=1.0)
-    put_old(database, "waits", "WAITING", waits_for=holder)
-    database.upgrade()
-    found = {f"{one.rule}: {one.id}" for one in database.inconsistencies(3.0, 0.0)}
-    assert {text for text in found if not text.startswith("an action has a stack")} == set()
-    claimed = claim_one(database, "one", 5.0, 1.0)
-    assert claimed is not None
-    assert claimed.stack_id == "given back"
-
-
-def put_old_stack(store: Store, stack_id: str, template_id: str, root_id: str | None = None) -> None:
-    """A stack as it was before anything was encrypted."""
-    values: dict[str, Value] = {
-        "id": stack_id, "name": stack_id, "project": "acme", "username": "ann", "template_id": template_id,
-        "environment": "{}", "verb": "CREATE", "status": "COMPLETE", "status_reason": "", "created_at": 1.0,
-        "root_id": root_id, "disable_rollback": True, "tags": "", "depth": 0,
-    }  # fmt: skip
-    change(store, f"INSERT INTO stack ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", *values.values())
-
-
-@everywhere
-def test_what_is_hidden_was_so_before(database: Store) -> None:
-    before(database, SECRETS)
-    for template_id, document, files in (
-        ("hot", '{"parameters":{"p":{"hidden":true}}}', "{}"),
-        ("cfn", '{"Parameters":{"P":{"NoEcho":true}}}', "{}"),
-        ("file", "{}", '{"a.yaml":"parameters: {p: {hidden: true}}"}'),
-        ("plain", "{}", "{}"),
-    ):
-        change(database, "INSERT INTO template (id, document, files) VALUES (?, ?, ?)", template_id, document, files)
-        put_old_stack(database, template_id, template_id)
-    put_old_stack(database, "root", "plain")
-    put_old_stack(database, "child", "hot", "root")
-    put_old_stack(database, "sister", "plain", "root")
-    database.upgrade()
-    stacks = ("hot", "cfn", "file", "plain", "root", "child", "sister")
-    found = {stack_id: stack.sealed for stack_id in stacks if (stack := database.stacks.get(stack_id))}
-    assert found == {stack_id: stack_id != "plain" for stack_id in stacks}
-
-
-@everywhere
-def test_what_callers_prove_themselves_with_changes_its_form(database: Store) -> None:
-    before(database, ACTIONS)
-    kept = Cipher([new_key()], "").encrypt({"token": "sesame"})
-    old = json.dumps({"v": "fernet1", "d": kept.removeprefix("fernet1:")})
-    action_id = put_old(database, "s", "READY")
-    before(database, SECRETS)
-    change(database, "UPDATE action SET secrets = ?", old)
-    database.upgrade()
-    found = database.actions.get(action_id)
-    assert found is not None
-    assert found.secrets == kept
+def test_tables_older_than_0_1_0_are_refused_with_the_way_out(database: Store, empty_url: str) -> None:
+    make_old(database, migrate.REPLACED - {"0019_stack_size"})
+    for use in (database.upgrade, database.status, lambda: Store.open(empty_url)):
+        with pytest.raises(SchemaMismatch, match=r"0018_takeovers\)\. Run .* of heatlite 0\.1\.0 first"):
+            use()
 
 
 @everywhere

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 SCRIPTS = Path(__file__).parent / "migrations"
 TABLE = "schema_migration"
 """Name of peewee's table of applied migrations."""
+FIRST = "0001_version_0_1_0"
+"""Script that makes the tables of version 0.1.0."""
+REPLACED = frozenset((
+    "0001_initial", "0002_trees", "0003_software", "0004_sinks", "0005_snapshots", "0006_before_lock", "0007_actions",
+    "0008_secrets", "0009_nodes", "0010_accounts", "0011_unused_templates", "0012_before_check", "0013_protection",
+    "0014_health", "0015_suppressed", "0016_cloud", "0017_moved_in", "0018_takeovers", "0019_stack_size",
+))  # fmt: skip
+"""Scripts in place of which `FIRST` came. Databases of 0.1.0 have their names."""
 LOCK_SECONDS = 60
 LOCK_NUMBER = 0x6865_6174
 """Key of PostgreSQL's advisory lock: "heat"."""
@@ -52,11 +60,18 @@ class Migration:
 
 
 def status(database: Database) -> list[Migration]:
-    """Return all migrations in order."""
+    """Return all migrations in order. Raises SchemaMismatch before 0.1.0."""
     applied: set[str] = set()
     with _errors(database):
         if database.peewee.table_exists(TABLE):
             applied = {str(name) for (name,) in database.read(f"SELECT name FROM {TABLE}")}
+    if replaced := applied & REPLACED:
+        if replaced < REPLACED:
+            raise SchemaMismatch(
+                f"The tables are those of a development version before 0.1.0 (last migration: {max(replaced)})."
+                " Run `heatlite db upgrade` of heatlite 0.1.0 first, then that of this version."
+            )
+        applied = applied - REPLACED | {FIRST}
     known = _scripts()
     return [Migration(name, applied=name in applied, known=name in known) for name in sorted(known | applied)]
 
@@ -86,7 +101,8 @@ def upgrade(database: Database) -> list[str]:
     Raises EngineRunning while an engine uses a SQLite file without them.
     """
     with _errors(database), _alone(database):
-        if all(step.applied for step in check_known(database)):
+        steps = check_known(database)
+        if all(step.applied for step in steps):
             return []
         if database.path is not None:
             engine = engine_lock.holder(database.path)
@@ -94,7 +110,10 @@ def upgrade(database: Database) -> list[str]:
                 raise EngineRunning(engine)  # of an older program, which needs the tables as they are
             if not database.peewee.get_tables():
                 return _create(database)
-        applied: list[str] = _runner(database).up()
+        runner = _runner(database)
+        if steps[0].applied:
+            runner.fake(FIRST)  # peewee looks for this name, and 0.1.0 has recorded others
+        applied: list[str] = runner.up()
         return applied
 
 

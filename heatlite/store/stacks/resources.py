@@ -459,9 +459,8 @@ def _parts(state: PreviousState | None) -> str | None:
 
 
 def _earlier(parts: Sequence[Any]) -> PreviousState:
-    """Return a stored state. Before migration 0012 it had no `updated_at`."""
-    verb, status, status_reason, *updated_at = parts
-    return PreviousState(Verb(verb), Status(status), status_reason, *updated_at)
+    verb, status, status_reason, updated_at = parts
+    return PreviousState(Verb(verb), Status(status), status_reason, updated_at)
 
 
 def protection_written(record: ProtectionRecord | None) -> str | None:

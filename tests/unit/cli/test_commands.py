@@ -53,7 +53,7 @@ class Recorder:
         self.applied = True
 
     def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
-        return [("0001_initial", self.applied)]
+        return [("0001_version_0_1_0", self.applied)]
 
     def new_key(self) -> str:
         return "a-key"
@@ -295,7 +295,7 @@ def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixtur
     assert [(one.port, one.host, one.database) for one in program.served] == [(1234, "127.0.0.1", "sqlite:///x.db")]
     assert run(["db", "status", "-f", "value"], program) == 0
     assert run(["db", "upgrade", "-f", "value"], program) == 0
-    assert capsys.readouterr().out == "0001_initial false\n0001_initial true\n"
+    assert capsys.readouterr().out == "0001_version_0_1_0 false\n0001_version_0_1_0 true\n"
 
 
 def test_fsck(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Exact comparisons of texts on MariaDB, as elsewhere: spaces at the end count.
 
-The tables of 0004 and 0005 had the character set of the database. MariaDB copies each table. Tables that have the
-collation are left alone, so an upgrade that was killed continues.
+The tables `sink` and `snapshot` of 0.1.0 had the character set of the database. MariaDB copies each table. Tables that
+have the collation are left alone, so an upgrade that was killed continues.
 """
 
 from peewee import Database, MySQLDatabase
