@@ -78,6 +78,8 @@ class _Lent:
             return
         try:
             connection.rollback()
+            if hasattr(connection, "pgconn"):
+                connection.execute("DEALLOCATE ALL")  # the next user knows none of them
         except Exception:  # noqa: BLE001 - each driver has its own: whatever it is, nobody wants this one any more
             if _is_open(connection):  # PyMySQL's may be closed once only
                 connection.close()

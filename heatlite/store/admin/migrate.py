@@ -63,7 +63,7 @@ def status(database: Database) -> list[Migration]:
     """Return all migrations in order. Raises SchemaMismatch before 0.1.0."""
     applied: set[str] = set()
     with _errors(database):
-        if database.peewee.table_exists(TABLE):
+        if TABLE in database.tables():
             applied = {str(name) for (name,) in database.read(f"SELECT name FROM {TABLE}")}
     if replaced := applied & REPLACED:
         if replaced < REPLACED:
@@ -108,7 +108,7 @@ def upgrade(database: Database) -> list[str]:
             engine = engine_lock.holder(database.path)
             if engine is not None:
                 raise EngineRunning(engine)  # of an older program, which needs the tables as they are
-            if not database.peewee.get_tables():
+            if not database.tables():
                 return _create(database)
         runner = _runner(database)
         if steps[0].applied:

@@ -7,18 +7,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import peewee
 from peewee import Field, Insert, Query, Select
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.core.reading import only_reads, require_engine
-from heatlite.store.database.driver import Dialect, Driver
+from heatlite.store.database.driver import TABLES, Dialect, Driver, SqliteConnection
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import quoted
-from heatlite.store.database.statements import Answer, Fetched, Parameters, Row, Sent, Statement, Value, Waiting
+from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
 from heatlite.store.database.turns import Shared, Turn, Turns
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
@@ -27,21 +27,6 @@ SILENT_SECONDS = 1.0
 
 FieldChanges: TypeAlias = Mapping[Field, object]
 """Fields of a model and their new values or expressions."""
-
-
-class Cursor(Answer, Protocol):
-    """The part of a DB-API cursor (PEP 249) in use here."""
-
-    def execute(self, sql: str, parameters: Parameters, /) -> object: ...
-    def executemany(self, sql: str, rows: Sequence[Sequence[Value]], /) -> object: ...
-
-
-class Connection(Protocol):
-    """The part of a DB-API connection in use here; `run` is that of servers."""
-
-    def cursor(self) -> Cursor: ...
-    def run(self, statements: Sequence[Statement]) -> Sequence[Answer]: ...
-    def close(self) -> None: ...
 
 
 class _Closer:
@@ -149,7 +134,11 @@ class Database:
         return self._fetched(sql, parameters)
 
     def _fetched(self, sql: str, parameters: Parameters) -> Sequence[Row]:
-        return self._run(sql, parameters).fetchall()
+        return self._run(sql, parameters).rows
+
+    def tables(self) -> set[str]:
+        """Return the names of the tables."""
+        return {name for (name,) in self.read(TABLES[self.dialect])}
 
     def select(self, query: Select) -> Sequence[Row]:
         """Return all rows of a peewee query."""
@@ -198,7 +187,9 @@ class Database:
         """Run a statement of SQLite once for each row. Only inside a transaction."""
         self.check_open()
         try:
-            self._connection().cursor().executemany(self._with_marks(sql), rows)
+            connection = self._connection()
+            assert isinstance(connection, SqliteConnection)
+            connection.run_many(sql, rows)
         except self._errors as error:
             raise self.translate_error(error) from error
 
@@ -217,7 +208,7 @@ class Database:
         if self._state.failure is not None:
             raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
-    def _run(self, sql: str, parameters: Parameters) -> Answer:
+    def _run(self, sql: str, parameters: Parameters) -> Fetched:
         if self._state.waiting.begun or self.dialect is Dialect.SQLITE:
             return self._answered(sql, parameters)
         silent = self._silent
@@ -232,7 +223,7 @@ class Database:
         finally:
             self._probing.release()
 
-    def _answered(self, sql: str, parameters: Parameters) -> Answer:
+    def _answered(self, sql: str, parameters: Parameters) -> Fetched:
         begun, was_begun = time.monotonic(), self._state.waiting.begun
         try:
             answer = self._execute(sql, parameters)
@@ -260,14 +251,9 @@ class Database:
     def _limits(self) -> Limits:
         return limits(self._state.pace or self._pace, self._lease)
 
-    def _execute(self, sql: str, parameters: Parameters) -> Answer:
-        connection = self._connection()
-        if self.dialect is not Dialect.SQLITE:
-            return self._state.waiting.run(connection, sql, parameters, self._state.open)
-        cursor = connection.cursor()
-        cursor.execute(sql, parameters)
-        # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
-        return Fetched(cursor.rowcount, cursor.fetchall())
+    def _execute(self, sql: str, parameters: Parameters) -> Fetched:
+        in_transaction = self._state.open and self.dialect is not Dialect.SQLITE
+        return self._state.waiting.run(self._connection(), sql, parameters, in_transaction)
 
     def _connection(self) -> Connection:
         state = self._state
@@ -277,10 +263,10 @@ class Database:
             self._connect()
         elif state.closer is not None:
             return state.closer.connection
-        connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
+        connection = self._driver.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
         state.closer = _Closer(connection, self._errors)
         if only_reads() and self.dialect is Dialect.SQLITE:
-            connection.cursor().execute("PRAGMA query_only = 1", ())
+            connection.run([("PRAGMA query_only = 1", ())])
         return connection
 
     def _connect(self) -> None:
@@ -304,10 +290,7 @@ class Database:
 
     def _lost(self) -> bool:
         """Return whether the server has closed this thread's connection."""
-        if self.dialect is Dialect.SQLITE or self.peewee.is_closed():
-            return False
-        connection = self._connection()
-        return not getattr(connection, "open", True) or bool(getattr(connection, "closed", False))
+        return not self.peewee.is_closed() and self._connection().is_lost
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's, and mark the transaction as failed."""

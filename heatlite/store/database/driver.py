@@ -13,7 +13,7 @@ import math
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,7 @@ from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
 from heatlite.core.extras import MissingLibrary
 from heatlite.store.database.limits import Limits
+from heatlite.store.database.statements import Connection, Fetched, Statement, Value
 from heatlite.store.errors import Duplicate
 
 BUSY_SECONDS = 5
@@ -58,6 +59,40 @@ class Dialect(StrEnum):
     def quotation_mark(self) -> str:
         """The quotation mark around names of tables and columns."""
         return "`" if self is Dialect.MARIADB else '"'
+
+
+TABLES = {
+    Dialect.SQLITE: "SELECT name FROM sqlite_master WHERE type = 'table'",
+    Dialect.POSTGRESQL: "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
+    Dialect.MARIADB: "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+}
+"""SQL for the names of the tables."""
+
+
+class SqliteConnection:
+    """Runs statements one by one."""
+
+    is_lost = False
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
+        """Run statements. Raises the first error."""
+        answers = []
+        for sql, values in statements:
+            cursor = self._connection.execute(sql, values)
+            # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
+            answers.append(Fetched(cursor.rowcount, cursor.fetchall()))
+        return answers
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Run a statement once for each row."""
+        self._connection.executemany(sql, rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
 class Driver:
@@ -115,17 +150,28 @@ class Driver:
                 " with %2F for a / in the password."
             ) from None
         if self.dialect is Dialect.POSTGRESQL:
-            from heatlite.store.database.postgresql import Postgres, parameters
+            from heatlite.store.database.postgresql import parameters
 
-            found: peewee.Database = Postgres(
+            return peewee.PostgresqlDatabase(
                 given.pop("database"), prefer_psycopg3=True, field_types={"LONGTEXT": "TEXT"},
                 **parameters(limits, given),
             )  # fmt: skip
-            return found
         options: dict[str, Any] = {**_of_mariadb(limits), **given}
         from heatlite.store.database.mariadb import MariaDb
 
         return MariaDb(options.pop("database"), **options)
+
+    def wrap(self, connection: Any, limits: Limits) -> Connection:
+        """Return a driver's connection in our form."""
+        if self.dialect is Dialect.POSTGRESQL:
+            from heatlite.store.database import postgresql
+
+            return postgresql.Connection(connection, limits.silence)
+        if self.dialect is Dialect.MARIADB:
+            from heatlite.store.database import mariadb
+
+            return mariadb.Connection(connection)
+        return SqliteConnection(connection)
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's."""

@@ -2,24 +2,18 @@
 
 import math
 import select
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
-import peewee
 import psycopg
-from psycopg import abc
-from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
-from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, error_message
 from psycopg.pq.abc import PGresult
 
 from heatlite.store.database.limits import Limits
 from heatlite.store.database.statements import Fetched, Row, Statement, Value
-
-Heard = TypeVar("Heard")
 
 PROBES = 3
 """Number of unanswered keepalives after which the other machine counts as gone."""
@@ -34,27 +28,27 @@ _DERIVED, _BOOLEAN, _INTEGER, _BIGINT, _DOUBLE = range(len(_OIDS))
 _SMALL = 2**31
 
 
-class Connection(psycopg.Connection[Any]):
-    """A connection that fails after `silence` seconds without an answer; None: never.
+class Connection:
+    """Runs several statements in one round trip.
 
+    It fails after `silence` seconds without an answer; None: never.
     The server's own limits do not help if the server is frozen or the network is cut. psycopg has no such limit.
 
     `run` is a pipeline of its own: that of psycopg sends each statement by itself, and a Flush after its last Sync.
     The Flush would end the server's limit for idle transactions, so that a frozen client kept its locks.
     """
 
-    silence: float | None = None
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, connection: psycopg.Connection[Any], silence: float | None) -> None:
+        self._connection, self.silence = connection, silence
+        self._server = connection.pgconn
         self._uses: OrderedDict[_Key, int] = OrderedDict()
         self._names: OrderedDict[_Key, bytes] = OrderedDict()
         """Names of prepared statements, the least recently used first."""
         self._made = 0
-        self._transformer = Transformer(self)
+        self._transformer = Transformer(connection)
         self._readable, self._any = select.poll(), select.poll()
-        self._readable.register(self.pgconn.socket, select.POLLIN)
-        self._any.register(self.pgconn.socket, select.POLLIN | select.POLLOUT)
+        self._readable.register(self._server.socket, select.POLLIN)
+        self._any.register(self._server.socket, select.POLLIN | select.POLLOUT)
 
     def run(self, statements: Sequence[Statement]) -> list[Fetched]:
         """Run statements in one round trip, with one Sync at the end.
@@ -64,23 +58,22 @@ class Connection(psycopg.Connection[Any]):
         given = [_encoded(sql, values) for sql, values in statements]  # may fail, so before the pipeline
         made: dict[_Key, bytes] = {}
         changes: list[_Change | None] = []
-        server = self.pgconn
-        with self.lock:
-            try:
-                server.enter_pipeline_mode()
-                for key, values in given:
-                    self._send(key, values, made, changes)
-                server.pipeline_sync()
-                results = self._communicate()
-                server.exit_pipeline_mode()
-            except psycopg.Error as error:
-                self.close()
-                if isinstance(error, psycopg.OperationalError):
-                    raise
-                raise psycopg.OperationalError(str(error)) from error
-            except BaseException:
-                self.close()  # it has answers that nothing awaits
+        server = self._server
+        try:
+            server.enter_pipeline_mode()
+            for key, values in given:
+                self._send(key, values, made, changes)
+            server.pipeline_sync()
+            results = self._communicate()
+            server.exit_pipeline_mode()
+        except psycopg.Error as error:
+            self.close()
+            if isinstance(error, psycopg.OperationalError):
                 raise
+            raise psycopg.OperationalError(str(error)) from error
+        except BaseException:
+            self.close()  # it has answers that nothing awaits
+            raise
         answered = []
         for result, change in zip(results, changes, strict=True):
             if change is None:
@@ -89,8 +82,15 @@ class Connection(psycopg.Connection[Any]):
                 self._names[change.key] = change.name  # a rollback keeps it
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
-                raise psycopg.errors.error_from_result(result, self.info.encoding)
-        return [_answer(result, self._transformer) for result in answered]
+                raise _error(result)
+        return [self._fetched(result) for result in answered]
+
+    def _fetched(self, result: PGresult) -> Fetched:
+        rows: Sequence[Row] = ()
+        if result.status == ExecStatus.TUPLES_OK:
+            self._transformer.set_pgresult(result)
+            rows = self._transformer.load_rows(0, result.ntuples, tuple)
+        return Fetched(result.command_tuples or 0, rows)
 
     def _send(
         self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes], changes: list["_Change | None"]
@@ -109,21 +109,21 @@ class Connection(psycopg.Connection[Any]):
         elif self._is_due(key):
             if len(self._names) + len(made) >= PREPARED and self._names:
                 oldest, gone = self._names.popitem(last=False)
-                self.pgconn.send_query_params(b"DEALLOCATE " + gone, None)
+                self._server.send_query_params(b"DEALLOCATE " + gone, None)
                 changes.append(_Change(oldest, gone, is_made=False))
             self._made += 1
             name = made[key] = b"heatlite_%d" % self._made
-            self.pgconn.send_prepare(name, text, [_OIDS[code] for code in codes])
+            self._server.send_prepare(name, text, [_OIDS[code] for code in codes])
             changes.append(_Change(key, name, is_made=True))
         if name is None:
-            self.pgconn.send_query_params(text, values, [_OIDS[code] for code in codes])
+            self._server.send_query_params(text, values, [_OIDS[code] for code in codes])
         else:
-            self.pgconn.send_query_prepared(name, values)
+            self._server.send_query_prepared(name, values)
         changes.append(None)
 
     def _communicate(self) -> list[PGresult]:
         """Send all that waits, and return the results up to the Sync."""
-        server = self.pgconn
+        server = self._server
         while server.flush():
             self._await(self._any)
             server.consume_input()
@@ -147,10 +147,16 @@ class Connection(psycopg.Connection[Any]):
         Raises OperationalError after the silence limit.
         """
         if not traffic.poll(None if self.silence is None else self.silence * 1000):
-            raise self._silent()
+            raise psycopg.OperationalError(f"the server has not answered for {self.silence:g} s")
 
-    def _silent(self) -> psycopg.OperationalError:
-        return psycopg.OperationalError(f"the server has not answered for {self.silence:g} s")
+    @property
+    def is_lost(self) -> bool:
+        """True once the connection is closed."""
+        return self._connection.closed
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
     def _is_due(self, key: "_Key") -> bool:
         """Count a use. Returns True if the statement is to be prepared."""
@@ -163,19 +169,6 @@ class Connection(psycopg.Connection[Any]):
         if len(self._uses) > PREPARED:
             self._uses.popitem(last=False)
         return False
-
-    def wait(self, gen: PQGen[Heard], *args: Any, **named: Any) -> Heard:
-        """Wait as psycopg does.
-
-        After the silence limit, close the connection and raise OperationalError.
-        """
-        if self.silence is None:
-            return super().wait(gen, *args, **named)
-        try:
-            return super().wait(_heard(gen, self.silence), *args, **named)
-        except _Silence as error:
-            self.close()
-            raise self._silent() from error
 
 
 _Key: TypeAlias = tuple[bytes, bytes]
@@ -239,50 +232,14 @@ def _is_big(code: int, value: Value) -> bool:
     return code == _INTEGER and not -_SMALL <= int(value or 0) < _SMALL
 
 
-def _answer(result: PGresult, transformer: abc.Transformer) -> Fetched:
-    rows: Sequence[Row] = ()
-    if result.status == ExecStatus.TUPLES_OK:
-        transformer.set_pgresult(result)
-        rows = transformer.load_rows(0, result.ntuples, tuple)
-    return Fetched(result.command_tuples or 0, rows)
-
-
-class _Silence(Exception):
-    """The server did not answer in time."""
-
-
-def _heard(gen: PQGen[Heard], seconds: float) -> Generator[Any, Any, Heard]:
-    """Wrap a generator to raise _Silence after so many seconds without traffic.
-
-    psycopg resumes a generator every tenth of a second, with 0 if there was no traffic.
-    """
+def _error(result: PGresult) -> psycopg.Error:
+    """Return the exception of a failed statement."""
+    state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
     try:
-        wanted = next(gen)
-        end = time.monotonic() + seconds
-        while True:
-            ready = yield wanted
-            if ready:
-                end = time.monotonic() + seconds
-            elif time.monotonic() >= end:
-                raise _Silence
-            wanted = gen.send(ready)
-    except StopIteration as ended:
-        answer: Heard = ended.value
-        return answer
-
-
-class _Adapter(peewee.Psycopg3Adapter):
-    def connect(self, db: peewee.Database, silence: float | None = None, **params: Any) -> Connection:
-        # psycopg prepares nothing: after a ROLLBACK or DROP it would deallocate the statements of `run` as well.
-        connection = Connection.connect(dbname=db.database, prepare_threshold=None, **params)
-        connection.silence = silence
-        return connection
-
-
-class Postgres(peewee.PostgresqlDatabase):
-    """peewee's PostgreSQL database with a `silence` parameter for its connections."""
-
-    psycopg3_adapter = _Adapter
+        kind = psycopg.errors.lookup(state)
+    except KeyError:
+        kind = psycopg.DatabaseError
+    return kind(error_message(result))
 
 
 def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
@@ -302,13 +259,14 @@ def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
     session |= {"tcp_keepalives_idle": idle, "tcp_keepalives_interval": interval, "tcp_keepalives_count": PROBES}
     options = " ".join(f"-c {name}={value}" for name, value in session.items())
     return {
-        "silence": limits.silence,
         "connect_timeout": math.ceil(limits.connect),
         "keepalives_idle": idle,
         "keepalives_interval": interval,
         "keepalives_count": PROBES,
         "tcp_user_timeout": int(limits.peer * 1000),
         "fallback_application_name": "heatlite",
+        # psycopg prepares nothing: after a ROLLBACK or DROP it would deallocate the statements of `run` as well.
+        "prepare_threshold": None,
         **given,
         "options": f"{options} {given.get('options', '')}".strip(),
     }

@@ -15,29 +15,20 @@ Row: TypeAlias = tuple[Any, ...]
 Statement: TypeAlias = tuple[str, Parameters]
 
 
-class Answer(Protocol):
-    """The answer to a statement: the part of a DB-API cursor (PEP 249) in use here."""
-
-    @property
-    def rowcount(self) -> int: ...
-    def fetchall(self) -> Sequence[Row]: ...
-
-
 class Fetched(NamedTuple):
-    """An answer whose rows have been read."""
+    """The answer to a statement."""
 
     rowcount: int
     rows: Sequence[Row]
 
-    def fetchall(self) -> Sequence[Row]:
-        """Return all rows."""
-        return self.rows
 
+class Connection(Protocol):
+    """A connection that runs several statements, on a server in one round trip."""
 
-class Pipelined(Protocol):
-    """A connection that runs several statements in one round trip."""
-
-    def run(self, statements: Sequence[Statement]) -> Sequence[Answer]: ...
+    @property
+    def is_lost(self) -> bool: ...
+    def run(self, statements: Sequence[Statement]) -> Sequence[Fetched]: ...
+    def close(self) -> None: ...
 
 
 class Sent:
@@ -45,7 +36,7 @@ class Sent:
 
     def __init__(self, sql: str, parameters: Parameters, flush: Callable[[], None]) -> None:
         self.statement: Statement = (sql, parameters)
-        self.answer: Answer | None = None
+        self.answer: Fetched | None = None
         self._flush = flush
 
     @property
@@ -55,9 +46,9 @@ class Sent:
 
     def rows(self) -> Sequence[Row]:
         """Return the rows. Call it once."""
-        return self._answered().fetchall()
+        return self._answered().rows
 
-    def _answered(self) -> Answer:
+    def _answered(self) -> Fetched:
         if self.answer is None:
             self._flush()
         if self.answer is None:
@@ -73,7 +64,7 @@ class Waiting:
     """True once the server has begun the transaction."""
     sent: list[Sent] = field(default_factory=list)
 
-    def run(self, connection: Pipelined, sql: str, parameters: Parameters, in_transaction: bool) -> Answer:
+    def run(self, connection: Connection, sql: str, parameters: Parameters, in_transaction: bool) -> Fetched:
         """Run all that waits, then a statement; return its answer.
 
         The first call in a transaction begins it.

@@ -78,7 +78,7 @@ class FieldEncryption:
 
     def _has_secrets(self) -> bool:
         """Return whether the database has an encrypted value. Reads every table if not."""
-        present = set(self.database.peewee.get_tables())
+        present = self.database.tables()
         quote = self.database.quote
         tests = [
             f"EXISTS (SELECT 1 FROM {quote(table.name)} WHERE {_prefix(quote(column))} = '{PREFIX}')"
