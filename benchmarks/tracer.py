@@ -1,6 +1,6 @@
 """Counters of SQL statements, SQLite's steps, and function calls in this process.
 
-They hardly depend on the load of the machine. Periodic threads are left out, and so is `uncounted` work.
+They hardly depend on the load of the machine. Periodic jobs are left out, and so is `uncounted` work.
 """
 
 import itertools
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from heatlite.core.timer import Job
+
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 PERIODIC = frozenset({"sweep", "leases", "sinks", "orchestrations"})
-"""Threads whose work depends on the elapsed time."""
-LOOKS_FOR_WORK = frozenset({"claims", "alarm"})
-"""Threads that look for work now and then: their statements count in transactions only."""
+"""Jobs of the timer whose work depends on the elapsed time."""
 
 
 class _ThreadState(threading.local):
@@ -27,9 +27,13 @@ class _ThreadState(threading.local):
     in_transaction: bool = False
 
     def __init__(self) -> None:
-        name = threading.current_thread().name
-        self.is_periodic = name in PERIODIC
-        self.looks_for_work = name in LOOKS_FOR_WORK
+        self.is_periodic = False
+        """True while a periodic job runs."""
+        self.looks_for_work = threading.current_thread().name == "timer"
+        """True in a thread of the timer. The jobs that are not periodic look for work now and then.
+
+        Their statements count in transactions only.
+        """
 
 
 class _Steps:
@@ -73,13 +77,19 @@ class Tracer:
 
         def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
             connection: sqlite3.Connection = connect(*arguments, **options)
-            if not self._state.is_periodic:
-                connection.set_trace_callback(self._statement)
-            if not (self._state.is_periodic or self._state.looks_for_work):
+            connection.set_trace_callback(self._statement)
+            if not self._state.looks_for_work:
                 self._steps.setdefault(threading.get_ident(), []).append(_Steps(connection))
             return connection
 
         sqlite3.connect = traced  # type: ignore[assignment]  # it has overloads
+        call = Job.call
+
+        def call_job(job: Job) -> float:
+            self._state.is_periodic = job.name in PERIODIC
+            return call(job)
+
+        Job.call = call_job  # type: ignore[method-assign, assignment]
         if self._with_calls:
             threading.setprofile(self._begin_thread)
             sys.setprofile(self._event)
@@ -123,13 +133,13 @@ class Tracer:
             state.in_transaction = word == "BEGIN"
         elif state.looks_for_work and not state.in_transaction:
             return
-        if state.counts:
+        if state.counts and not state.is_periodic:
             self._statements[word] += 1
 
     def _begin_thread(self, _frame: FrameType, _event: str, _argument: object) -> None:
         """Decide at a thread's first event whether its calls count."""
         sys.setprofile(None)
-        if not (self._state.is_periodic or self._state.looks_for_work):
+        if not self._state.looks_for_work:
             sys.setprofile(self._event)
 
     def _event(self, frame: FrameType, event: str, _argument: object) -> None:

@@ -27,6 +27,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.reading import NeedsEngine
 from heatlite.core.records import record
+from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
@@ -68,8 +69,9 @@ log = logging.getLogger(__name__)
 class OnDemandOrchestrator:
     """Creates and starts the orchestrator of nodes when it is first woken."""
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: Components, timer: Timer) -> None:
         self._components = components
+        self._timer = timer
         self._lock = Lock()
         self._orchestrator: Orchestrator | None = None
         self._stopped = False
@@ -96,7 +98,9 @@ class OnDemandOrchestrator:
 
         made = self._components
         deployments = Deployments(made.store, made.clock, made.ledger, made.signals)
-        return Orchestrator(made.store, made.clock, made.settings, made.agents, made.ledger, deployments)
+        return Orchestrator(
+            made.store, made.clock, made.settings, made.agents, made.ledger, deployments, self._timer
+        )
 
 
 @record(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Embedded:
     components: Components
     meter: Meter
     dispatcher: Dispatcher | None = None
+    timer: Timer | None = None
     worker: Worker | None = None
     sinks: WebhookDelivery | None = None
     orchestrator: OnDemandOrchestrator | None = None
@@ -138,6 +143,8 @@ class Embedded:
             self.worker.stop()
         if self.sinks is not None:
             self.sinks.stop()
+        if self.timer is not None:
+            self.timer.stop()
         if self.dispatcher is not None:
             self.dispatcher.close()
         self.components.streams.close()
@@ -243,6 +250,7 @@ def embedded(
         slots = ThreadSlots(settings.engine_slots, dispatcher.claim_filter)
     cancel = partial(_cancel_revoked, components, slots)
     due = (components.maintenance.expire_locks, components.schedule.sweep, heal, cancel)
+    timer = Timer(clock, store.close)
     worker = Worker(
         store,
         components.engine_services,
@@ -252,9 +260,10 @@ def embedded(
         due,
         meter,
         slots,
+        timer,
     )
-    sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
-    orchestrator = OnDemandOrchestrator(components)
+    sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks, timer)
+    orchestrator = OnDemandOrchestrator(components, timer)
     store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
     worker.start()
     sinks.start()
@@ -262,7 +271,7 @@ def embedded(
         orchestrator.wake()
     dispatcher.attach(worker)
     make_app = cache(partial(_create_app, components, settings, meter, one_command))
-    return Embedded(make_app, components, meter, dispatcher, worker, sinks, orchestrator, lock)
+    return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, orchestrator, lock)
 
 
 def _heal_if_any(components: Components) -> None:

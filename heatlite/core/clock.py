@@ -6,6 +6,7 @@ A time is a float: seconds since 1970-01-01 UTC. It becomes text only in request
 import threading
 import time
 from datetime import UTC, datetime
+from math import inf
 
 
 class Clock:
@@ -15,9 +16,12 @@ class Clock:
         """Seconds since the epoch, UTC."""
         return time.time()
 
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until `event` is set or `seconds` have passed. Returns True if it is set."""
-        return event.wait(seconds)
+    def wait(self, event: threading.Event, seconds: float, at_most: float = inf) -> bool:
+        """Wait until `event` is set or `seconds` have passed. Returns True if it is set.
+
+        `at_most`: seconds that no test clock shortens or prolongs.
+        """
+        return event.wait(min(seconds, at_most))
 
 
 def to_text(moment: float | None) -> str | None:

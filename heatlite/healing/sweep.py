@@ -14,7 +14,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError
 from heatlite.core.healing import IncidentState, RepairResult
 from heatlite.core.meter import Meter
-from heatlite.core.polling import for_each
+from heatlite.core.timer import for_each
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event

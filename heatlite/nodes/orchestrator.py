@@ -11,7 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
-from heatlite.core.polling import PollingThread
+from heatlite.core.timer import Timer
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestration import Orchestration
@@ -38,7 +38,8 @@ class Orchestrator:
     """Starts due orchestrations. Call `start` once; `stop` leaves the rest to others."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
+        self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments,
+        timer: Timer,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -51,19 +52,19 @@ class Orchestrator:
         self._resting: dict[str, float] = {}
         """Root id → end of the pause after its last orchestration, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
-        self._thread = PollingThread("orchestrations", self._claim_due, store.close)
+        self._job = timer.job("orchestrations", self._claim_due)
 
     def start(self) -> None:
         """Start polling."""
-        self._thread.start()
+        self._job.start()
 
     def wake(self) -> None:
         """Poll now (from any thread)."""
-        self._thread.wake()
+        self._job.wake()
 
     def stop(self) -> None:
         """Start nothing more, and wait for running calls to agents."""
-        self._thread.stop()
+        self._job.stop()
         self._pool.shutdown(wait=True)
 
     def _claim_due(self) -> float:
@@ -91,7 +92,7 @@ class Orchestrator:
 
     def _do(self, claimed: OrchestrationRecord) -> None:
         turn = Turn(
-            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._thread.stopping
+            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._job.stopping
         )
         root_id, began = claimed.root_id, time.monotonic()
         try:
@@ -116,4 +117,4 @@ class Orchestrator:
             ended = time.monotonic()
             self._resting[root_id] = ended + min(ended - began, MAX_REST)
             self._busy.discard(root_id)
-            self._thread.wake()
+            self._job.wake()

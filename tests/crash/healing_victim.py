@@ -36,8 +36,8 @@ class FastClock(Clock):
     def now(self) -> float:
         return EPOCH + (time.time() - EPOCH) * SPEED
 
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        return event.wait(seconds / SPEED)
+    def wait(self, event: threading.Event, seconds: float, at_most: float = math.inf) -> bool:
+        return event.wait(min(seconds / SPEED, at_most))
 
 
 GROUP = {

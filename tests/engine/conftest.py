@@ -6,10 +6,12 @@ environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
 
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -72,15 +74,13 @@ class HeldClock(Clock):
         self._limit = float("inf")
         self._lock = threading.Lock()
         self._polls: dict[int, int] = {}
-        self.woken = 0
-        """Count of the waits that a notification has ended."""
 
     def now(self) -> float:
         return self._now
 
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        until, waiter = self._now + seconds, threading.get_ident()
-        while not event.is_set():
+    def wait(self, event: threading.Event, seconds: float, at_most: float = inf) -> bool:
+        until, waiter, real = self._now + seconds, threading.get_ident(), time.monotonic() + at_most
+        while not event.is_set() and time.monotonic() < real:
             with self._lock:
                 if until <= self._limit:
                     self._now = max(self._now, until)
@@ -89,7 +89,6 @@ class HeldClock(Clock):
             event.wait(0.001)
         with self._lock:
             self._polls.pop(waiter, None)
-            self.woken += event.is_set()
         return event.is_set()
 
     def is_held(self) -> bool:
@@ -206,9 +205,16 @@ class Engine:
         Time must not go on before it has heard.
         """
         self.wait_for(self.clock.at_rest)
-        before = self.clock.woken
         yield
-        self.wait_for(lambda: self.clock.woken > before)
+        self.wait_for(self._has_heard)
+
+    def _has_heard(self) -> bool:
+        """True if each execution knows the control of its action."""
+        worker = self.server.worker
+        assert worker is not None
+        asked = self.store.claims.controls(worker.owner)
+        running = {action_id: execution for action_id, (_, execution) in [*worker._running.items()]}
+        return all(asked[one] is running[one].control for one in asked.keys() & running.keys())
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
         self.components.health.mark(self.who, self.get(stack), name, unhealthy, reason)

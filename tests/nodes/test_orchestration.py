@@ -12,6 +12,7 @@ from heatlite.api.nodes import views as node_views
 from heatlite.core.errors import ResourceIsLocked, StackLocked
 from heatlite.core.nodes import NodeState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.core.timer import Timer
 from heatlite.nodes import agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestrator import Orchestrator
@@ -476,7 +477,8 @@ def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F81
     """Requests are asked once and actions sent once, however often both run."""
     components, store, clock = site.engine.components, site.store, site.engine.clock
     deployments = Deployments(store, clock, components.ledger, components.signals)
-    other = Orchestrator(store, clock, site.engine.settings, components.agents, components.ledger, deployments)
+    timer = Timer(clock, store.close)
+    other = Orchestrator(store, clock, site.engine.settings, components.agents, components.ledger, deployments, timer)
     other.start()
     at_once, most, lock = 0, 0, threading.Lock()
 
@@ -499,6 +501,7 @@ def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F81
             site.orchestrate()
     finally:
         other.stop()
+        timer.stop()
     assert most == 1
     assert list(agent.actions) == actions
     assert agent.asked.count(("POST", "/v1/actions")) == 10

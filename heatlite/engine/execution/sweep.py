@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.polling import for_each
+from heatlite.core.timer import for_each
 from heatlite.store.records import ServiceRecord
 from heatlite.store.store import Store
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
-from heatlite.core.polling import for_each
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
+from heatlite.core.timer import for_each
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.execution.snapshot_parts import fail_snapshots
 from heatlite.engine.state.hooks import waits_at

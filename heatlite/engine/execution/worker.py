@@ -17,8 +17,8 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
 from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
-from heatlite.core.polling import PollingThread
 from heatlite.core.status import Control, Result
+from heatlite.core.timer import Timer
 from heatlite.engine.dispatch import Slots
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAttempts
@@ -30,6 +30,7 @@ from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.actions.claims import max_takeovers
+from heatlite.store.database.limits import Pace
 from heatlite.store.errors import Fenced, UnreadableSecret
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -59,7 +60,7 @@ class Worker:
 
     def __init__(
         self, store: Store, engine_services: EngineServices, clock: Clock, settings: Settings, definitions: Definitions,
-        due: Sequence[Callable[[], None]], meter: Meter, slots: Slots
+        due: Sequence[Callable[[], None]], meter: Meter, slots: Slots, timer: Timer
     ) -> None:
         """Create a worker. It calls each of `due` once a second.
 
@@ -106,8 +107,6 @@ class Worker:
         """Time up to which messages were delivered."""
         self._retry_times: list[float] = []
         """Times at which requeued actions may be claimed again."""
-        self._timer_changed = threading.Event()
-        """Set when `_waiting` or `_retry_times` has changed."""
         self._lock = threading.Lock()
         self._claiming = threading.Lock()
         """Held during a claim, so that another thread cannot take the free slot."""
@@ -126,15 +125,15 @@ class Worker:
             lambda: store.moves.wake_parked(clock.now()),
             self._termination.time_out,
         )
-        self._claims = PollingThread("claims", self._claim_all, store.close)
-        self._timer = threading.Thread(target=self._timer_loop, name="alarm", daemon=True)
-        self._leases = PollingThread("leases", self._keep_leases, store.close)
-        self._sweep = PollingThread("sweep", Sweep(store, clock, self.owner, jobs).poll, store.close)
+        self._claims = timer.job("claims", self._claim_all)
+        self._alarm = timer.job("alarm", self._continue_due)
+        self._leases = timer.job("leases", self._keep_leases)
+        self._sweep = timer.job("sweep", Sweep(store, clock, self.owner, jobs).poll)
 
     def start(self) -> None:
-        """Start the threads."""
-        for thread in (self._claims, self._timer, self._leases, self._sweep):
-            thread.start()
+        """Start the jobs."""
+        for job in (self._claims, self._alarm, self._leases, self._sweep):
+            job.start()
 
     def wake(self) -> None:
         """Look for claimable actions and for controls (from any thread)."""
@@ -157,12 +156,11 @@ class Worker:
         """Stop claiming, release running actions at their next tick, and wait for that."""
         with self._claiming:
             self._stopping.set()
-        self._timer_changed.set()
         with self._lock:
             for _, execution in self._running.values():
                 execution.walker.drain()
         self._claims.stop()
-        self._timer.join()
+        self._alarm.stop()
         self._slots.close()
         self._leases.stop()
         self._sweep.stop()
@@ -186,6 +184,10 @@ class Worker:
         while actions := self._claim():
             for action in actions:
                 self._slots.submit(action, partial(self._run, action))
+        now = self._clock.now()
+        with self._lock:
+            self._retry_times = [begins for begins in self._retry_times if begins > now]
+            self._claims.at(min(self._retry_times, default=math.inf))
         return POLL_INTERVAL
 
     def _claim(self, action_id: str | None = None) -> Sequence[ActionRecord]:
@@ -294,7 +296,7 @@ class Worker:
             self._waiting.add(action, attempt, 0.0 if attempt.execution.walker.is_nudged else until)
             was_full = len(self._claimed) >= self._slots.limit
             self._claimed.discard((action.id, action.attempt))
-        self._timer_changed.set()
+            self._alarm.at(self._waiting.next_time())
         if was_full:  # otherwise no action has waited for a slot
             self._claims.wake()
 
@@ -303,13 +305,13 @@ class Worker:
         with self._lock:
             for action_id in tuple(self._waiting.awaiting_nested):
                 self._waiting.wake(action_id)
-        self._timer_changed.set()
+            self._alarm.at(self._waiting.next_time())
 
     def deliver(self, address: str) -> None:
         """Continue the attempts that wait for a message at the address (from any thread)."""
         with self._lock:
             self._waiting.deliver((address,))
-        self._timer_changed.set()
+            self._alarm.at(self._waiting.next_time())
 
     def _deliver_messages(self) -> None:
         """Continue the attempts for which another process has stored a message.
@@ -328,31 +330,23 @@ class Worker:
             raise
         with self._lock:
             self._waiting.deliver(addresses)
-        self._timer_changed.set()
+            self._alarm.at(self._waiting.next_time())
 
     def _wake_attempt(self, action_id: str) -> None:
         """Continue a waiting action now."""
         with self._lock:
             self._waiting.wake(action_id)
-        self._timer_changed.set()
+            self._alarm.at(self._waiting.next_time())
 
-    def _timer_loop(self) -> None:
-        while not self._stopping.is_set():
-            self._timer_changed.clear()
-            now = self._clock.now()
-            with self._lock:
-                due = self._waiting.take_due(now)
-                self._claimed.update((action.id, action.attempt) for action, _ in due)
-                if any(begins <= now for begins in self._retry_times):
-                    self._retry_times = [begins for begins in self._retry_times if begins > now]
-                    self._claims.wake()
-                first = min((self._waiting.next_time(), *self._retry_times))
-            for action, attempt in due:
-                self._slots.submit(action, partial(self._run, action, attempt))
-            if first == math.inf:
-                self._timer_changed.wait()
-            else:
-                self._clock.wait(self._timer_changed, first - now)
+    def _continue_due(self) -> float:
+        """Continue the attempts whose time has come."""
+        with self._lock:
+            due = self._waiting.take_due(self._clock.now())
+            self._claimed.update((action.id, action.attempt) for action, _ in due)
+            self._alarm.at(self._waiting.next_time())
+        for action, attempt in due:
+            self._slots.submit(action, partial(self._run, action, attempt))
+        return math.inf
 
     def _attempt(self, action: ActionRecord, read: _Read | None) -> Attempt:
         """Return the attempt that parked here, or a new one.
@@ -375,7 +369,7 @@ class Worker:
         if moment is not None:
             with self._lock:
                 self._retry_times.append(moment)
-            self._timer_changed.set()
+            self._claims.at(moment)
 
     # -- looking after -----------------------------------------------------------------------------
 
@@ -420,8 +414,7 @@ class Worker:
                 self._wake_attempt(action_id)
 
     def _keep_leases(self) -> float:
-        """Renew leases in a thread of its own, so that a blocked sweep does not delay it."""
-        self._store.database.use_request_limits()  # waiting for one locked row would let all leases expire
+        """Renew leases when a third of their time is over."""
         now = self._clock.now()
         # Also once the clock was set back: what is claimed since has a lease by the new time.
         if not 0 <= now - self._renewed_at < self._settings.lease_seconds / 3:
@@ -439,7 +432,10 @@ class Worker:
                 reason = "its worker did not receive the claim"
                 with self._store.transaction():
                     self._store.claims.release(self.owner, now, reason, keeps=own)
-        renew_leases(self._store, self.owner, own, now + self._settings.lease_seconds)
+        if own:
+            # Waiting for one locked row would let all leases expire.
+            with self._store.database.limits_of(Pace.REQUEST):
+                renew_leases(self._store, self.owner, own, now + self._settings.lease_seconds)
 
     def _forget_ended(self) -> None:
         """Drop parked attempts whose action another engine has continued and ended."""

@@ -26,8 +26,8 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
     StackNotFound,
 )
-from heatlite.core.polling import for_each
 from heatlite.core.status import ActionStatus, Needs, Result, Status, Verb
+from heatlite.core.timer import for_each
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.execution.action_log import about_action

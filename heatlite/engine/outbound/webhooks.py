@@ -19,7 +19,7 @@ from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
-from heatlite.core.polling import PollingThread
+from heatlite.core.timer import Timer
 from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event
@@ -64,7 +64,9 @@ class WebhookDelivery:
     `installed` are the operator's, for every stack.
     """
 
-    def __init__(self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json], timer: Timer
+    ) -> None:
         self._store = store
         self._clock = clock
         self._hosts = EgressHosts("webhook_hosts", tuple(hosts), allows_public=True)
@@ -80,22 +82,22 @@ class WebhookDelivery:
         self._start: Callable[[WebhookRecord, float], object]
         """Starts a claimed delivery: in a sender, or in this thread at the end."""
         self._start = lambda record, until: self._senders.submit(self._deliver, record, until)
-        self._thread = PollingThread("sinks", self._claim_due, store.close)
+        self._job = timer.job("sinks", self._claim_due)
 
     def start(self) -> None:
         """Start polling for due deliveries."""
-        self._thread.start()
+        self._job.start()
 
     def wake(self) -> None:
         """Poll now (from any thread)."""
-        self._thread.wake()
+        self._job.wake()
 
     def stop(self) -> None:
         """Stop after one last attempt at the due deliveries. The next start continues."""
-        self._thread.stop()
+        self._job.stop()
         self._senders.shutdown(wait=True)
         self._start = self._deliver
-        self._thread.poll()
+        self._job.call()
 
     def _claim_due(self) -> float:
         """Claim due deliveries, as far as threads are free.
@@ -154,7 +156,7 @@ class WebhookDelivery:
             log.exception("stack %s: cannot deliver events to a webhook", record.stack_id)
         finally:
             del self._busy[record.stack_id, record.digest]
-            self._thread.wake()
+            self._job.wake()
 
     def _deliver_batch(self, record: WebhookRecord, until: float) -> None:
         stack = self._store.stacks.get(record.stack_id)

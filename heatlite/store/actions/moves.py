@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from heatlite.core.action_payloads import ActionOutputs
 from heatlite.core.json import dump
-from heatlite.core.polling import for_each
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
+from heatlite.core.timer import for_each
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.queue import ActionQueue
 from heatlite.store.actions.table import HELD, LIVE, PARKED, STILL, UNCLAIMED, ActionTable, any_of, held
