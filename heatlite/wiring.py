@@ -243,6 +243,7 @@ def embedded(
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
             store.orchestrations.expire_all()
+        _begin_simulation(settings, store)
     components = _components(settings, store, clock, meter)
     dispatcher = _dispatcher(settings, store)
     heal = partial(_heal_if_any, components) if one_command else components.healing.sweep
@@ -483,6 +484,14 @@ def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
     from heatlite.simulated.simulation import Scenario
 
     return read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
+
+
+def _begin_simulation(settings: Settings, store: Store) -> None:
+    """Let the scripted faults of a simulated cloud begin anew."""
+    if settings.cloud == SIMULATED and store.database.path is not None:
+        from heatlite.simulated import simulation
+
+        simulation.begin(_simulated(store.database.path))
 
 
 @contextmanager

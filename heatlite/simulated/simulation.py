@@ -8,6 +8,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias, cast
@@ -24,6 +25,8 @@ Verb: TypeAlias = Callable[..., Json]
 
 ADMIN: Final = "admin"
 """Project of the administrator, which sees the objects of all projects."""
+FAULT: Final = "_fault"
+"""Kind of the counts of faults, kept as objects so that all processes count together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Scenario:
 
 
 class Simulation:
-    """Objects of all projects. Safe for threads.
+    """Objects of all projects. Safe for threads, and for processes with one file.
 
     One verb runs at a time; the simulated latency of calls overlaps.
     """
@@ -110,20 +113,30 @@ class Simulation:
         self.services = frozenset(verb.partition(".")[0] for verb in verbs)
         self._objects: dict[str, dict[str, JsonMap]] = {}
         self._numbers: dict[str, Iterator[int]] = {}
-        self._calls: dict[int, int] = {}
         self._file = None if path is None else _File(path)
-        self.id = uuid.uuid4().hex if self._file is None else self._file.id()
-        """Unique id of the simulated cloud; kept in its file, if it has one."""
         self.going = ""
         """Final status of the running verb's object, from a scripted fault."""
         self._life = ""
-        if self._file is not None:
-            self._objects = self._file.load()
-            self._life = self._file.next_life() if self._objects else ""
-        if not self._objects:
-            self.scenario = Scenario(seed=scenario.seed)
-            furnish(View(self, ADMIN))
-            self.scenario = scenario
+        with self._turn():
+            self.id = uuid.uuid4().hex if self._file is None else self._file.id()
+            """Unique id of the simulated cloud; kept in its file, if it has one."""
+            if self._file is not None and self._objects:
+                self._life = self._file.next_life()
+            if not self._objects:
+                self.scenario = Scenario(seed=scenario.seed)
+                furnish(View(self, ADMIN))
+                self.scenario = scenario
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the cloud alone, with the changes of other processes."""
+        with self.lock:
+            if self._file is None or self._file.is_held:  # held: a verb calls another one
+                yield
+                return
+            with self._file.transaction():
+                self._file.refresh(self._objects)
+                yield
 
     def view(self, project: str) -> "View":
         """Return the cloud as one project sees it."""
@@ -204,7 +217,7 @@ class Simulation:
         """Execute a verb. Raises CloudError."""
         if self.scenario.latency:
             self.clock.wait(threading.Event(), self.scenario.latency)
-        with self.lock:
+        with self._turn():
             try:
                 return _shown(self._answer(view, verb, arguments, attributes))
             except CloudError as error:
@@ -236,8 +249,9 @@ class Simulation:
     def _fault(self, verb: str, name: Json) -> Fault | None:
         for index, fault in enumerate(self.scenario.faults):
             if fnmatch.fnmatchcase(verb, fault.verb) and fnmatch.fnmatchcase(str(name or ""), fault.name):
-                self._calls[index] = self._calls.get(index, 0) + 1
-                if fault.number in (None, self._calls[index]):
+                calls = cast(int, self._objects.get(FAULT, {}).get(str(index), {}).get("calls", 0)) + 1
+                self.put(FAULT, str(index), {"calls": calls})
+                if fault.number in (None, calls):
                     return fault
         return None
 
@@ -325,16 +339,22 @@ class View:
 
 def count(path: Path, project: str) -> dict[str, int]:
     """Count a project's objects of each kind in the file of a simulated cloud."""
-    counts: dict[str, int] = {}
-    for kind, things in _File(path).load().items():
-        own = sum(thing.get("project_id") == project for thing in things.values())
-        if own:
-            counts[kind] = own
-    return counts
+    objects: dict[str, dict[str, JsonMap]] = {}
+    _File(path).refresh(objects)
+    owners = {kind: [thing.get("project_id") for thing in things.values()] for kind, things in objects.items()}
+    return {kind: own.count(project) for kind, own in owners.items() if project in own}
+
+
+def begin(path: Path) -> None:
+    """Count the calls of faults from 0, at the start of a server or of one command."""
+    _File(path).begin()
 
 
 class _File:
-    """SQLite file with the objects. For one process at a time."""
+    """SQLite file with the objects. Processes that share it see each other's changes.
+
+    A removed object stays as ``null``, so that other processes learn of it.
+    """
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)  # attributes of objects may be secret
@@ -342,24 +362,67 @@ class _File:
         weakref.finalize(self, self._connection.close)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._seen: int | None = None
+        """`data_version` at the last read: another process's commit changes it."""
+        self._last = -1
+        """Number of the last change that this process knows."""
+        with self.transaction():
+            self._create()
+
+    def _create(self) -> None:
         self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS object (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
+            "CREATE TABLE IF NOT EXISTS object (kind TEXT, id TEXT, body TEXT NOT NULL,"
+            " change INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (kind, id))"
         )
+        if "change" not in [row[1] for row in self._connection.execute("PRAGMA table_info(object)")]:
+            self._connection.execute("ALTER TABLE object ADD COLUMN change INTEGER NOT NULL DEFAULT 0")
+        self._connection.execute("CREATE INDEX IF NOT EXISTS changes ON object (change)")
+        self._connection.execute("CREATE TABLE IF NOT EXISTS cloud (id TEXT NOT NULL)")
+
+    @property
+    def is_held(self) -> bool:
+        """True in a transaction."""
+        return self._connection.in_transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep other processes out.
+
+        Commits also after an error: a verb may fail after its changes, and the objects in memory have them.
+        """
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+    def refresh(self, objects: dict[str, dict[str, JsonMap]]) -> None:
+        """Read what other processes have changed."""
+        ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
+        if version == self._seen:
+            return
+        self._seen = version
+        changed = "SELECT kind, id, body, change FROM object WHERE change > ? ORDER BY rowid"
+        for kind, key, body, change in self._connection.execute(changed, (self._last,)).fetchall():
+            thing, known = json.loads(body), objects.setdefault(kind, {})
+            if thing is None:
+                known.pop(key, None)
+            else:
+                known[key] = thing
+            self._last = max(self._last, change)
+
+    def begin(self) -> None:
+        """Forget the counts of faults, and the removed objects."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM object WHERE kind = ? OR body = 'null'", (FAULT,))
 
     def id(self) -> str:
         """Return the unique id of the file; created on first use."""
-        self._connection.execute("CREATE TABLE IF NOT EXISTS cloud (id TEXT NOT NULL)")
         found = self._connection.execute("SELECT id FROM cloud").fetchone()
         if found is None:
             found = (uuid.uuid4().hex,)
             self._connection.execute("INSERT INTO cloud VALUES (?)", found)
         return str(found[0])
-
-    def load(self) -> dict[str, dict[str, JsonMap]]:
-        objects: dict[str, dict[str, JsonMap]] = {}
-        for kind, key, body in self._connection.execute("SELECT kind, id, body FROM object ORDER BY rowid"):
-            objects.setdefault(kind, {})[key] = json.loads(body)
-        return objects
 
     def next_life(self) -> str:
         """Return a suffix for new ids, unique to this process.
@@ -371,7 +434,15 @@ class _File:
         return f"/{lives}"
 
     def put(self, kind: str, key: str, thing: JsonMap) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?)", (kind, key, dump(thing)))
+        self._write(kind, key, dump(thing))
 
     def drop(self, kind: str, key: str) -> None:
-        self._connection.execute("DELETE FROM object WHERE kind = ? AND id = ?", (kind, key))
+        self._write(kind, key, "null")
+
+    def _write(self, kind: str, key: str, body: str) -> None:
+        self._last += 1
+        self._connection.execute(
+            "INSERT INTO object VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, change = excluded.change",
+            (kind, key, body, self._last),
+        )

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from heatlite.core.json import JsonMap
+from heatlite.simulated.simulation import FAULT
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 
@@ -56,7 +57,7 @@ def test_a_create_that_was_never_heard_is_made_after_a_restart(troubled: Callabl
     before = cloudy.count("identity.role")
     with cloudy.clock.held():
         stack = cloudy.create(template(it=resource("OS::Keystone::Role", name="ours")), wait=False)
-        cloudy.begun(lambda: cloudy.admin.simulation._calls)
+        cloudy.begun(lambda: cloudy.admin.simulation.all(FAULT))
         cloudy.close()
         cloudy.open()
     stack = cloudy.settle(stack)

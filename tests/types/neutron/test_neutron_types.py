@@ -12,6 +12,7 @@ from heatlite.plugin import Change, CloudResource
 from heatlite.plugin.naming import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.simulated.simulation import FAULT
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource, template
 from tests.tables import table
@@ -468,7 +469,7 @@ def test_an_answer_that_is_lost_leaves_no_second_object(troubled: Callable[..., 
     cloudy = troubled(faults=[{"verb": verb, "number": kinds.count(case.type), "raises": "lost"}])
     before = cloudy.census()
     stack = cloudy.made(case.resources())
-    assert cloudy.admin.simulation._calls[0] >= kinds.count(case.type)
+    assert cloudy.admin.simulation.all(FAULT)["0"]["calls"] >= kinds.count(case.type)
     assert is_as_requested(thing(cloudy, stack), case.made)
     cloudy.delete(stack)
     assert cloudy.census() == before
