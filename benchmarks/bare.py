@@ -9,14 +9,16 @@ import json
 import sqlite3
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import falcon
 
 from heatlite import wiring
-from heatlite.core.config import load
-from heatlite.server import Server
+from heatlite.core.config import Settings, load
+from heatlite.preflight import listen
+from heatlite.serving.application import Server
 
 ROWS = 500
 """Rows of a tick, the commits of an engine."""
@@ -78,16 +80,14 @@ class Writes:
             made.execute("COMMIT")
 
 
-class Bare(Server):
-    """heatlite's gunicorn with another application in it."""
-
-    def load(self) -> Any:
-        """The application."""
-        app: Any = falcon.App()
-        app.add_route("/", Hello())
-        app.add_route("/floor", Writes(Path(sys.argv[2])))
-        return app
+def bare(settings: Settings) -> wiring.Embedded:
+    """Return a server with another application in it."""
+    app: Any = falcon.App()
+    app.add_route("/", Hello())
+    app.add_route("/floor", Writes(Path(sys.argv[2])))
+    return replace(wiring.embedded(settings), make_app=lambda: app)
 
 
 if __name__ == "__main__":
-    Bare(load({"port": int(sys.argv[1])}), wiring.embedded, 1).run()
+    loaded = load({"port": int(sys.argv[1])})
+    Server(loaded, bare, 1, listen(loaded)).run()

@@ -42,7 +42,7 @@ class NoPort(Conflict):
 def check_servable(settings: Settings) -> None:
     """Raise the error that would prevent a server from starting.
 
-    Raises NotLoopback, EngineBusy, NoPort, BadSetting, BadEnvironmentFile, MissingLibrary, and errors of the
+    Raises NotLoopback, EngineBusy, BadSetting, BadEnvironmentFile, MissingLibrary, and errors of the
     database and its keys.
     """
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
@@ -68,7 +68,6 @@ def check_servable(settings: Settings) -> None:
         distributed().check_broker(settings.broker)
     if settings.cloud not in (None, SIMULATED):
         Connections(settings.cloud, settings.cloud_timeout).open()
-    _check_port(settings)
 
 
 def check_distributed(settings: Settings, command: str) -> None:
@@ -92,16 +91,17 @@ def check_distributed(settings: Settings, command: str) -> None:
         raise NotDistributed(command=command, missing="Set `broker` to amqp://user:password@host/vhost or redis://host/0.")
 
 
-def _check_port(settings: Settings) -> None:
-    """Bind the port once. gunicorn would retry for seconds, and give no reason."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError as error:
-            reason = error.strerror
-            raise NoPort(host=settings.host, port=settings.port, reason=reason, setting="--port") from error
+def listen(settings: Settings) -> socket.socket:
+    """Return a socket bound to the address. Raises NoPort."""
+    bound = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        reason = error.strerror
+        raise NoPort(host=settings.host, port=settings.port, reason=reason, setting="--port") from error
+    return bound
 
 
 def _is_loopback(host: str) -> bool:

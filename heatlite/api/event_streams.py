@@ -1,40 +1,37 @@
 """Event streams: server-sent events (HTML standard, section 9.2).
 
-A stream must not occupy one of the server's few request threads. So the server hands the connection over, and one
-thread serves all streams: it reads new events once for all of them.
+A stream costs no thread. The server sends it in its event loop, and one task reads new events for all streams.
 """
 
+import asyncio
 import logging
-import selectors
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Protocol, runtime_checkable
 
 from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
-from heatlite.core.reading import require_engine
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery, event_number
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
+ASYNCHRONOUS = "heatlite.asynchronous"
+"""Key in the WSGI environment: present if the server sends an answer that is an asynchronous iterable."""
 POLL_INTERVAL = 1.0
-"""Seconds between polls without a commit in this process: another engine may have written."""
+"""Seconds between polls without a commit in this process: another process may have written."""
 MIN_INTERVAL = 0.02
 """Minimum seconds between polls."""
 HEARTBEAT = 15.0
 """Seconds of silence before a comment is sent, to keep the connection alive."""
-STALL_TIMEOUT = 60.0
-"""Seconds after which a client that reads nothing is dropped."""
+COMMENT = b":\n\n"
+"""A comment (HTML standard, section 9.2.7)."""
 MAX_DURATION = 600.0
 """Seconds after which a stream ends if callers are authenticated: a new one needs new credentials."""
 PAGE = 100
@@ -51,56 +48,24 @@ class TooManyStreams(Unavailable):
     text = "All {most} event streams of {whom} are in use. Try again later, or ask for pages of events."
 
 
-@runtime_checkable
-class Connection(Protocol):
-    """The server's connection with a client."""
-
-    def hand_over(self) -> tuple[socket.socket, bytes]:
-        """Give the connection up. Returns its non-blocking socket and the unsent bytes."""
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Stream:
     """One client."""
 
-    sock: socket.socket
-    chunked: bool
     base: str
     caller: str
     """The user; empty without authentication."""
     admit: Callable[[], None]
     """Repeats the access check. Raises the error that would reject the stream now."""
     is_refused: bool = False
-    unsent: bytes = b""
+    is_waiting: bool = False
+    """True while the client has taken all messages."""
+    is_ended: bool = False
+    """True if no message follows `unsent`."""
+    unsent: str = ""
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set if there is something to send, or the stream has ended."""
     started: float = field(default_factory=time.monotonic)
-    last_sent: float = field(default_factory=time.monotonic)
-    """Time of the last successful send."""
-
-    def put(self, text: str) -> None:
-        """Send as much as possible now, and keep the rest.
-
-        Raises OSError if the client is gone.
-        """
-        data = text.encode()
-        self.unsent += b"%X\r\n%b\r\n" % (len(data), data) if self.chunked else data
-        self.flush()
-
-    def flush(self) -> None:
-        try:
-            sent = self.sock.send(self.unsent)
-        except BlockingIOError:
-            return
-        self.unsent = self.unsent[sent:]
-        self.last_sent = time.monotonic()
-
-    def end(self) -> None:
-        """Close the connection, with a final chunk if everything was sent."""
-        try:
-            if self.chunked and not self.unsent:
-                self.sock.send(b"0\r\n\r\n")
-        except OSError as error:
-            log.debug("the client of an event stream has disconnected: %s", error)
-        self.sock.close()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -134,6 +99,19 @@ class _ProjectStream(_Stream):
     sent: set[int] = field(default_factory=set)
 
 
+class EventStream:
+    """The body of an answer. It has no bytes for a server without an event loop."""
+
+    def __init__(self, send: Callable[[], AsyncIterator[bytes]]) -> None:
+        self._send = send
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(())
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._send()
+
+
 class Streams:
     """All streams of this process. Call `wake` after each commit, `close` at the end."""
 
@@ -151,27 +129,25 @@ class Streams:
         self._max_duration = max_duration
         self._recheck_interval = recheck_interval
         self._lock = threading.Lock()
-        self._new: list[_Stream] = []
         self._streams: set[_Stream] = set()
-        self._threads: list[threading.Thread] = []
-        self._closing = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._woken = asyncio.Event()
         self._is_wake_pending = False
-        self._wake_sender, self._wake_receiver = socket.socketpair()
-        self._wake_sender.setblocking(False)
-        self._wake_receiver.setblocking(False)
+        self._is_closing = False
 
-    def follow(self, req: Request, stack: StackRecord, depth: int, query: EventQuery) -> Iterator[bytes]:
+    def follow(self, req: Request, stack: StackRecord, depth: int, query: EventQuery) -> EventStream:
         """Return the body of an answer: events from `query.marker` on.
 
         Includes nested stacks to `depth`.
 
         Ends after the deletion of the stack, a disconnect or `close`. Raises TooManyStreams, and NotSupported if the
-        server cannot hand connections over (the command line without a server).
+        server has no event loop (the command line without a server).
         """
         start = event_number(query.marker) or 0
         return self._follow(req, partial(_TreeStream, stack=stack, depth=depth, query=query, start=start))
 
-    def follow_project(self, req: Request, project: str, marker: str | None) -> Iterator[bytes]:
+    def follow_project(self, req: Request, project: str, marker: str | None) -> EventStream:
         """Return the body of an answer: events of all stacks of a project after `marker`.
 
         None: those from now on. Ends and raises as `follow`.
@@ -181,168 +157,133 @@ class Streams:
             floor = self._store.events.head()
         return self._follow(req, partial(_ProjectStream, project=project, floor=floor))
 
-    def _follow(self, req: Request, make: Callable[..., _Stream]) -> Iterator[bytes]:
-        require_engine()
-        connection = req.env.get("gunicorn.socket")
-        if not isinstance(connection, Connection):
+    def _follow(self, req: Request, make: Callable[..., _Stream]) -> EventStream:
+        if ASYNCHRONOUS not in req.env:
             raise NotSupported("Streaming of events is not supported without a server.")
         asked = self._max_duration < inf
         caller = (req.caller.user_id or req.caller.user) if asked else ""
-        with self._lock:
-            self._check_room(caller)
-        chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
-        begin = partial(make, chunked=chunked, base=req.base, caller=caller, admit=req.admit)
-        return self._hand_over(connection, lambda sock: begin(sock=sock))
+        self._check_room(caller)
+        return EventStream(partial(self._send, partial(make, base=req.base, caller=caller, admit=req.admit)))
 
     def _check_room(self, caller: str) -> None:
-        """Raise TooManyStreams if there is no room. Call with the lock held."""
-        callers = [one.caller for one in (*self._streams, *self._new)]
+        """Raise TooManyStreams if there is no room."""
+        with self._lock:
+            callers = [one.caller for one in self._streams]
         if len(callers) >= self._max_streams:
             raise TooManyStreams(most=self._max_streams, whom="this server")
         if caller and callers.count(caller) >= MAX_PER_CALLER:
             raise TooManyStreams(most=MAX_PER_CALLER, whom="one caller")
 
-    def _hand_over(self, connection: Connection, begin: Callable[[socket.socket], _Stream]) -> Iterator[bytes]:
-        yield b":\n\n"  # sends the head
-        sock, unsent = connection.hand_over()
-        stream = begin(sock)
-        stream.unsent = unsent
-        with self._lock:
-            try:
-                self._check_room(stream.caller)
-            except TooManyStreams:  # others began meanwhile; the client's next attempt is refused
-                stream.end()
-                return
-            self._new.append(stream)
-            if not self._threads:
-                for run in (self._run, self._recheck_access):
-                    self._threads.append(threading.Thread(target=run, name="streams", daemon=True))
-                    self._threads[-1].start()
-        self._wake_thread()
-
     def wake(self) -> None:
         """Poll soon, after a commit. Safe for threads."""
-        if self._streams:
-            self._wake_thread()
+        if self._streams and not self._is_wake_pending:
+            self._is_wake_pending = True
+            self._tell()
 
     def close(self) -> None:
-        """Send the remaining events and end every stream."""
-        self._closing.set()
-        self._wake_thread()
+        """Send the remaining events and end every stream. Safe for threads."""
+        self._is_closing = True
+        self._tell()
+
+    def _tell(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._woken.set)
+
+    # -- in the event loop ------------------------------------------------------------------------
+
+    async def _send(self, make: Callable[[], _Stream]) -> AsyncIterator[bytes]:
+        """Yield the parts of a stream."""
+        yield COMMENT  # sends the head
+        stream = make()
+        try:
+            self._check_room(stream.caller)
+        except TooManyStreams:
+            return  # others began meanwhile; the client's next attempt is refused
         with self._lock:
-            threads = [*self._threads]
-        for thread in threads:
-            thread.join()
-        self._wake_sender.close()
-        self._wake_receiver.close()
-
-    def _wake_thread(self) -> None:
-        if not self._is_wake_pending:
-            self._is_wake_pending = True
-            with suppress(BlockingIOError):  # a wake-up is pending
-                self._wake_sender.send(b"!")
-
-    # -- the thread --------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._wake_receiver, selectors.EVENT_READ)
-            wait = 0.0
-            while not self._closing.wait(MIN_INTERVAL):
-                for key, _ in selector.select(wait):
-                    if key.data is None:
-                        self._wake_receiver.recv(16)
-                        self._is_wake_pending = False
-                    else:
-                        self._handle(selector, key.data)
-                with self._lock:
-                    for stream in self._new:
-                        selector.register(stream.sock, selectors.EVENT_READ, stream)
-                        self._streams.add(stream)
-                    self._new.clear()
-                wait = 0.0 if self._poll(selector) else min(POLL_INTERVAL, self._heartbeat)
-            self._poll(selector)
+            self._streams.add(stream)
+        self._start()
+        try:
+            while stream.unsent or not stream.is_ended:
+                stream.is_waiting = True
+                try:
+                    async with asyncio.timeout(self._heartbeat):
+                        await stream.ready.wait()
+                except TimeoutError:
+                    pass
+                stream.is_waiting = False
+                stream.ready.clear()
+                text, stream.unsent = stream.unsent, ""
+                if text or not stream.is_ended:
+                    yield text.encode() or COMMENT
+        finally:
             with self._lock:
-                self._streams.update(self._new)  # streams added since the last round
-                self._new.clear()
-            for stream in self._streams:
-                stream.end()
-            self._streams.clear()
-        self._store.close()
+                self._streams.discard(stream)
 
-    def _recheck_access(self) -> None:
+    def _start(self) -> None:
+        """Start the tasks with the first stream."""
+        self._loop = asyncio.get_running_loop()
+        for name, run in (("read", self._run), ("check", self._recheck_access)):
+            if name not in self._tasks or self._tasks[name].done():
+                self._tasks[name] = self._loop.create_task(run())
+        self._woken.set()
+
+    async def _run(self) -> None:
+        """Read events while there are streams."""
+        while self._streams:
+            try:
+                async with asyncio.timeout(min(POLL_INTERVAL, self._heartbeat)):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            self._woken.clear()
+            self._is_wake_pending = False
+            is_closing = self._is_closing
+            waiting = [stream for stream in self._streams if stream.is_waiting and not stream.ready.is_set()]
+            if await asyncio.to_thread(self._read, waiting):
+                self._woken.set()
+            for stream in waiting:
+                stream.is_ended |= is_closing or time.monotonic() - stream.started > self._max_duration
+                if stream.unsent or stream.is_ended:
+                    stream.ready.set()
+            await asyncio.sleep(MIN_INTERVAL)
+
+    async def _recheck_access(self) -> None:
         """Repeat the access checks of all streams.
 
-        Has its own thread, as Keystone may be slow.
+        Keystone may be slow, so no events wait for it.
         """
-        while not self._closing.wait(self._recheck_interval):
-            for stream in [*self._streams]:
-                try:
-                    stream.admit()
-                except (Unavailable, TooManyFailures) as error:  # the stream ends after `max_duration` anyway
-                    log.warning("cannot check the access of an event stream: %s", error)
-                except HeatliteError:
-                    stream.is_refused = True
-            self._store.close()
+        while self._streams:
+            await asyncio.sleep(self._recheck_interval)
+            await asyncio.to_thread(self._check_access, [*self._streams])
 
-    def _handle(self, selector: selectors.BaseSelector, stream: _Stream) -> None:
-        """Handle an event of the socket: writable, unexpected input, or a disconnect."""
+    # -- in a thread ------------------------------------------------------------------------------
+
+    def _check_access(self, streams: Sequence[_Stream]) -> None:
+        for stream in streams:
+            try:
+                stream.admit()
+            except (Unavailable, TooManyFailures) as error:  # the stream ends after `max_duration` anyway
+                log.warning("cannot check the access of an event stream: %s", error)
+            except HeatliteError:
+                stream.is_refused = True
+
+    def _read(self, streams: Sequence[_Stream]) -> bool:
+        """Read new events for streams, once for all. Returns True if there are more."""
+        more = False
         try:
-            stream.flush()
-            if not stream.sock.recv(4096):
-                self._drop(selector, stream)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._drop(selector, stream)
-
-    def _drop(self, selector: selectors.BaseSelector, stream: _Stream) -> None:
-        selector.unregister(stream.sock)
-        self._streams.discard(stream)
-        stream.end()
-
-    def _poll(self, selector: selectors.BaseSelector) -> bool:
-        """Run a round. Returns True if there is more to send at once."""
-        try:
-            return self._round(selector)
+            snapshot = _Snapshot(self._store, streams)
+            for stream in streams:
+                messages, has_more = snapshot.messages(stream)
+                stream.unsent = "".join(messages)
+                stream.is_ended = stream.is_refused or snapshot.is_over(stream)
+                more |= has_more
         except DatabaseUnavailable as error:
             log.warning("cannot read events: %s", error)
         except Exception:
-            # The other streams have to continue.
+            # The streams have to continue.
             log.exception("cannot read events")
-        return False
-
-    def _round(self, selector: selectors.BaseSelector) -> bool:
-        """Send new events to all streams. Returns True if there are more."""
-        snapshot = _Snapshot(self._store, self._streams)
-        more, now = False, time.monotonic()
-        for stream in [*self._streams]:
-            try:
-                if not stream.unsent:
-                    more |= self._send_page(snapshot, stream, now)
-            except OSError:
-                self._drop(selector, stream)
-                continue
-            late = not stream.unsent and now - stream.started > self._max_duration
-            stalled = stream.unsent and now - stream.last_sent > STALL_TIMEOUT
-            if late or stalled or stream.is_refused or snapshot.is_over(stream):
-                self._drop(selector, stream)
-            else:
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if stream.unsent else 0)
-                selector.modify(stream.sock, wanted, stream)
         return more
-
-    def _send_page(self, snapshot: "_Snapshot", stream: _Stream, now: float) -> bool:
-        """Send a page. Returns True if it was full."""
-        if isinstance(stream, _TreeStream):
-            messages, whole = snapshot.tree_messages(stream)
-        elif isinstance(stream, _ProjectStream):
-            messages, whole = snapshot.project_messages(stream)
-        if messages:
-            stream.put("".join(messages))
-        elif now - stream.last_sent >= self._heartbeat:
-            stream.put(":\n\n")
-        return whole
 
 
 def _message(url: str, record: EventRecord, root: str | None) -> str:
@@ -352,7 +293,7 @@ def _message(url: str, record: EventRecord, root: str | None) -> str:
 class _Snapshot:
     """The state of the database for one round of all streams."""
 
-    def __init__(self, store: Store, streams: set[_Stream]) -> None:
+    def __init__(self, store: Store, streams: Sequence[_Stream]) -> None:
         self._store = store
         trees = {(stream.stack.id, stream.depth) for stream in streams if isinstance(stream, _TreeStream)}
         # The order matters: a stack deleted by now has all of its events, and a nested one all since its creation.
@@ -364,15 +305,20 @@ class _Snapshot:
         self._of_project: dict[tuple[str, int, int], Sequence[tuple[EventRecord, str]]] = {}
         self._found: dict[tuple[str, int, EventQuery], list[EventRecord]] = {}
 
-    def tree_messages(self, stream: _TreeStream) -> tuple[list[str], bool]:
+    def messages(self, stream: _Stream) -> tuple[list[str], bool]:
         """Return the next messages of a stream, and True if there may be more."""
+        if isinstance(stream, _TreeStream):
+            return self._tree_messages(stream)
+        assert isinstance(stream, _ProjectStream)
+        return self._project_messages(stream)
+
+    def _tree_messages(self, stream: _TreeStream) -> tuple[list[str], bool]:
         records, whole = self.page(stream)
         urls = self.urls(stream) if records else {}
         root = urls[stream.stack.id] if records and stream.depth else None
         return [_message(urls[record.stack_id], record, root) for record in records], whole
 
-    def project_messages(self, stream: _ProjectStream) -> tuple[list[str], bool]:
-        """Return the next messages of a stream, and True if there may be more."""
+    def _project_messages(self, stream: _ProjectStream) -> tuple[list[str], bool]:
         if self._head == stream.head and not stream.sent:
             return [], False
         key = (stream.project, stream.floor, PAGE + len(stream.sent))
@@ -428,7 +374,7 @@ class _Snapshot:
 
     def is_over(self, stream: _Stream) -> bool:
         """Return True if no more events can come."""
-        if not isinstance(stream, _TreeStream) or stream.unsent or stream.stack.id in self._live:
+        if not isinstance(stream, _TreeStream) or stream.stack.id in self._live:
             return False
         seen = stream.seen
         return all(self._heads.get(key, 0) <= seen.get(key, stream.start) for key in self._stacks(stream))

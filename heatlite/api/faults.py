@@ -118,11 +118,6 @@ def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params:
         resp.set_headers(error.headers)
 
 
-def on_malformed(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
-    """Answer an error in the chunks of the body, found while reading it."""
-    fault(resp, HTTPStatus.BAD_REQUEST, "HTTPBadRequest", f"The request is not valid HTTP: {error}.")
-
-
 def on_unexpected(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
     """Answer an unexpected error: log it, and tell the client the request id only."""
     log.error("%s %r failed", req.method, req.path, exc_info=error)

@@ -120,7 +120,7 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """Token that the command line sends, with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
-    """Requests that one process handles at once; a reader of `heatlite serve` only two, unless `auth` is keystone."""
+    """Requests that one process handles at once."""
     api_processes: int = 1
     """Number of processes of `heatlite api`."""
     processes: int | None = None

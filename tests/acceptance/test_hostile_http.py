@@ -2,6 +2,7 @@
 
 import json
 import resource
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ import pytest
 
 from tests.acceptance.processes import START_SECONDS, Server
 
+ANSWER_SECONDS = 3.0
+"""Time for an answer, before a client says that it sends no more."""
 STACKS = "POST /v1/demo/stacks HTTP/1.1"
 TEMPLATE = {"heat_template_version": "2018-08-31"}
 
@@ -25,14 +28,18 @@ def still_healthy(server: Server) -> Iterator[None]:
 
 
 def raw(server: Server, payload: bytes) -> int | None:
-    """Send bytes and return the answer's status; None if closed without an answer."""
+    """Send bytes and return the answer's status; None if closed without an answer.
+
+    gunicorn takes the end of what a client sends for the end of the connection. So it comes after the answer.
+    """
     with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
         try:
             # What is too large is refused before it was read, and the rest meets a closed door.
             with suppress(ConnectionResetError, BrokenPipeError):
                 connection.sendall(payload)
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_WR)
+            readable, _, _ = select.select([connection], [], [], ANSWER_SECONDS)
+            if not readable:
+                connection.shutdown(socket.SHUT_WR)  # the server waits for more
             answer = connection.makefile("rb").readline()
         except ConnectionResetError:
             return None

@@ -1,7 +1,9 @@
 """Event streams, as seen by their clients."""
 
+import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -13,9 +15,8 @@ import pytest
 from falcon.testing import create_environ
 
 from heatlite.api import event_streams
-from heatlite.api.event_streams import MAX_PER_CALLER, PAGE, Streams, TooManyStreams
+from heatlite.api.event_streams import ASYNCHRONOUS, COMMENT, MAX_PER_CALLER, PAGE, EventStream, Streams, TooManyStreams
 from heatlite.api.request import Request
-from heatlite.connections import Connection
 from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
@@ -52,6 +53,49 @@ def tell(known: Store, *told: tuple[StackRecord, str], at: float = 1.0) -> None:
         )
 
 
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop as that of a server."""
+    made = asyncio.new_event_loop()
+    thread = threading.Thread(target=made.run_forever)
+    thread.start()
+    LOOP.append(made)
+    yield made
+    LOOP.clear()
+    asyncio.run_coroutine_threadsafe(cancel_all(), made).result(240)
+    made.call_soon_threadsafe(made.stop)
+    thread.join()
+    made.close()
+
+
+LOOP: list[asyncio.AbstractEventLoop] = []
+
+
+async def cancel_all() -> None:
+    """End the streams of clients that are gone, as a server does."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+async def send(body: EventStream, sock: socket.socket) -> None:
+    """Send a stream as a server does."""
+    loop = asyncio.get_running_loop()
+    with sock:
+        async for part in body:
+            await loop.sock_sendall(sock, part)
+
+
+def ask(user: str = "", admit: Callable[[], None] = lambda: None) -> Request:
+    request = Request(create_environ())
+    request.env[ASYNCHRONOUS] = True
+    request.caller = Context("demo", user)
+    request.admit = admit
+    return request
+
+
 class Client:
     """The other end."""
 
@@ -59,27 +103,18 @@ class Client:
         self, streams: Streams, of: StackRecord | str, depth: int = 0, marker: str | None = None, user: str = "",
         admit: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
+        request = ask(user, admit)
+        body = (
+            streams.follow_project(request, of, marker)
+            if isinstance(of, str)
+            else streams.follow(request, of, depth, EventQuery(marker=marker))
+        )
         self.sock, server = socket.socketpair()
         self.sock.settimeout(240)
         server.setblocking(False)
-        connection = Connection(server, None)
-        request = Request(create_environ(http_version="1.0"))
-        request.env["gunicorn.socket"] = connection
-        request.caller = Context("demo", user)
-        request.admit = admit
         self.lines: TextIOWrapper = self.sock.makefile("r")
-        try:
-            body = (
-                streams.follow_project(request, of, marker)
-                if isinstance(of, str)
-                else streams.follow(request, of, depth, EventQuery(marker=marker))
-            )
-            for chunk in body:
-                connection.sendall(chunk)
-        except TooManyStreams:
-            self.close()
-            server.close()
-            raise
+        self.sending = asyncio.run_coroutine_threadsafe(send(body, server), LOOP[0])
+        assert [self.lines.readline(), self.lines.readline()] == [":\n", "\n"]
 
     def names(self, count: int) -> str:
         out = ""
@@ -90,9 +125,14 @@ class Client:
                 out += json.loads(line[6:])["resource_name"]
         return out
 
+    def rest(self) -> str:
+        """Return what comes until the end, without comments."""
+        return self.lines.read().replace(":\n\n", "").strip()
+
     def close(self) -> None:
         self.lines.close()
         self.sock.close()
+        self.sending.cancel()
 
 
 def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) -> None:
@@ -116,7 +156,7 @@ def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) 
         tell(known, (grandchild, "h"), (root, "i"))
     assert whole.names(2) == "hi"
     assert alone.names(1) == "i"
-    assert [whole.lines.read(), alone.lines.read()] == ["\n", "\n"]  # the end
+    assert [whole.rest(), alone.rest()] == ["", ""]  # the end
     again = Client(streams, root, depth=1, marker="1")
     assert again.names(count)[:2] == "bc"
     for client in (whole, alone, again):
@@ -178,7 +218,7 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
     client = Client(streams, stack(known, "s"))
     assert [client.lines.readline() for _ in range(6)] == [":\n", "\n"] * 3
     streams.close()
-    assert client.lines.read().replace(":\n\n", "") == ""
+    assert client.rest() == ""
     client.close()
 
 
@@ -189,7 +229,7 @@ def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -
     tell(known, (of, "a"), (of, "b"))
     client = Client(streams, of)
     assert client.names(2) == "ab"
-    assert client.lines.read().replace(":\n\n", "").strip() == ""
+    assert client.rest() == ""
     client.close()
     again = Client(streams, of, marker="1")
     assert again.names(1) == "b"
@@ -216,24 +256,17 @@ def test_streams_that_begin_at_once_keep_the_limit(known: Store) -> None:
     """Both are admitted before either is handed over; the later one then ends at once."""
     streams = Streams(known, max_streams=1)
     of = stack(known, "s")
-    with ExitStack() as sockets:
-        begun = []
-        for _ in range(2):
-            client, server = (sockets.enter_context(one) for one in socket.socketpair())
-            client.settimeout(240)
-            server.setblocking(False)
-            request = Request(create_environ(http_version="1.0"))
-            request.env["gunicorn.socket"] = Connection(server, None)
-            request.caller = Context("demo")
-            request.admit = lambda: None
-            begun.append((client, streams.follow(request, of, 0, EventQuery())))
-        for _, body in begun:
-            assert list(body) == [b":\n\n"]
-        (first, _), (second, _) = begun
-        assert second.recv(1) == b""
-        tell(known, (of, "a"))
-        assert first.recv(1) != b""
-        streams.close()
+    tell(known, (of, "a"))
+    bodies = [streams.follow(ask(), of, 0, EventQuery()) for _ in range(2)]
+
+    async def parts() -> list[int]:
+        begun = [aiter(body) for body in bodies]
+        assert [await anext(one) for one in begun] == [COMMENT, COMMENT]
+        return [len(await anext(one, b"")) for one in begun]
+
+    first, second = asyncio.run_coroutine_threadsafe(parts(), LOOP[0]).result(240)
+    assert (first > 0, second) == (True, 0)
+    streams.close()
 
 
 def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None:
@@ -249,7 +282,7 @@ def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None
     streams = Streams(known, max_streams=2, heartbeat=0.02, recheck_interval=0.05)
     of = stack(known, "s")
     with closing(Client(streams, of, user="mia", admit=admit)) as taken, closing(Client(streams, of)) as other:
-        assert taken.lines.read().replace(":\n\n", "").strip() == ""
+        assert taken.rest() == ""
         assert asked >= 2
         tell(known, (of, "a"))
         assert other.names(1) == "a"

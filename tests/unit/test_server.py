@@ -1,40 +1,23 @@
-"""Requirements at the start of a server, and gunicorn's settings."""
+"""The start of a server."""
 
-import logging
 import subprocess
 import sys
 
 import pytest
-from gunicorn.config import Config
-
-from heatlite.server import Log
-
-
-def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """gunicorn logs URLs that it could not answer, and a signed one is a key."""
-    log = Log(Config())
-    with caplog.at_level(logging.INFO):
-        try:
-            raise ConnectionError("lost")
-        except ConnectionError:
-            log.exception("Error handling request %s %s", "POST", "/v1/signal/arn?Timestamp=1&Signature=secret")
-    (record,) = [one for one in caplog.records if one.name == log.error_log.name]  # servers of other tests may run
-    assert record.getMessage() == "Error handling request POST /v1/signal/arn"
-    assert record.exc_info is not None
-    assert "lost" in str(record.exc_info[1])
-
 
 FAILING = """
-import signal, time
+import signal, socket, time
 from heatlite.core.config import Settings
-from heatlite.server import Server
+from heatlite.serving.application import Server
 
 def fail(_):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(1)
     raise RuntimeError("no engine")
 
-Server(Settings(database="postgresql://", port=0), fail, processes=2).run()
+bound = socket.socket()
+bound.bind(("127.0.0.1", 0))
+Server(Settings(database="postgresql://"), fail, 2, bound).run()
 """
 
 

@@ -1,0 +1,1 @@
+"""Serves the WSGI application over HTTP."""

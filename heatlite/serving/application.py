@@ -1,0 +1,172 @@
+"""The gunicorn application: API processes behind gunicorn's asynchronous worker.
+
+gunicorn reads and frames HTTP, and supervises the processes. The `Bridge` answers.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
+
+from heatlite import wiring
+from heatlite.api.app import INSTANT
+from heatlite.core.bulkhead import answer_requests
+from heatlite.core.config import Settings
+from heatlite.core.garbage import freeze_loaded
+from heatlite.serving.bridge import Bridge, Message
+from heatlite.serving.guard import INTERVAL, Guard
+from heatlite.store.database.row_waits import RowWaits
+
+log = logging.getLogger(__name__)
+
+GRACE = 30
+"""Seconds for a graceful stop. After a kill, the next start continues the interrupted work."""
+BACKLOG = 2048
+"""Connections that arrive together and wait to be accepted. The event loop's own number is 100."""
+MAX_FILES = 65_536
+"""Open files of a process, as far as the system allows. Each connection is one."""
+CHECK_INTERVAL = 0.25
+"""Seconds until a process notices that it has to stop."""
+
+
+class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """Logger of gunicorn that writes to the root logger."""
+
+    def setup(self, cfg: Any) -> None:
+        """Forward records to the root logger."""
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+
+class Server(BaseApplication):  # type: ignore[misc]
+    """The application of all processes.
+
+    `build` creates what answers, in each process after the fork.
+    """
+
+    def __init__(
+        self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int, bound: socket.socket
+    ) -> None:
+        """Serve the address of `bound`, whose port `settings` has."""
+        self._settings = settings
+        self._build = build
+        self._processes = processes
+        self._bind = f"fd://{bound.detach()}"
+        self._embedded: wiring.Embedded | None = None
+        self._worker: Any = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Set the options of gunicorn."""
+        options: dict[str, Any] = {
+            "bind": self._bind,
+            "workers": self._processes,
+            "worker_class": "asgi",
+            "asgi_lifespan": "on",
+            "asgi_disconnect_grace_period": 0,  # a request that waits for a thread ends with its client
+            "http_parser": "python",
+            "graceful_timeout": GRACE,
+            "timeout": 60,
+            "keepalive": 75,
+            "proc_name": "heatlite",
+            "logger_class": Log,
+            "when_ready": self._prepare,
+            "post_worker_init": self._begin_process,
+            "worker_exit": self._end_process,
+            "forwarder_headers": "",  # SCRIPT_NAME would let a client change the path that a proxy has checked
+            "control_socket_disable": True,  # its default path is shared by all servers of a user
+        }
+        for name, value in options.items():
+            self.cfg.set(name, value)
+
+    def run(self) -> None:
+        """Run the processes until the end. The exit code after a failure is 1."""
+        first = os.getpid()
+        try:
+            super().run()
+        except BaseException as end:  # gunicorn's own as well, if two processes fail at once
+            if os.getpid() != first:
+                raise
+            raise SystemExit(0 if isinstance(end, SystemExit) and not end.code else 1) from None
+
+    def load(self) -> Callable[..., Awaitable[None]]:
+        """Start a process. Returns its ASGI application."""
+        embedded = self._embedded = self._build(self._settings)
+        embedded.store.database.row_waits = RowWaits(self._settings.threads)
+        self._bridge = Bridge(
+            embedded.app, self._settings.threads, self._settings.max_json_body_size, INSTANT, self._begin_thread
+        )
+        self._guard = Guard(self._settings.port, self._bridge.active, self._bridge.ended)
+        freeze_loaded()
+        return self._answer
+
+    async def _answer(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request, or live as long as the process."""
+        if scope["type"] == "http":
+            await self._bridge(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            watch = asyncio.create_task(self._watch())
+            await receive()
+            watch.cancel()
+            await send({"type": "lifespan.shutdown.complete"})
+        else:
+            await send({"type": "websocket.close"})
+
+    async def _watch(self) -> None:
+        """Guard the connections. Close them once the process has to stop."""
+        assert self._embedded is not None
+        rounds = 0
+        while self._worker.alive:
+            await asyncio.sleep(CHECK_INTERVAL)
+            if not rounds:
+                for listener in self._worker.sockets:
+                    listener.listen(BACKLOG)  # the event loop has set its own number
+            rounds += 1
+            if rounds % round(INTERVAL / CHECK_INTERVAL) == 0:
+                await asyncio.to_thread(self._guard.look)
+        self._embedded.components.streams.close()
+        while True:
+            await asyncio.to_thread(self._guard.look, closes_all=True)
+            await asyncio.sleep(CHECK_INTERVAL)
+
+    def _begin_thread(self) -> None:
+        """Prepare a thread that answers requests."""
+        assert self._embedded is not None
+        answer_requests()
+        self._embedded.store.database.use_request_limits()
+
+    def _prepare(self, _server: Any) -> None:
+        """Prepare the first process, before the others."""
+        gc.freeze()  # a collection would write to the memory that processes share after the fork
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if self._processes == 1 and self._settings.database.startswith("sqlite:"):
+            # A new process would start beside the old one, and the engine of a SQLite file has no second one.
+            text = "SIGHUP is ignored: the process has the engine of a SQLite file"
+            signal.signal(signal.SIGHUP, lambda *_: log.warning(text))
+
+    def _begin_process(self, worker: Any) -> None:
+        self._worker = worker
+
+    def _end_process(self, _server: object, _worker: object) -> None:
+        if self._embedded is not None:
+            self._embedded.close()
+            self._embedded = None

@@ -1,0 +1,341 @@
+"""The bridge: an ASGI application that calls a WSGI application in threads.
+
+The event loop reads bodies and sends answers, so a slow client costs a socket and no thread. Limits and deadlines:
+docs/reference/limits.md.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from heatlite.api.event_streams import ASYNCHRONOUS
+from heatlite.serving.lines import Busy, DearReads, Kind, Lines, is_urgent
+
+log = logging.getLogger(__name__)
+
+Environ: TypeAlias = dict[str, Any]
+Application: TypeAlias = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+"""A WSGI application."""
+Message: TypeAlias = dict[str, Any]
+"""An event, or the scope of a connection (ASGI specification 3.0)."""
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Peer: TypeAlias = tuple[str, int]
+"""Address and port of a client."""
+
+TRANSFER_SECONDS = 30.0
+"""Time limit for a body or an answer. Transfers at `RATE` may take longer."""
+RATE = 16 * 1024
+"""Bytes of a body or an answer that extend its deadline by a second."""
+PIECE = 64 * 1024
+"""Bytes of an answer that are sent at once."""
+MAX_PIECES = 20_000
+"""Maximum number of pieces of a body. Each costs time, and a client may send bytes one by one."""
+STALL_SECONDS = 60.0
+"""Time limit for a part of an event stream."""
+LINGER_SECONDS = 2.0
+"""Time for a client to take an answer that comes before the end of its body."""
+MAX_MEMORY = 128 * 1024 * 1024
+"""Maximum bytes of bodies and answers of all connections."""
+
+
+class Answer(NamedTuple):
+    """The answer of the WSGI application."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | AsyncIterable[bytes]
+
+
+class _Refused(Exception):
+    """The request is answered without the application, and its connection closes."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = [(b"retry-after", b"5")] if status is HTTPStatus.SERVICE_UNAVAILABLE else []
+
+
+class _Disconnected(Exception):
+    """The client is gone."""
+
+
+class _Transfer:
+    """A request: its body that arrives, then its answer that is sent."""
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        self.begun = time.monotonic()
+        self.size = 0
+        """Bytes in memory."""
+        self.is_moving = True
+        """True while it waits for the client."""
+
+
+class Memory:
+    """Bytes of all transfers of a process.
+
+    The longest transfers end if there are too many.
+    """
+
+    def __init__(self) -> None:
+        self._transfers: dict[_Transfer, None] = {}
+        """Transfers in the order of their begin."""
+        self._size = 0
+
+    @contextmanager
+    def transfer(self) -> Iterator[_Transfer]:
+        """Count a transfer of this task during the context."""
+        transfer = _Transfer()
+        self._transfers[transfer] = None
+        try:
+            yield transfer
+        finally:
+            self._size -= transfer.size
+            del self._transfers[transfer]
+
+    def add(self, transfer: _Transfer, size: int) -> None:
+        """Add bytes to a transfer. Raises _Refused if no other can end."""
+        transfer.size += size
+        self._size += size
+        if self._size <= MAX_MEMORY:
+            return
+        for other in self._transfers:
+            if other.is_moving and other is not transfer and other.task is not None:
+                other.is_moving = False
+                other.task.cancel()
+                self._size -= other.size
+                other.size = 0
+                if self._size <= MAX_MEMORY:
+                    return
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server has too much data in transfer. Try again later.")
+
+
+class Bridge:
+    """The ASGI application of a process."""
+
+    def __init__(
+        self,
+        application: Application,
+        threads: int,
+        max_body: int,
+        instant: Collection[str] = (),
+        begin_thread: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Answer `instant` paths in the event loop. `begin_thread` prepares a thread."""
+        self._application = application
+        self._max_body = max_body
+        self._instant = instant
+        self._lines = Lines(threads)
+        self._dear = DearReads()
+        self._pool = ThreadPoolExecutor(self._lines.size, "request", initializer=begin_thread)
+        self._memory = Memory()
+        self.active: Counter[Peer] = Counter()
+        """Number of requests in progress of each client."""
+        self.ended: dict[Peer, float] = {}
+        """Time of the end of the last request of each client. The guard forgets clients that are gone."""
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        peer, ended = scope["client"], 0.0
+        self.active[peer] += 1
+        try:
+            with self._memory.transfer() as transfer:
+                await self._serve(scope, receive, send, transfer)
+            ended = time.monotonic()
+        except TimeoutError:
+            log.info("a client did not take its answer in time")
+            raise asyncio.CancelledError from None  # the server closes the connection
+        finally:
+            self.ended[peer] = ended
+            self.active[peer] -= 1
+            if not self.active[peer]:
+                del self.active[peer]
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send, transfer: _Transfer) -> None:
+        is_whole = False
+        try:
+            body, is_whole = await self._read(scope, receive, transfer)
+            transfer.is_moving = False
+            answer = await self._answer(_environ(scope, body), body)
+            if isinstance(answer.body, bytes):
+                self._memory.add(transfer, len(answer.body))
+        except _Disconnected:
+            return
+        except _Refused as error:
+            answer = _plain(error.status, str(error), *error.headers)
+        except Busy as error:
+            text = "The server has too many requests. Try again later."
+            answer = _plain(HTTPStatus.SERVICE_UNAVAILABLE, text, (b"retry-after", b"%d" % error.retry_after))
+        if not is_whole:
+            answer.headers.append((b"Connection", b"close"))
+        transfer.begun, transfer.is_moving = time.monotonic(), True
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        if isinstance(answer.body, bytes):
+            await _send(answer.body, send, transfer.begun)
+        else:
+            await _stream(answer.body, send)
+        if not is_whole:
+            await _linger(receive)
+
+    async def _read(self, scope: Message, receive: Receive, transfer: _Transfer) -> tuple[bytes, bool]:
+        """Return the body of a request, and True if it is whole.
+
+        A body that is too large is not read to its end. Raises _Refused, _Disconnected.
+        """
+        length, is_whole = 0, True
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                length, is_whole = int(value), False
+            elif name == b"transfer-encoding":
+                is_whole = False
+        pieces: list[bytes] = []
+        try:
+            while not is_whole and max(length, transfer.size) <= self._max_body:
+                deadline = transfer.begun + TRANSFER_SECONDS + transfer.size / RATE
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    message = await receive()
+                if message["type"] != "http.request":
+                    raise _Disconnected
+                pieces.append(message.get("body", b""))
+                self._memory.add(transfer, len(pieces[-1]))
+                if len(pieces) > MAX_PIECES:
+                    raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
+                is_whole = not message.get("more_body", False)
+        except TimeoutError:
+            raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
+        return b"".join(pieces), is_whole
+
+    async def _answer(self, environ: Environ, body: bytes) -> Answer:
+        """Call the application, in a thread unless the answer is instant. Raises Busy."""
+        method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if target in self._instant:
+            return self._call(environ)
+        kind = Kind.WRITE
+        if method in ("GET", "HEAD"):
+            target = f"{target}?{environ['QUERY_STRING']}"
+            kind = Kind.DEAR if target in self._dear else Kind.READ
+        elif is_urgent(target, body):
+            kind = Kind.AHEAD
+        await self._lines.enter(kind)
+        loop, begun = asyncio.get_running_loop(), time.monotonic()
+
+        def ended(_answer: "Future[Answer]") -> None:
+            # Also if the client is gone: the thread is busy until then.
+            loop.call_soon_threadsafe(self._lines.leave, kind, time.monotonic() - begun)
+
+        running = self._pool.submit(self._call_in_thread, environ, target if kind in (Kind.READ, Kind.DEAR) else "")
+        running.add_done_callback(ended)
+        return await asyncio.wrap_future(running)
+
+    def _call_in_thread(self, environ: Environ, read: str) -> Answer:
+        begun = time.thread_time()
+        answer = self._call(environ)
+        if read:
+            self._dear.note(read, time.thread_time() - begun)
+        return answer
+
+    def _call(self, environ: Environ) -> Answer:
+        """Call the application."""
+        status, headers = 500, []
+
+        def start_response(line: str, fields: Iterable[tuple[str, str]], _error: object = None) -> None:
+            nonlocal status, headers
+            status = int(line[:3])
+            headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+
+        try:
+            parts = self._application(environ, start_response)
+            if isinstance(parts, AsyncIterable):
+                return Answer(status, headers, parts)
+            try:
+                return Answer(status, headers, b"".join(parts))
+            finally:
+                getattr(parts, "close", lambda: None)()
+        except Exception:
+            log.exception("%s %r failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error")
+
+
+async def _send(body: bytes, send: Send, begun: float) -> None:
+    """Send the body of an answer.
+
+    Raises TimeoutError for a client that does not take it.
+    """
+    if len(body) <= PIECE:
+        await send({"type": "http.response.body", "body": body})
+        return
+    for at in range(0, len(body), PIECE):
+        async with asyncio.timeout(begun + TRANSFER_SECONDS + at / RATE - time.monotonic()):
+            is_last = at + PIECE >= len(body)
+            await send({"type": "http.response.body", "body": body[at : at + PIECE], "more_body": not is_last})
+
+
+async def _stream(body: AsyncIterable[bytes], send: Send) -> None:
+    """Send an answer in its parts.
+
+    Raises TimeoutError for a client that does not take one.
+    """
+    async for part in body:
+        async with asyncio.timeout(STALL_SECONDS):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _linger(receive: Receive) -> None:
+    """Take the rest of a body.
+
+    Unread bytes would reset the connection before the client has read the answer.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await receive())["type"] == "http.request":
+                await asyncio.sleep(0)
+
+
+def _plain(status: HTTPStatus, text: str, *headers: tuple[bytes, bytes]) -> Answer:
+    body = f"{text}\n".encode()
+    length = (b"content-length", b"%d" % len(body))
+    return Answer(status, [(b"content-type", b"text/plain"), length, *headers], body)
+
+
+def _environ(scope: Message, body: bytes) -> Environ:
+    """Return the WSGI environment of a request (PEP 3333)."""
+    client, server = scope["client"], scope["server"]
+    environ: Environ = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "REMOTE_ADDR": client[0],
+        "REMOTE_PORT": str(client[1]),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.input": BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        ASYNCHRONOUS: True,
+    }
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").upper().replace("-", "_")
+        if key not in ("CONTENT_LENGTH", "CONTENT_TYPE"):
+            key = f"HTTP_{key}"
+        text = value.decode("latin-1")
+        environ[key] = f"{environ[key]},{text}" if key in environ else text
+    if environ.pop("HTTP_TRANSFER_ENCODING", None) is not None:
+        environ["CONTENT_LENGTH"] = str(len(body))  # the chunks are joined
+    return environ

@@ -1,0 +1,182 @@
+"""Waiting lines: kinds of requests wait apart for the threads of a process.
+
+Used in the event loop only.
+"""
+
+import asyncio
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum, auto
+
+MAX_WAIT = 2.0
+"""Seconds that a request may wait. One that would wait longer is refused at once."""
+MAX_WAITING = 1000
+"""Maximum length of a line. It holds while the time of an answer is unknown."""
+RESERVED = 2
+"""Threads that only requests of the kind AHEAD use."""
+WEIGHT = 0.1
+"""Weight of the last request in the average time of an answer."""
+DEAR_SECONDS = 0.05
+"""Processor time from which an answer to a read is dear."""
+MAX_DEAR = 1000
+"""Reads that are remembered as dear."""
+URGENT = re.compile(rb'\s*\{\s*"(?:lock|unlock|cancel_\w+)"\s*:')
+"""Start of the body of an action that goes ahead: it ends what others wait for."""
+MAX_URGENT = 4096
+"""Bytes of such a body."""
+
+
+class Kind(Enum):
+    """Kinds of requests. Each has a line."""
+
+    AHEAD = auto()
+    """Health checks, locks and cancels: they pass all others."""
+    READ = auto()
+    DEAR = auto()
+    """Reads whose last answer took long, such as long lists."""
+    WRITE = auto()
+
+
+def is_urgent(target: str, body: bytes) -> bool:
+    """Return True for the POST of an action that goes ahead."""
+    return target.endswith("/actions") and len(body) <= MAX_URGENT and URGENT.match(body) is not None
+
+
+class Busy(Exception):
+    """The request would wait too long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the request would wait for {seconds:.1f} s")
+        self.retry_after = max(1, math.ceil(seconds))
+        """Seconds after which a client may try again."""
+
+
+class DearReads:
+    """Reads whose last answer was dear. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, None] = {}
+
+    def __contains__(self, target: str) -> bool:
+        return target in self._known
+
+    def note(self, target: str, seconds: float) -> None:
+        """Note the processor time of an answer."""
+        if seconds < DEAR_SECONDS:
+            self._known.pop(target, None)
+            return
+        if len(self._known) >= MAX_DEAR:
+            self._known.clear()
+        self._known[target] = None
+
+
+class _Line:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        """Maximum number of requests that are answered at once."""
+        self.busy = 0
+        """Requests that are answered now."""
+        self.waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        """Requests that wait, each with its time of arrival."""
+        self.seconds = 0.0
+        """Average time of an answer."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.busy < self.most
+
+    def wait(self) -> float:
+        """Return the seconds until the answer to a further request is complete."""
+        if self.is_open and not self.waiting:
+            return 0.0
+        return self.seconds * (1 + (len(self.waiting) + 1) / max(1, self.busy))
+
+
+class Lines:
+    """The lines before a pool of `threads` + `RESERVED` threads.
+
+    Reads and writes leave each other a thread. Dear reads get a quarter of them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self.size = threads + RESERVED
+        """Threads of the pool."""
+        most = max(1, threads - 1)
+        self._lines = {
+            Kind.AHEAD: _Line(self.size),
+            Kind.READ: _Line(most),
+            Kind.WRITE: _Line(most),
+            Kind.DEAR: _Line(max(1, threads // 4)),
+        }
+        self._next = deque([Kind.READ, Kind.WRITE, Kind.DEAR])
+        """Turns of the lines."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait."""
+        return sum(len(line.waiting) for line in self._lines.values())
+
+    async def enter(self, kind: Kind) -> None:
+        """Wait for a thread. Call `leave` afterwards. Raises Busy."""
+        line = self._lines[kind]
+        wait = line.wait()
+        if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
+            raise Busy(wait)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.waiting.append((turn, time.monotonic()))
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._end(kind)
+            raise
+
+    def leave(self, kind: Kind, seconds: float) -> None:
+        """Give the thread back after an answer that took `seconds`."""
+        line = self._lines[kind]
+        line.seconds += (seconds - line.seconds) * (WEIGHT if line.seconds else 1.0)
+        self._end(kind)
+
+    def _end(self, kind: Kind) -> None:
+        self._lines[kind].busy -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        """Give free threads to requests that wait."""
+        for kind in self._open():
+            line = self._lines[kind]
+            turn, since = line.waiting.popleft()
+            if turn.done():  # its client is gone
+                continue
+            waited = time.monotonic() - since
+            if waited > MAX_WAIT and kind is not Kind.AHEAD:
+                turn.set_exception(Busy(waited))
+                continue
+            line.busy += 1
+            turn.set_result(None)
+
+    def _open(self) -> Iterator[Kind]:
+        """Yield the kind of each request that may have a thread now."""
+        ahead = self._lines[Kind.AHEAD]
+        while True:
+            if ahead.waiting and self._busy() < self.size:
+                yield Kind.AHEAD
+                continue
+            if self._busy() >= self._threads:
+                return
+            for kind in self._next:
+                if self._lines[kind].waiting and self._lines[kind].is_open:
+                    break
+            else:
+                return
+            self._next.remove(kind)
+            self._next.append(kind)
+            yield kind
+
+    def _busy(self) -> int:
+        return sum(line.busy for line in self._lines.values())
