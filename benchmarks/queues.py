@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,15 +52,22 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
 
 def _worker_program(settings: "Settings", broker: str, take: Take) -> Send:
     """Return a call that runs a worker program in the main thread."""
-    from heatlite.engine.dispatch.program import CelerySlots, WorkerProgram
+    from heatlite.engine.dispatch.local import Slots
+    from heatlite.engine.dispatch.program import WorkerProgram
+    from heatlite.store.records import ActionRecord
 
     class Receiving:
-        def __init__(self, slots: CelerySlots) -> None:
-            self.worker = self
+        def __init__(self, slots: Slots) -> None:
             self.close = slots.close
             self.take = take
 
-        def wake(self) -> None:
+        def active(self) -> list[ActionRecord]:
+            return []
+
+        def stack_name(self, _stack_id: str) -> str | None:
+            return None
+
+        def revoke(self, _action_ids: Iterable[str]) -> None:
             pass
 
     return lambda _: WorkerProgram(settings, broker, Receiving).run()

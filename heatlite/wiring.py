@@ -21,7 +21,6 @@ from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
@@ -31,8 +30,8 @@ from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
-from heatlite.engine.dispatch import Dispatcher, Slots
-from heatlite.engine.dispatch.local import LocalDispatcher, ThreadSlots
+from heatlite.engine.dispatch import Dispatcher
+from heatlite.engine.dispatch.local import LocalDispatcher, Slots
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
 from heatlite.engine.operations.schedule import Schedule
@@ -216,11 +215,12 @@ def embedded(
     clock: Clock | None = None,
     one_command: bool = False,
     slots: Slots | None = None,
+    due: Callable[[Components], None] = lambda _: None,
 ) -> Embedded:
     """Start an engine in this process.
 
     Raises EngineBusy if the database has one, BadSetting.
-    `slots` run the actions; without them the engine has threads of its own.
+    `slots` run the actions; without them the engine has threads of its own. `due` is called once a second.
     `url` is the address of this server, which the lock tells to later processes; None without a server.
     With `one_command`, parts that most commands do without are created when they are first needed.
     """
@@ -248,9 +248,8 @@ def embedded(
     dispatcher = _dispatcher(settings, store)
     heal = partial(_heal_if_any, components) if one_command else components.healing.sweep
     if slots is None:
-        slots = ThreadSlots(settings.engine_slots, dispatcher.claim_filter)
-    cancel = partial(_cancel_revoked, components, slots)
-    due = (components.maintenance.expire_locks, components.schedule.sweep, heal, cancel)
+        slots = Slots(settings.engine_slots, lambda: dispatcher.claim_filter)
+    sweeps = (components.maintenance.expire_locks, components.schedule.sweep, heal, partial(due, components))
     timer = Timer(clock, store.close)
     worker = Worker(
         store,
@@ -258,7 +257,7 @@ def embedded(
         clock,
         settings,
         components.definitions,
-        due,
+        sweeps,
         meter,
         slots,
         timer,
@@ -279,19 +278,6 @@ def _heal_if_any(components: Components) -> None:
     """Sweep, once there is an incident or a healing policy."""
     if components.store.incidents.exist():
         components.healing.sweep()
-
-
-def _cancel_revoked(components: Components, slots: Slots) -> None:
-    """Cancel the actions whose tasks were revoked by remote control."""
-    for action_id in slots.revoked():
-        try:
-            components.controls.revoke(action_id)
-        except DatabaseUnavailable:
-            raise
-        except Exception:
-            # It would fail at each sweep, and the sweep has other work.
-            log.exception("action %s, whose task was revoked, cannot be cancelled", action_id)
-        slots.forget_revoked(action_id)
 
 
 def _run_moved(components: Components) -> Moved:

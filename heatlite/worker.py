@@ -10,13 +10,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from heatlite import __version__, preflight, wiring
+from heatlite.api.components import Components
 from heatlite.core.config import Settings, load
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.garbage import freeze_loaded
 from heatlite.core.meter import Meter
-from heatlite.engine.dispatch import WorkerPort
+from heatlite.engine.dispatch.local import Slots
 
 if TYPE_CHECKING:
-    from heatlite.engine.dispatch.program import CelerySlots, WorkerProgram
+    from heatlite.engine.dispatch.program import WorkerProgram
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +26,16 @@ log = logging.getLogger(__name__)
 class Engine:
     """The engine of a worker program, with its metrics."""
 
-    def __init__(self, settings: Settings, slots: "CelerySlots") -> None:
+    def __init__(self, settings: Settings, slots: Slots) -> None:
         """Start it. Raises NoPort, and errors of opening the database."""
-        self._embedded = embedded = wiring.embedded(settings, slots=slots)
+        self._revoked: set[str] = set()
+        """Ids of actions that an operator has revoked, until they are cancelled."""
+        self._embedded = embedded = wiring.embedded(settings, slots=slots, due=self._cancel_revoked)
         assert embedded.worker is not None
-        self.worker: WorkerPort = embedded.worker
-        slots.show_names(embedded.store.stacks.name_of)
+        self.take = embedded.worker.take
+        self.active = embedded.worker.active
+        self.revoke = self._revoked.update
+        self.stack_name = embedded.store.stacks.name_of
         self._stop_metrics: Callable[[], None] = lambda: None
         try:
             self._stop_metrics = serve_metrics(settings, embedded.meter)
@@ -40,6 +46,17 @@ class Engine:
         log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
         if settings.public_url is None:
             log.warning("public_url is not set: signed URLs of this worker point to this machine")
+
+    def _cancel_revoked(self, components: Components) -> None:
+        for action_id in tuple(self._revoked):
+            try:
+                components.controls.revoke(action_id)
+            except DatabaseUnavailable:
+                raise
+            except Exception:
+                # It would fail at each sweep, and the sweep has other work.
+                log.exception("action %s, whose task was revoked, cannot be cancelled", action_id)
+            self._revoked.discard(action_id)
 
     def close(self) -> None:
         """Release running actions and stop."""

@@ -3,13 +3,12 @@
 HEATLITE_TEST_ENGINE_BROKER=RabbitMQ (or Redis) selects the broker. Then one side takes requests and another carries
 them out. They share only the database and the broker's queues. Each test process has one connection that sends and one
 that receives, for all its engines. A worker program has a process of its own (tests/services, tests/faults), so the
-receiver here is less: a thread that takes what the messages name.
+receiver here is less: a thread that passes on what the messages name.
 """
 
 import os
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from heatlite.core.config import Settings
@@ -21,10 +20,6 @@ from tests.brokers import Broker, broker
 NAME = os.environ.get("HEATLITE_TEST_ENGINE_BROKER")
 
 
-THREADS = 9
-"""Threads that run what messages name, as many as a worker program has."""
-
-
 class Relay:
     """In the worker's place: passes on to that of the engine that there is now.
 
@@ -33,25 +28,16 @@ class Relay:
 
     def __init__(self) -> None:
         self._worker: WorkerPort | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        """They end with the engine, and with them their connections to the engine's database."""
         self._lock = threading.Lock()
 
     def begin(self, worker: WorkerPort) -> None:
         with self._lock:
-            self._worker, self._threads = worker, ThreadPoolExecutor(THREADS, "hint")
+            self._worker = worker
 
     def end(self) -> None:
         """Take nothing more."""
         with self._lock:
             self._worker = None
-
-    def close(self) -> None:
-        """Wait for what runs."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown()
 
     def wake(self) -> None:
         worker = self._worker
@@ -60,8 +46,8 @@ class Relay:
 
     def take(self, action_id: str) -> None:
         with self._lock:
-            if self._worker is not None and self._threads is not None:
-                self._threads.submit(self._worker.take, action_id)
+            if self._worker is not None:
+                self._worker.take(action_id)
 
 
 class Kept:
@@ -92,8 +78,6 @@ class Kept:
 
     def close(self) -> None:
         self._is_open = False
-        if self._has_worker:
-            self._relay.close()
 
 
 class Dispatching:

@@ -179,12 +179,12 @@ def test_a_suspect_waits_for_an_engine_that_has_lived_for_its_pause(engine: Engi
         for _ in range(2):
             engine.open()
             engine.clock.pass_(3.9)
-            engine.server.worker.take(action_id)
+            engine.server.worker._take(action_id)
             assert status(engine, action_id) is ActionStatus.READY
             engine.close()
         engine.open()
         engine.clock.pass_(4)
-        engine.server.worker.take(action_id)
+        engine.server.worker._take(action_id)
         assert status(engine, action_id) is ActionStatus.RUNNING
 
 
@@ -196,8 +196,8 @@ def test_an_engine_takes_suspects_one_after_the_other(engine: Engine) -> None:
         engine.begun(lambda: ActionStatus.RUNNING in [status(engine, one) for one in actions])
         (waiting,) = [one for one in actions if status(engine, one) is ActionStatus.READY]
         engine.clock.pass_(1.9)
-        engine.server.worker.take(waiting)
+        engine.server.worker._take(waiting)
         assert status(engine, waiting) is ActionStatus.READY
         engine.clock.pass_(0.1)
-        engine.server.worker.take(waiting)
+        engine.server.worker._take(waiting)
         assert status(engine, waiting) is ActionStatus.RUNNING

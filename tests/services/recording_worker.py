@@ -5,28 +5,36 @@ each action.
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from heatlite.core.config import load
-from heatlite.engine.dispatch.program import CelerySlots, WorkerProgram
+from heatlite.engine.dispatch.local import Slots
+from heatlite.engine.dispatch.program import WorkerProgram
+from heatlite.store.records import ActionRecord
 
 
 class Recording:
     """In place of an engine."""
 
-    def __init__(self, path: Path, slots: CelerySlots) -> None:
-        self.worker = self
+    def __init__(self, path: Path, slots: Slots) -> None:
         self._path = path
         self._slots = slots
-
-    def wake(self) -> None:
-        """Do nothing: there is no table."""
 
     def take(self, action_id: str) -> None:
         with self._path.open("a") as file:
             file.write(f"{action_id}\n")
         if action_id == "bad":
             raise RuntimeError("a fault of ours")
+
+    def active(self) -> list[ActionRecord]:
+        return []
+
+    def stack_name(self, stack_id: str) -> str | None:
+        return None
+
+    def revoke(self, action_ids: Iterable[str]) -> None:
+        """Do nothing: there is no table."""
 
     def close(self) -> None:
         self._slots.close()

@@ -44,7 +44,7 @@ TYPES = os.pathsep.join(map(str, (ROOT / "tests" / "faults" / "types", ROOT, EXA
 
 
 class Installation:
-    """An API, a worker started by the command `celery`, and Celery's view of it."""
+    """An API, a worker of one slot by the command `celery`, and Celery's view."""
 
     def __init__(self, home: Path, url: str, broker: Broker) -> None:
         variables = {"HEATLITE_BROKER": broker.url, "HEATLITE_QUEUE_PREFIX": broker.prefix, "PYTHONPATH": TYPES}
@@ -52,7 +52,7 @@ class Installation:
         self.files = home / "files"
         self.api = Server(home, 0, "api", url, **variables)
         self.api.patient = True
-        self.worker = CeleryWorker(home, url, **variables)
+        self.worker = CeleryWorker(home, url, "-c", "1", **variables)
         self.celery: Celery = application(Settings(url, broker=broker.url, queue_prefix=broker.prefix), broker.url)
 
     def active(self) -> list[dict[str, Any]]:
@@ -87,15 +87,16 @@ def test_celery_shows_the_actions_that_run_with_their_stacks(installation: Insta
     eventually(is_shown, "the action with a slot is shown, the one that waits is not")
     (action,) = store.actions.live([running.rpartition("/")[2]])
     assert [(one["id"], one["name"], one["args"]) for one in shown] == [(action.id, "heatlite.take", [action.id])]
+    third = api.create("third", BLOCKING)
     (parked,) = store.actions.live([waiting.rpartition("/")[2]])
     assert parked.status is ActionStatus.RUNNING, "its worker keeps the lease"
+    assert [one.status for one in store.actions.live([third.rpartition("/")[2]])] == [ActionStatus.READY], "no slot"
     installation.worker.process.send_signal(signal.SIGTERM)
     eventually(lambda: "Warm shutdown" in installation.worker.log.read_text(), "it drains")
     (installation.files / "open").touch()
     assert installation.worker.process.wait(START_SECONDS) == 0
-    assert {one.status for path in (waiting, running) for one in store.actions.live([path.rpartition("/")[2]])} == {
-        ActionStatus.READY
-    }, "given back"
+    stacks = [path.rpartition("/")[2] for path in (waiting, running, third)]
+    assert {one.status for one in store.actions.live(stacks)} == {ActionStatus.READY}, "given back"
     assert installation.worker.complaints() == ""
 
 

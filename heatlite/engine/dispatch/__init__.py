@@ -1,16 +1,14 @@
 """Ports between committed actions and the workers that run them.
 
 The thread that commits a change announces it; a dispatcher notifies workers. Workers poll the table once a second, so a
-lost announcement costs a second. Slots are the threads that run actions: a worker's own, or those of a Celery worker
-(decisions 0008, 0009).
+lost announcement costs a second (decisions 0008, 0009).
 """
 
-from collections.abc import Callable, Collection
 from typing import Protocol
 
 from heatlite.core.records import record
 from heatlite.core.status import Kind
-from heatlite.store.records import ActionRecord, Announcement
+from heatlite.store.records import Announcement
 
 
 class WorkerPort(Protocol):
@@ -20,10 +18,7 @@ class WorkerPort(Protocol):
         """Look for claimable actions and for controls."""
 
     def take(self, action_id: str) -> None:
-        """Claim this action and run it in this thread.
-
-        Does nothing if it is taken or no slot is free. Returns when the action ends, or waits without a slot.
-        """
+        """Claim this action and run it, if a slot is free. Returns at once."""
 
 
 @record(frozen=True, slots=True)
@@ -57,26 +52,3 @@ class Dispatcher(Protocol):
     def close(self) -> None:
         """Send the remaining announcements and stop."""
 
-
-class Slots(Protocol):
-    """Threads that run actions."""
-
-    @property
-    def limit(self) -> int:
-        """Maximum of actions that run at once."""
-
-    @property
-    def claim_filter(self) -> ClaimFilter:
-        """Limits of the actions that these threads run."""
-
-    def submit(self, action: ActionRecord, call: Callable[[], None]) -> None:
-        """Have a thread call it, as soon as one is free. The call runs the action."""
-
-    def revoked(self) -> Collection[str]:
-        """Return the ids of the actions that an operator revoked."""
-
-    def forget_revoked(self, action_id: str) -> None:
-        """Drop a revoked id: its action is cancelled."""
-
-    def close(self) -> None:
-        """Wait for the calls in progress. Later ones are dropped."""

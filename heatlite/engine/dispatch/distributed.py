@@ -9,7 +9,6 @@ import logging
 import queue
 import socket
 import threading
-import time
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -30,9 +29,6 @@ log = logging.getLogger(__name__)
 TASK = "heatlite.take"
 """Name of the Celery task: take an action and run it."""
 
-UNTIL = "until"
-"""Header with the time at which a message expires, in seconds since the epoch."""
-
 MESSAGE_TTL = 60
 """Seconds until a message expires. Polling workers have found the action long before."""
 
@@ -47,12 +43,6 @@ BROKER_TIMEOUT = 5
 
 TRANSPORTS = {"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
 """Scheme of the broker's URL → the package of its driver."""
-
-SPARE_THREADS = 1
-"""Threads of the pool beside the slots.
-
-They return the messages that find no free slot, so that no message waits unacknowledged while actions run.
-"""
 
 KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 6}
 """TCP keepalive: detects a silently lost broker after two minutes."""
@@ -153,9 +143,7 @@ class CeleryDispatcher:
             self._shown.of(announcement.stack_id, announcement.verb),
             task_id=announcement.action_id,
             queue=_queue(self._prefix, announcement.kind, announcement.zone),
-            # For the receiver. Celery's own `expires` would count a late hint as revoked, and cancel its action.
-            headers={UNTIL: time.time() + MESSAGE_TTL},
-            expiration=MESSAGE_TTL,  # for a broker that lets messages expire (RabbitMQ)
+            expires=MESSAGE_TTL,
             # Retry once at once: the connection may have gone stale since the last hint.
             retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0},
         )
@@ -213,7 +201,7 @@ def application(settings: Settings, broker: str) -> Celery:
         control_exchange=prefix,  # another installation on the same broker is not asked
         event_exchange=f"{prefix}.events",
         worker_pool="threads",
-        worker_concurrency=settings.engine_slots + SPARE_THREADS,
+        worker_concurrency=settings.engine_slots,
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         worker_disable_rate_limits=True,

@@ -1,10 +1,10 @@
-"""Dispatcher and slots within one process."""
+"""Dispatcher within one process, and the threads that run actions."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
-from heatlite.store.records import ActionRecord, Announcement
+from heatlite.store.records import Announcement
 
 
 class LocalDispatcher:
@@ -32,24 +32,19 @@ class LocalDispatcher:
         """Do nothing: no announcement is ever pending."""
 
 
-class ThreadSlots:
-    """Runs actions in threads of its own."""
+class Slots:
+    """Threads that run actions."""
 
-    def __init__(self, limit: int, claim_filter: ClaimFilter) -> None:
+    def __init__(self, limit: int, claim_filter: Callable[[], ClaimFilter]) -> None:
+        """Create them. `claim_filter` returns the limits of what they run now."""
         self.limit = limit
+        """Maximum of actions that run at once."""
         self.claim_filter = claim_filter
         self._threads = ThreadPoolExecutor(limit, "engine")
 
-    def submit(self, action: ActionRecord, call: Callable[[], None]) -> None:  # noqa: ARG002 - shown nowhere
-        """Have a thread call it."""
+    def submit(self, call: Callable[[], None]) -> None:
+        """Have a thread call it, as soon as one is free."""
         self._threads.submit(call)
-
-    def revoked(self) -> Collection[str]:
-        """Return nothing: there is no remote control."""
-        return ()
-
-    def forget_revoked(self, action_id: str) -> None:
-        """Do nothing."""
 
     def close(self) -> None:
         """Wait for all calls."""

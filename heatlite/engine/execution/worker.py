@@ -19,7 +19,7 @@ from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
 from heatlite.core.status import Control, Result
 from heatlite.core.timer import Timer
-from heatlite.engine.dispatch import Slots
+from heatlite.engine.dispatch.local import Slots
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import Attempt, AttemptEnded, WaitingAttempts
 from heatlite.engine.execution.execution import Execution, Parts
@@ -77,15 +77,8 @@ class Worker:
         self._cleanup_threads = logs.Pool(settings.handler_threads, "late")
         self._stopping = threading.Event()
         self._parts = Parts(
-            store,
-            engine_services,
-            clock,
-            settings,
-            definitions,
-            self._handlers,
-            self._run_cleanup,
-            self._stopping,
-            meter,
+            store, engine_services, clock, settings, definitions,
+            self._handlers, self._run_cleanup, self._stopping, meter,
         )
         self._termination = Termination(store, clock)
         self._final_writes = FinalWrites(store, clock, settings, self._termination, self._stopping)
@@ -140,17 +133,21 @@ class Worker:
         self._claims.wake()
 
     def take(self, action_id: str) -> None:
-        """Claim this action and run it in this thread, which is one of the slots.
+        """Claim this action and run it in a slot, if one is free (from any thread).
 
-        Does nothing if it is taken or no slot is free. The claim loop finds the rest in the table later.
+        The claim loop finds the rest in the table later.
         """
-        try:
-            actions = self._claim(action_id)
-        except DatabaseUnavailable as error:
-            log.warning("cannot claim action %s: %s", action_id, error)
-            return
-        for action in actions:
-            self._run(action)
+        with self._lock:
+            is_full = len(self._claimed) >= self._slots.limit
+            self._lacks_slot = self._lacks_slot or is_full
+        if not is_full:
+            self._slots.submit(partial(self._take, action_id))
+
+    def active(self) -> list[ActionRecord]:
+        """Return the actions that have a slot."""
+        with self._lock:
+            running = ((execution.action, attempt) for attempt, execution in self._running.values())
+            return [action for action, attempt in running if (action.id, attempt) in self._claimed]
 
     def stop(self) -> None:
         """Stop claiming, release running actions at their next tick, and wait for that."""
@@ -175,6 +172,13 @@ class Worker:
 
     # -- claiming ----------------------------------------------------------------------------------
 
+    def _take(self, action_id: str) -> None:
+        try:
+            for action in self._claim(action_id):
+                self._run(action)
+        except DatabaseUnavailable as error:  # `_run` raises none
+            log.warning("cannot claim action %s: %s", action_id, error)
+
     def _claim_all(self) -> float:
         """Notify of controls and start actions while slots are free.
 
@@ -183,7 +187,7 @@ class Worker:
         self._forward_controls()
         while actions := self._claim():
             for action in actions:
-                self._slots.submit(action, partial(self._run, action))
+                self._slots.submit(partial(self._run, action))
         now = self._clock.now()
         with self._lock:
             self._retry_times = [begins for begins in self._retry_times if begins > now]
@@ -198,7 +202,7 @@ class Worker:
                 self._lacks_slot = self._lacks_slot or free <= 0
                 if self._stopping.is_set() or free <= 0:
                     return ()
-            now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter
+            now, lease, limits = self._clock.now(), self._settings.lease_seconds, self._slots.claim_filter()
             limit = max_takeovers(now - self._began) if now >= self._takeovers_from else 0
             claim_many, kinds, zones = self._store.claims.claim_many, limits.kinds, limits.zones
             claim = partial(claim_many, free, self.owner, now, lease, action_id, kinds, zones, limit)
@@ -345,7 +349,7 @@ class Worker:
             self._claimed.update((action.id, action.attempt) for action, _ in due)
             self._alarm.at(self._waiting.next_time())
         for action, attempt in due:
-            self._slots.submit(action, partial(self._run, action, attempt))
+            self._slots.submit(partial(self._run, action, attempt))
         return math.inf
 
     def _attempt(self, action: ActionRecord, read: _Read | None) -> Attempt:

@@ -7,42 +7,66 @@ import pytest
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 
-from celery import bootsteps
-from celery.worker import loops, request
-from celery.worker.consumer import consumer
+from heatlite.core.config import Settings
+from heatlite.core.status import Kind
+from heatlite.engine.dispatch.program import Outages, WorkerProgram
+from tests.tables import table
 
-from heatlite.engine.dispatch.program import OUTAGE_LOGGERS, Outages
 
-
-def record(level: int, text: str, error: Exception | None = None) -> logging.LogRecord:
+def record(name: str, text: str, error: Exception | None = None) -> logging.LogRecord:
     info = None
     if error is not None:
         try:
             raise error
         except Exception:  # noqa: BLE001 - any
             info = sys.exc_info()
-    return logging.LogRecord("celery", level, __file__, 1, text, None, info)
+    return logging.LogRecord(name, logging.ERROR, __file__, 1, text, None, info)
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "is_shown"),
+def connected() -> Outages:
+    made = Outages((ConnectionError,))
+    made.ended()
+    return made
+
+
+@table(
+    ("name", "text", "error", "is_shown"),
     [
-        ("Couldn't ack 7", BrokenPipeError(32, "Broken pipe"), False),
-        ("Error cleaning up after event loop", ConnectionResetError(104, "reset"), False),
-        ("Error on stopping Hub", ConnectionResetError(104, "reset"), False),
-        ("Error on stopping Hub", ValueError("something else"), True),
-        ("Couldn't ack 7", None, True),
-        ("Frequent restarts detected", None, False),
+        ("celery.worker.request", "Couldn't ack 7", BrokenPipeError(32, "Broken pipe"), False),
+        ("celery.worker.consumer.consumer", "lost", ConnectionResetError(104, "reset"), False),
+        ("celery.bootsteps", "Error on stopping Hub", ValueError("something else"), True),
+        ("celery.worker.request", "Couldn't ack 7", None, True),
+        ("heatlite.store", "lost", ConnectionResetError(104, "reset"), True),
     ],
 )
-def test_what_follows_from_an_outage_is_not_reported(text: str, error: Exception | None, is_shown: bool) -> None:
-    assert Outages((ConnectionError,)).filter(record(logging.CRITICAL, text, error)) is is_shown
+def test_what_celery_says_of_a_lost_connection_is_not_shown(
+    name: str, text: str, error: Exception | None, is_shown: bool
+) -> None:
+    assert connected().filter(record(name, text, error)) is is_shown
 
 
-def test_a_warning_of_a_lost_connection_stays() -> None:
-    assert Outages((ConnectionError,)).filter(record(logging.WARNING, "lost", ConnectionResetError()))
+def test_an_outage_is_reported_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    outages = Outages((ConnectionError,))
+    for _ in range(3):
+        assert not outages.filter(record("celery.worker", "Cannot connect: refused.\nTrying again"))
+    assert not outages.filter(record("kombu", "later", ConnectionResetError(104, "reset")))
+    outages.ended()
+    assert not outages.filter(record("celery.worker", "lost", ConnectionResetError(104, "reset")))
+    assert not outages.filter(record("celery.worker", "Cannot connect: refused."))
+    told = "cannot reach the broker; polling once a second meanwhile: "
+    assert caplog.messages == [f"{told}Cannot connect: refused.", f"{told}[Errno 104] reset"]
 
 
-def test_celery_reports_outages_by_these_loggers() -> None:
-    modules = (bootsteps, consumer, loops, request)
-    assert sorted(one.logger.name for one in modules) == sorted(OUTAGE_LOGGERS)
+def test_queues_are_the_kinds_and_zones_to_claim() -> None:
+    """The option -Q selects them, as do `add_consumer` and `cancel_consumer`."""
+
+    def unused(_: object) -> None:
+        raise AssertionError
+
+    program = WorkerProgram(Settings("sqlite:///unused", worker_zone="north"), "memory://", unused)  # type: ignore[arg-type]
+    queues = program.app.amqp.queues
+    found = program.claim_filter()
+    assert (found.kinds, found.zones) == ({Kind.STACK, Kind.CHECK}, {"north"})
+    queues.select(["heatlite.check", "heatlite.check.south"])
+    found = program.claim_filter()
+    assert (found.kinds, found.zones) == ({Kind.CHECK}, {"south"})
