@@ -5,12 +5,16 @@ attributes, go through `values.type_code`.)
 """
 
 import logging
+import time
+from collections.abc import Callable
+from functools import partial
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudUnavailable, OverQuota
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
+from heatlite.core.meter import Meter
 from heatlite.core.status import Verb
 from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
@@ -43,35 +47,41 @@ LEFT = "Left behind: "
 """Begins the list of objects that a deletion leaves."""
 
 
-def advance(call: HandlerCall) -> None:
-    """Call the next handler or check once, with the result in `call`. Raises nothing."""
+def advance(call: HandlerCall, meter: Meter) -> None:
+    """Call the next handler or check once, and measure it. Raises nothing.
+
+    The result is in `call`.
+    """
+    verb, began = call.handler_verb, time.perf_counter()
     with about(resource=call.row.name):
-        _advance(call)
+        try:
+            if call.phase is Phase.CHECKING:
+                _check(call)
+            else:
+                _handle(call)
+            if call.phase is Phase.DONE:
+                _complete(call)
+            call.outage_since = None
+        except ReplaceResource:
+            call.phase = Phase.REPLACED
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of types; `_take_error` logs it
+            _take_error(call, error)
+        _drop_unstorable(call)
+    meter.handler_called(call.resource.type_name, verb, time.perf_counter() - began)
 
 
-def _advance(call: HandlerCall) -> None:
-    try:
-        if call.phase is Phase.CHECKING:
-            _check(call)
-        else:
-            _handle(call)
-        if call.phase is Phase.DONE:
-            _complete(call)
-        call.outage_since = None
-    except ReplaceResource:
-        call.phase = Phase.REPLACED
-    except (Exception, SystemExit) as error:
-        if isinstance(error, CloudUnavailable | DatabaseUnavailable) and _waits(call, error):
-            log.warning("resource %s: %s waits: %s", call.row.name, call.verb, error)
-            return
-        log.info("resource %s: %s failed", call.row.name, call.verb, exc_info=not isinstance(error, HeatliteError))
-        conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
-        if call.verb is Verb.DELETE:
-            _note_refusal(call.resource.data, error)
-        in_error = isinstance(error, ResourceInError)
-        is_transient = conflict and call.verb in (Verb.CREATE, Verb.DELETE)
-        fail_with(call, error, is_transient or in_error and call.handler_verb is Verb.CREATE)
-    _drop_unstorable(call)
+def _take_error(call: HandlerCall, error: BaseException) -> None:
+    """Fail a call with the error of its handler, or let it wait for a service."""
+    if isinstance(error, CloudUnavailable | DatabaseUnavailable) and _waits(call, error):
+        log.warning("resource %s: %s waits: %s", call.row.name, call.verb, error)
+        return
+    log.info("resource %s: %s failed", call.row.name, call.verb, exc_info=not isinstance(error, HeatliteError))
+    conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
+    if call.verb is Verb.DELETE:
+        _note_refusal(call.resource.data, error)
+    in_error = isinstance(error, ResourceInError)
+    is_transient = conflict and call.verb in (Verb.CREATE, Verb.DELETE)
+    fail_with(call, error, is_transient or in_error and call.handler_verb is Verb.CREATE)
 
 
 def _note_refusal(data: JsonMap, error: BaseException) -> None:
@@ -165,45 +175,45 @@ def _handle(call: HandlerCall) -> None:
         resource.physical_id = resource.find()
         is_found = verb is Verb.CREATE and resource.physical_id is not None
     if not is_found:
-        call.token = _call_handler(call)
-        if call.verb is Verb.DELETE:
+        call.token = _handler(call)()
+        if verb is Verb.SNAPSHOT:
+            resource.data[SAVED_AS] = call.snapshot_name
+        elif call.verb is Verb.DELETE:
             resource.data.pop(REFUSED, None)
     name = call.in_place.value if verb is Verb.UPDATE else verb.lower()
     is_open = resource.polls(name) and (is_found or resource.needs_check(name, call.token))
     call.phase = Phase.CHECKING if is_open else Phase.DONE
 
 
-def _call_handler(call: HandlerCall) -> Json:
+def _handler(call: HandlerCall) -> Callable[[], Json]:
+    """Return the type's handler for a call."""
     resource = call.resource
     match call.handler_verb:
         case Verb.CREATE:
-            return resource.handle_create()
+            return resource.handle_create
         case Verb.ADOPT:
-            resource.handle_adopt()
-            return None
+            return resource.handle_adopt
         case Verb.UPDATE if call.in_place is Outcome.REBOOT:
-            return resource.handle_reboot()
+            return resource.handle_reboot
         case Verb.UPDATE if call.change is not None:
             handle = resource.handle_rebuild if call.in_place is Outcome.REBUILD else resource.handle_update
-            return handle(call.change)
+            return partial(handle, call.change)
         case Verb.DELETE if call.snapshot_first:
-            return resource.handle_snapshot_delete()
+            return resource.handle_snapshot_delete
         case Verb.DELETE:
-            return resource.handle_delete()
+            return resource.handle_delete
         case Verb.CHECK:
-            return resource.handle_check()
+            return resource.handle_check
         case Verb.SNAPSHOT:
-            token = resource.handle_snapshot(call.snapshot_name)
-            resource.data[SAVED_AS] = call.snapshot_name
-            return token
+            return partial(resource.handle_snapshot, call.snapshot_name)
         case Verb.SUSPEND:
-            return resource.handle_suspend()
+            return resource.handle_suspend
         case Verb.RESUME:
-            return resource.handle_resume()
+            return resource.handle_resume
         case Verb.LOCK:
-            return resource.handle_lock()
+            return resource.handle_lock
         case Verb.UNLOCK:
-            return resource.handle_unlock()
+            return resource.handle_unlock
         case _:
             raise NotImplementedError(f"no handler for {call.handler_verb}")
 
@@ -228,7 +238,7 @@ def _compare(call: HandlerCall) -> None:
 
 
 def _check(call: HandlerCall) -> None:
-    answer = _call_check(call)
+    answer = _checker(call)(call.token)
     if not isinstance(answer, bool):
         call.awaits = call.resource.awaited_address()
         call.pause = max(0.0, answer)
@@ -239,28 +249,29 @@ def _check(call: HandlerCall) -> None:
     call.pause = min(MAX_PAUSE, max(FIRST_PAUSE, call.pause * 2))
 
 
-def _call_check(call: HandlerCall) -> bool | float:
-    resource, token = call.resource, call.token
+def _checker(call: HandlerCall) -> Callable[[Json], bool | float]:
+    """Return the type's check for a call."""
+    resource = call.resource
     match call.handler_verb:
         case Verb.CREATE:
-            return resource.check_create_complete(token)
+            return resource.check_create_complete
         case Verb.UPDATE:
             checks = {Outcome.REBUILD: resource.check_rebuild_complete, Outcome.REBOOT: resource.check_reboot_complete}
-            return checks.get(call.in_place, resource.check_update_complete)(token)
+            return checks.get(call.in_place, resource.check_update_complete)
         case Verb.DELETE:
-            return resource.check_delete_complete(token)
+            return resource.check_delete_complete
         case Verb.CHECK:
-            return resource.check_check_complete(token)
+            return resource.check_check_complete
         case Verb.SNAPSHOT:
-            return resource.check_snapshot_complete(token)
+            return resource.check_snapshot_complete
         case Verb.SUSPEND:
-            return resource.check_suspend_complete(token)
+            return resource.check_suspend_complete
         case Verb.RESUME:
-            return resource.check_resume_complete(token)
+            return resource.check_resume_complete
         case Verb.LOCK:
-            return resource.check_lock_complete(token)
+            return resource.check_lock_complete
         case Verb.UNLOCK:
-            return resource.check_unlock_complete(token)
+            return resource.check_unlock_complete
         case _:
             raise NotImplementedError(f"no check for {call.handler_verb}")
 

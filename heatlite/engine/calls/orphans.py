@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 
 from heatlite.core.clock import Clock
+from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.handlers import advance
 from heatlite.engine.calls.step_execution import HandlerCall
@@ -24,9 +25,10 @@ POLL_INTERVAL = 0.5
 class Orphans:
     """Removes the orphans of one attempt at an action."""
 
-    def __init__(self, store: Store, clock: Clock, project: str) -> None:
+    def __init__(self, store: Store, clock: Clock, meter: Meter, project: str) -> None:
         self._store = store
         self._clock = clock
+        self._meter = meter
         self._project = project
 
     def remove(self, calls: Sequence[HandlerCall], stopping: threading.Event) -> None:
@@ -60,7 +62,7 @@ class Orphans:
             return
         removal = HandlerCall(call.step, call.row, call.resource, Verb.DELETE)
         while not removal.has_ended:
-            advance(removal)
+            advance(removal, self._meter)
             if not removal.has_ended and self._clock.wait(stopping, removal.pause):
                 removal.fail("the engine stops")
         if removal.failure is not None:

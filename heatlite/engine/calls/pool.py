@@ -51,7 +51,7 @@ class Calls:
         self.running: set[HandlerCall] = set()
         """Calls in the pool whose results were not taken."""
         self._pool = pool
-        self._meter = meter
+        self.meter = meter
         self._clock = clock
         self._lease = lease
         self._ask = ask
@@ -106,18 +106,15 @@ class Calls:
                 calls = waiting.popleft()
             except IndexError:
                 return
-            self._advance_batch(calls, latest)
-
-    def _advance_batch(self, calls: Sequence[HandlerCall], latest: float) -> None:
-        if self._clock.now() >= latest:
-            self._late.update(calls)
-        elif len(calls) == 1:
-            self.advance(calls[0])
-        else:
-            self._advance_shared(calls)
-        for call in calls:
-            self._results.put(call)
-        self.wakeup.set()
+            if self._clock.now() >= latest:
+                self._late.update(calls)
+            elif len(calls) == 1:
+                advance(calls[0], self.meter)
+            else:
+                self._advance_shared(calls)
+            for call in calls:
+                self._results.put(call)
+            self.wakeup.set()
 
     def _advance_shared(self, calls: Sequence[HandlerCall]) -> None:
         """Advance calls in one transaction. If it fails, advance each again in its own."""
@@ -125,18 +122,12 @@ class Calls:
         try:
             with self._transaction():
                 for call in calls:
-                    self.advance(call)
+                    advance(call, self.meter)
         except Exception:
             log.warning("a transaction of %d resources failed; each gets its own", len(calls), exc_info=True)
             for call, physical_id in zip(calls, ids, strict=True):
                 call.phase, call.failure, call.resource.physical_id = Phase.READY, None, physical_id
-                self.advance(call)
-
-    def advance(self, call: HandlerCall) -> None:
-        """Advance a call in this thread and measure it."""
-        verb, began = call.handler_verb, time.perf_counter()
-        advance(call)
-        self._meter.handler_called(call.resource.type_name, verb, time.perf_counter() - began)
+                advance(call, self.meter)
 
     def gather(self) -> None:
         """Wait some milliseconds for more results while other calls run.

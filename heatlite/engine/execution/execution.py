@@ -230,7 +230,7 @@ class Execution:
     def _clear_up(self) -> None:
         """Remove objects that no row knows, after all handlers have ended."""
         self._calls.wait()
-        orphans = Orphans(self._parts.store, self._parts.clock, self._stack.project)
+        orphans = Orphans(self._parts.store, self._parts.clock, self._parts.meter, self._stack.project)
         orphans.remove(self._calls.unwritten(), self._parts.stopping)
 
     def _run(self) -> Iterator[float | None]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
-from heatlite.engine.calls.handlers import give_up
+from heatlite.engine.calls.handlers import advance, give_up
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
 from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
@@ -244,7 +244,7 @@ class Walker:
             self._calls.start([call])
 
     def _call_here(self, call: HandlerCall) -> None:
-        self._calls.advance(call)
+        advance(call, self._calls.meter)
         self._take_result(call)
 
     def _take_results(self) -> None:

@@ -5,9 +5,11 @@ Their package stands beside the tests, as any other plugin would.
 
 import json
 import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
+import heatlite
 from heatlite.core.errors import InvalidValue
 from heatlite.plugin import (
     Change,
@@ -56,6 +58,24 @@ class Robust(Plain, type="Test::Robust"):
 
     def needs_replace_failed(self) -> bool:
         return False
+
+
+class Traced(Plain, type="Test::Traced"):
+    """Records the functions of heatlite that lead to its handlers."""
+
+    def handle_create(self) -> None:
+        super().handle_create()
+        self.data["handler"] = [*frames()]
+
+    def check_create_complete(self, token: Json) -> bool:
+        self.data["check"] = [*frames()]
+        return True
+
+
+def frames() -> list[str]:
+    """The functions of heatlite that this thread is in, outermost first."""
+    package = Path(heatlite.__file__).parent
+    return [frame.name for frame in traceback.extract_stack() if package in Path(frame.filename).parents]
 
 
 class Choosy(Plain, type="Test::Choosy"):

@@ -69,14 +69,14 @@ class Scene:
         self.transactions = 0
         self.calls = Calls(self.pool, Meter(), self.clock, LEASE, self._ask, self._transaction, THREADS)
         self.call = cast(HandlerCall, _Call())
-        monkeypatch.setattr(self.calls, "advance", self._advance)
+        monkeypatch.setattr(calls_module, "advance", self.advance)
 
     def _ask(self) -> None:
         self.asked += 1
         if self.is_fenced:
             raise Fenced("a")
 
-    def _advance(self, call: HandlerCall) -> None:
+    def advance(self, call: HandlerCall, meter: Meter) -> None:
         self.called += 1
         assert call.phase is Phase.READY
         assert call.resource.physical_id is None
@@ -166,11 +166,11 @@ def test_as_many_jobs_as_threads_take_the_calls_in_turn(scene: Scene) -> None:
 def test_calls_that_one_job_reaches_after_the_lease_are_judged_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def advance_slowly(call: HandlerCall) -> None:
+    def advance_slowly(call: HandlerCall, meter: Meter) -> None:
         scene.clock.time += LEASE
-        scene._advance(call)
+        scene.advance(call, meter)
 
-    monkeypatch.setattr(scene.calls, "advance", advance_slowly)
+    monkeypatch.setattr(calls_module, "advance", advance_slowly)
     calls = [cast(HandlerCall, _Call()) for _ in range(2)]
     scene.calls.start(calls)
     scene.pool.run()
