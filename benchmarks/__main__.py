@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import tempfile
 import traceback
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,23 +21,26 @@ from benchmarks import counted, guard, moto, report
 from benchmarks.actions import fleet, latency, parked, refused, waiting
 from benchmarks.actions_list import actions_list
 from benchmarks.bare_celery import bare_celery
-from benchmarks.beside import beside, large_stack, many_stacks
 from benchmarks.cases import CASES, Bench
 from benchmarks.clouds import clouds
 from benchmarks.dashboard import dashboard
 from benchmarks.healing import healing
 from benchmarks.language import language
+from benchmarks.many import large_stack, many_stacks
 from benchmarks.nodes import nodes
 from benchmarks.reports import reports
 from benchmarks.retention import retention
 from benchmarks.round_trips import round_trips
+from benchmarks.serving import beside, command_line, idle, overload, requests, slow, together
 
-LONG = ("large", "memory", "many_stacks", "parked", "retention", "dashboard")
+LONG = ("large", "many_stacks", "parked", "retention", "dashboard")
 """Cases that a quick run leaves out."""
 CASES["language"] = language
 CASES |= {"refused": refused, "latency": latency, "fleet": fleet, "waiting": waiting, "actions_list": actions_list}
 CASES |= {"parked": parked, "retention": retention}
-CASES |= {"beside": beside, "large_stack": large_stack, "many_stacks": many_stacks}
+CASES |= {"beside": beside, "overload": overload, "together": together, "slow": slow, "idle": idle}
+CASES |= {"requests": requests, "command_line": command_line}
+CASES |= {"large_stack": large_stack, "many_stacks": many_stacks}
 CASES["clouds"] = clouds
 CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
@@ -72,7 +76,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {', '.join(CASES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="each once, and without the large ones: a minute or so")
-    parser.add_argument("--repeat", type=int, default=5, help="how often (default: 5; 10 000 and memory: half of it)")
+    parser.add_argument("--repeat", type=int, default=5, help="how often (default: 5; 10 000: half of it)")
+    parser.add_argument("--against", metavar="CHECKOUT", help="folder or commit to compare servers with, in turns")
     parser.add_argument("--moto", metavar="COMMAND", help="moto_server (default: MOTO_SERVER, else the one on PATH)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to (default: benchmarks/results.json)")
     parser.add_argument("--folder", type=Path, help="where databases are made: on the disk that is to be measured")
@@ -101,15 +106,20 @@ def main() -> int:
     names = arguments.cases or [name for name in CASES if not (arguments.quick and name in LONG)]
     machine = _machine()
     folder = Path(tempfile.mkdtemp(prefix="heatlite-benchmarks-", dir=arguments.folder))
-    bench = Bench(folder, command, 1 if arguments.quick else arguments.repeat, 1.0 if arguments.quick else 4.0)
+    bench = Bench(folder, command, arguments.repeat, 4.0)
+    if arguments.quick:
+        bench.repeat, bench.seconds, bench.large, bench.overload_seconds = 1, 1.0, 1000, 5.0
     failed = []
-    for name in names:
-        try:
-            CASES[name](bench)
-        except Exception:  # noqa: BLE001
-            # The samples of the other cases are worth their minutes.
-            traceback.print_exc()
-            failed.append(name)
+    with ExitStack() as stack:
+        if arguments.against:
+            bench.sides.append(stack.enter_context(guard.checkout(arguments.against)))
+        for name in names:
+            try:
+                CASES[name](bench)
+            except Exception:  # noqa: BLE001
+                # The samples of the other cases are worth their minutes.
+                traceback.print_exc()
+                failed.append(name)
     shutil.rmtree(folder)
     machine["load_after"] = _load()
     target = arguments.json or Path(__file__).parent / "results.json"

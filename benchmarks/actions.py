@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from benchmarks.cases import IDLE_SECONDS, Bench
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, template
-from benchmarks.load import at_once, encode
+from benchmarks.load import at_once, encode, percentile
 from benchmarks.ports import free_port
 from benchmarks.processes import Process, Server
 from benchmarks.relay import Relay
@@ -170,13 +170,12 @@ def refused(bench: Bench) -> None:
             stack = Stack(client, bench.new_name())
             stack.create(_group(8))
             body = json.dumps({"template": _group(4), "existing": True})
-            answers = at_once(client.port, encode("PATCH", stack.path, body).encode(), AT_ONCE)
-            codes = [code for code, _ in answers]
+            answers = at_once(client.port, encode("PATCH", stack.path, body), AT_ONCE)
+            codes = [one.status for one in answers]
             bench.add(f"accepted.{case}", codes.count(202))
             bench.add(f"refused.{case}", codes.count(409))
-            times = sorted(seconds for _, seconds in answers)
-            bench.add(f"scale_in_p50_ms.{case}", times[len(times) // 2] * 1000)
-            bench.add(f"scale_in_p99_ms.{case}", times[int(len(times) * 0.99) - 1] * 1000)
+            for figure, part in (("p50", 0.5), ("p99", 0.99)):
+                bench.add(f"scale_in_{figure}_ms.{case}", percentile(answers, part))
             stack.wait("UPDATE_COMPLETE")
             stack.delete()
 

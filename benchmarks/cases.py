@@ -4,12 +4,11 @@ Each takes the bench and adds samples to it; what belongs together is measured i
 """
 
 import json
-import resource
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -17,12 +16,10 @@ from pathlib import Path
 
 from benchmarks import floor, moto
 from benchmarks.client import Client
-from benchmarks.lifecycle import PROJECT, Stack, group, template, tree
-from benchmarks.load import encode
+from benchmarks.lifecycle import Stack, group, template, tree
+from benchmarks.load import encode, load, rates
 from benchmarks.ports import free_port
-from benchmarks.processes import Server, run
-
-HELLO = Path(__file__).parents[1] / "templates" / "hello.yaml"
+from benchmarks.processes import CHECKOUT, Checkout, Server, run
 
 CLIENTS = 50
 LISTED = 100
@@ -41,6 +38,11 @@ class Bench:
     repeat: int
     seconds: float
     """Seconds of one measurement of requests."""
+    sides: list[Checkout] = field(default_factory=lambda: [Checkout(CHECKOUT)])
+    """This checkout, and the one that it is compared with."""
+    large: int = 10_000
+    """Resources of the large stacks that are created beside requests."""
+    overload_seconds: float = 30.0
     samples: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     steps_per_tick: int = 0
@@ -68,16 +70,23 @@ class Bench:
         self._made += 1
         return f"s{self._made}"
 
-    def heatlite(self, *options: str) -> Server:
+    def turns(self) -> Iterator[Checkout]:
+        """Yield the checkouts in turn, each as often as asked."""
+        for turn in range(self.repeat):
+            yield from self.sides[:: -1 if turn % 2 else 1]
+
+    def heatlite(self, side: Checkout | None = None, settings: Mapping[str, str] | None = None) -> Server:
         """`heatlite serve` with a fresh database and no limit of stacks, not started yet."""
+        side = side or self.sides[0]
         port = free_port()
-        command = [sys.executable, "-m", "heatlite", "serve", "--port", str(port), *options]
-        return Server(command, port, self.new_folder(), "/healthcheck", {"HEATLITE_MAX_STACKS_PER_TENANT": "-1"})
+        variables = {**side.variables, "HEATLITE_MAX_STACKS_PER_TENANT": "-1", **(settings or {})}
+        return Server(side.command("serve", "--port", str(port)), port, self.new_folder(), "/healthcheck", variables)
 
     def bare(self) -> Server:
-        """Falcon alone, not started yet."""
-        port, folder = free_port(), self.new_folder()
-        return Server([sys.executable, "-m", "benchmarks.bare", str(port), str(folder)], port, folder, "/")
+        """Falcon alone under gunicorn, not started yet."""
+        port = free_port()
+        words = ["-b", f"127.0.0.1:{port}", "-k", "gthread", "--threads", "8", "benchmarks.bare:app"]
+        return Server([sys.executable, "-m", "gunicorn", *words], port, self.new_folder(), "/")
 
     def say(self, text: str) -> None:
         """Tell how far it is."""
@@ -229,46 +238,6 @@ def counts(bench: Bench) -> None:
     bench.steps_per_tick = found["steps_per_tick"]
 
 
-def rates(bench: Bench) -> None:
-    """Requests from 50 clients: hello on bare Falcon, show, list, mark, 409."""
-    with ExitStack() as servers:
-        server = servers.enter_context(bench.heatlite())
-        hello = servers.enter_context(bench.bare())
-        client = Client(server.port)
-        for _ in range(LISTED - 2):
-            Stack(client, bench.new_name()).create(template(1))
-        shown, locked = (Stack(client, bench.new_name()) for _ in range(2))
-        for stack in (shown, locked):
-            stack.create(template(SHOWN))
-        locked.lock()
-        unhealthy = json.dumps({"mark_unhealthy": True})
-        cases = {
-            "hello": (hello.port, [encode("GET", "/")], 200),
-            "show": (server.port, [encode("GET", shown.path)], 200),
-            "list": (server.port, [encode("GET", f"{PROJECT}/stacks")], 200),
-            "mark": (
-                server.port,
-                [encode("PATCH", f"{shown.path}/resources/r{number}", unhealthy) for number in range(SHOWN)],
-                200,
-            ),
-            "locked": (server.port, [encode("POST", f"{locked.path}/actions", '{"check": null}')], 409),
-        }
-        for turn in range(bench.repeat):
-            for name, (port, requests, expect) in cases.items():
-                bench.say(f"{CLIENTS} clients: {name}, {turn + 1} of {bench.repeat}")
-                for figure, value in load_requests(bench, port, requests, expect).items():
-                    bench.add(f"{name}.{figure}", value)
-
-
-def load_requests(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str, float]:
-    """Return the rate and the delays of requests from 50 clients."""
-    orders = {"port": port, "requests": requests, "clients": CLIENTS, "seconds": bench.seconds, "expect": expect}
-    answer: dict[str, float] = json.loads(
-        run([sys.executable, "-m", "benchmarks.load"], bench.folder, stdin=json.dumps(orders))
-    )
-    return answer
-
-
 def events(bench: Bench) -> None:
     """10 000 events by pages; then 50 clients with streams, and requests beside them."""
     with bench.heatlite() as server:
@@ -293,7 +262,8 @@ def events(bench: Bench) -> None:
                 for stream in streams:
                     stream.until("UPDATE_COMPLETE")
                 bench.add("streams_told.10", time.perf_counter() - began)
-                for figure, value in load_requests(bench, server.port, [encode("GET", stack.path)], 200).items():
+                answers = load(server.port, [encode("GET", stack.path)], bench.seconds, clients=CLIENTS)
+                for figure, value in rates(answers, 200).items():
                     bench.add(f"show_beside_streams.{figure}", value)
 
 
@@ -332,57 +302,6 @@ class _Stream:
         self._connection.close()
 
 
-def memory(bench: Bench) -> None:
-    """Memory, idle and with 10 000 resources; processor time when idle."""
-    for turn in range((bench.repeat + 1) // 2):
-        bench.say(f"memory, {turn + 1}")
-        with bench.heatlite() as server:
-            before = server.processor()
-            time.sleep(IDLE_SECONDS)
-            bench.add("idle_processor_percent", (server.processor() - before) / IDLE_SECONDS * 100)
-            bench.add("idle_mb", server.memory())
-            client = Client(server.port)
-            for count in (1000, 10_000):
-                Stack(client, bench.new_name()).create(template(count))
-                time.sleep(1.0)
-                bench.add(f"mb_with_{count}", server.memory())
-            bench.add("peak_mb", server.peak())
-
-
-def command_line(bench: Bench) -> None:
-    """`heatlite up` of 10 resources: alone, and as a client of a running server."""
-    run([sys.executable, "-m", "heatlite", "ls"], bench.new_folder())  # compiles what is not compiled yet
-    for turn in range(bench.repeat):
-        bench.say(f"heatlite up, {turn + 1} of {bench.repeat}")
-        folder = bench.new_folder()
-        file = folder / "ten.json"
-        file.write_text(json.dumps(template(10)))
-        command = [sys.executable, "-m", "heatlite", "up", "--yes", str(file), "-n", "ten"]
-        bench.add("up.10", _timed(command, folder))
-        hello = [sys.executable, "-m", "heatlite", "up", "--yes", str(HELLO)]
-        bench.add("up_cpu.hello", _processor_time(hello, folder))
-        bench.add("up_cpu.first", _processor_time(hello, bench.new_folder()))
-        with bench.heatlite() as server:
-            endpoint = ["--endpoint", f"http://127.0.0.1:{server.port}"]
-            bench.add("up_with_server.10", _timed([*command, *endpoint], folder))
-            listing = [sys.executable, "-m", "heatlite", "ls", *endpoint]
-            bench.add("ls_cpu", _processor_time(listing, folder))
-
-
-def _timed(command: list[str], folder: Path) -> float:
-    began = time.perf_counter()
-    run(command, folder)
-    return time.perf_counter() - began
-
-
-def _processor_time(command: list[str], folder: Path) -> float:
-    """Return the processor time of a command in seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run(command, folder)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-
 CASES: dict[str, Callable[[Bench], None]] = {
     "counts": counts,
     "lifecycle": lifecycle,
@@ -392,8 +311,5 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "secrets": secrets,
     "groups": groups,
     "trees": trees,
-    "rates": rates,
     "events": events,
-    "command_line": command_line,
-    "memory": memory,
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, group, template
 from benchmarks.ports import free_port
-from benchmarks.processes import CHECKOUT, Server
+from benchmarks.processes import CHECKOUT, Checkout, Server
 
 LIMIT = 1.05
 RESOURCES = 1000
@@ -72,36 +72,38 @@ def requests(client: Client, shown: Stack, locked: Stack, measure: Measure) -> N
 
 
 @contextmanager
-def commit_tree(commit: str) -> Iterator[Path]:
-    """Check a commit out into a temporary folder."""
+def checkout(against: str) -> Iterator[Checkout]:
+    """Yield a checkout: a folder, or a commit in a temporary folder."""
+    if Path(against).is_dir():
+        yield Checkout(Path(against).resolve(), "before ")
+        return
     folder = Path(tempfile.mkdtemp(prefix="heatlite-guard-"))
     tree = folder / "tree"
     git = ["git", "-C", str(CHECKOUT), "worktree"]
-    subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
+    subprocess.run([*git, "add", "--quiet", "--detach", str(tree), against], check=True)
     try:
-        yield tree
+        yield Checkout(tree, "before ")
     finally:
         subprocess.run([*git, "remove", "--force", str(tree)], check=True)
         shutil.rmtree(folder)
 
 
-def serve(tree: Path, folder: Path) -> Server:
-    """Return a server of a source tree, not started yet."""
+def serve(source: Checkout, folder: Path) -> Server:
+    """Return a server of a checkout, not started yet."""
     folder.mkdir()
     port = free_port()
-    command = [sys.executable, "-P", "-m", "heatlite", "serve", "--port", str(port)]
-    return Server(command, port, folder, "/healthcheck", {"PYTHONPATH": str(tree)})
+    return Server(source.command("serve", "--port", str(port)), port, folder, "/healthcheck", source.variables)
 
 
-def compare(commit: str, turns: int) -> dict[str, list[float]]:
+def compare(against: str, turns: int) -> dict[str, list[float]]:
     """Return the ratios of processor times by case, one for each turn."""
     with ExitStack() as stack:
-        tree = stack.enter_context(commit_tree(commit))
+        before = stack.enter_context(checkout(against))
         folder = Path(tempfile.mkdtemp(prefix="heatlite-guard-"))
         stack.callback(shutil.rmtree, folder)
         sides = [
-            Side(stack.enter_context(serve(path, folder / name)), {})
-            for name, path in (("new", CHECKOUT), ("old", tree))
+            Side(stack.enter_context(serve(source, folder / name)), {})
+            for name, source in (("new", Checkout(CHECKOUT)), ("old", before))
         ]
         prepared = [_prepared(side) for side in sides]
         for turn in range(turns):
@@ -125,7 +127,7 @@ def _prepared(side: Side) -> tuple[Client, Stack, Stack]:
 def main(arguments: list[str]) -> int:
     """Print the ratios. Returns 1 if one of them exceeds the limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks guard", description=__doc__)
-    parser.add_argument("--against", metavar="COMMIT", default="origin/main", help="default: origin/main")
+    parser.add_argument("--against", default="origin/main", help="commit or folder (default: origin/main)")
     parser.add_argument("--turns", type=int, default=7)
     given = parser.parse_args(arguments)
     slower = []

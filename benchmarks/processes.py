@@ -3,9 +3,11 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +31,26 @@ def environment(folder: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(folder),
         "XDG_RUNTIME_DIR": str(folder),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The source of a heatlite, with the Python of its own `.venv` if there is one."""
+
+    folder: Path
+    prefix: str = ""
+    """Begin of the names of its samples."""
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command of this heatlite. It needs `variables`."""
+        own = self.folder / ".venv" / "bin" / "python"
+        python = str(own) if own.exists() and self.folder != CHECKOUT else sys.executable
+        return [python, "-P", "-m", "heatlite", *words]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of the environment that its processes need."""
+        return {"PYTHONPATH": str(self.folder)}
 
 
 class Process:
@@ -119,7 +141,7 @@ class Server(Process):
             if self._process.poll() is not None or time.monotonic() > ends:
                 self.__exit__(None, None, None)
                 raise RuntimeError(f"{self._command[0]} does not serve:\n{self._log.read_text()[-2000:]}")
-            time.sleep(0.05)
+            time.sleep(0.01)
         return self
 
     def _answers(self) -> bool:
@@ -146,14 +168,13 @@ def _number(path: Path, name: str) -> int:
     raise LookupError(f"{path} has no {name}")
 
 
-def run(command: Sequence[str], folder: Path, stdin: str = "") -> str:
-    """Return the output of a process, given `stdin`.
+def run(command: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> str:
+    """Return the output of a process.
 
     Raises RuntimeError with its errors if it fails.
     """
-    done = subprocess.run(
-        list(command), env=environment(folder), input=stdin, capture_output=True, text=True, cwd=CHECKOUT
-    )
+    variables = {**environment(folder), **(settings or {})}
+    done = subprocess.run(list(command), env=variables, capture_output=True, text=True, cwd=CHECKOUT)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command[:4])} … failed ({done.returncode}):\n{done.stderr[-2000:]}")
     return done.stdout

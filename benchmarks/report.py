@@ -2,9 +2,10 @@
 
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 
 from benchmarks.cases import Bench
-from benchmarks.targets import TARGETS
+from benchmarks.targets import FIGURES, TARGETS
 
 SIZES = (10, 100, 1000, 10_000)
 LIFE = (
@@ -37,14 +38,6 @@ OTHERS = (
     ("create 1000 TestResource", "TestResource.create.1000"),
     ("chain of 100 TestResource", "TestResource.chain.100"),
     ("create 1000 SoftwareConfig", "SoftwareConfig.create.1000"),
-    ("create 10 000, alone", "create_alone.10000"),
-    ("create 10 000, beside 50 clients: show", "create_beside_show.10000"),
-    ("create 10 000, beside 50 clients: mark", "create_beside_mark.10000"),
-    ("create 10 000, beside 50 clients: 409", "create_beside_locked.10000"),
-    ("one process: create 10 000, alone", "single_create_alone.10000"),
-    ("one process: create 10 000, beside show", "single_create_beside_show.10000"),
-    ("one process: create 10 000, beside mark", "single_create_beside_mark.10000"),
-    ("one process: create 10 000, beside 409", "single_create_beside_locked.10000"),
     ("one resource of 10 000", "one_resource.10000"),
     ("mark one resource of 10 000", "mark_one.10000"),
     ("list of 10 000 resources", "list_resources.10000"),
@@ -58,40 +51,6 @@ OTHERS = (
     ("page of 100 of 10 000 events", "event_page.100"),
     ("page of 1000 of 10 000 events", "event_page.1000"),
     ("update of 10, until 50 streams have told it all", "streams_told.10"),
-    ("`heatlite up` of 10, alone", "up.10"),
-    ("`heatlite up` of 10, with a server", "up_with_server.10"),
-    ("`heatlite up` of the first example, CPU", "up_cpu.hello"),
-    ("`heatlite ls` with a server, CPU", "ls_cpu"),
-)
-RATES = (
-    ("hello, bare Falcon", "hello"),
-    ("GET show", "show"),
-    ("GET show, beside 50 streams", "show_beside_streams"),
-    ("hello, bare Falcon, in the run with creates", "hello_alone"),
-    ("floor of a mark, bare Falcon and SQLite", "floor_alone"),
-    ("floor of a mark, beside a thread that computes and commits", "floor_beside"),
-    ("GET show, alone", "show_alone"),
-    ("GET show, beside a create of 10 000", "show_beside_create"),
-    ("PATCH mark, alone", "mark_alone"),
-    ("PATCH mark, beside a create of 10 000", "mark_beside_create"),
-    ("409, alone", "locked_alone"),
-    ("409, beside a create of 10 000", "locked_beside_create"),
-    ("one process: GET show, alone", "single_show_alone"),
-    ("one process: GET show, beside a create of 10 000", "single_show_beside_create"),
-    ("one process: PATCH mark, alone", "single_mark_alone"),
-    ("one process: PATCH mark, beside a create of 10 000", "single_mark_beside_create"),
-    ("one process: 409, alone", "single_locked_alone"),
-    ("one process: 409, beside a create of 10 000", "single_locked_beside_create"),
-    ("GET list of 100 stacks", "list"),
-    ("PATCH mark", "mark"),
-    ("409, stack locked", "locked"),
-)
-MEMORY = (
-    ("peak with trees of 100 and 500 nested stacks", "tree_peak_mb"),
-    ("idle", "idle_mb"),
-    ("after a stack of 1000", "mb_with_1000"),
-    ("after another of 10 000", "mb_with_10000"),
-    ("peak of the serving process (resident)", "peak_mb"),
 )
 
 
@@ -112,33 +71,25 @@ def _seconds(bench: Bench, name: str) -> str:
 
 
 def markdown(bench: Bench) -> str:
-    """Every table of the run."""
+    """The tables of the run, with what it has measured."""
     parts = []
     verdicts = []
     for target in TARGETS:
-        try:
+        with suppress(KeyError):  # not measured
             figure = target.measure(bench)
-        except KeyError:
-            verdicts.append((target.text, "–", _bound(target.bound, target.least, target.unit), "not measured"))
-            continue
-        measured = f"{figure:.{target.digits}f} {target.unit}".strip()
-        verdict = "reached" if target.reached(figure) else "**missed**"
-        verdicts.append((target.text, measured, _bound(target.bound, target.least, target.unit), verdict))
-    parts.append(_table(("target", "measured", "bound", ""), verdicts))
-    life = [(text, *(_seconds(bench, f"{case}.{size}") for size in SIZES)) for text, case in LIFE]
-    parts.append("Seconds, by number of resources: median (least–greatest)\n\n" + _table(("", *map(str, SIZES)), life))
-    parts.append("Seconds\n\n" + _table(("", "median (least–greatest)"), [(t, _seconds(bench, c)) for t, c in OTHERS]))
-    rates = [
-        (
-            text,
-            *(
-                f"{bench.median(f'{case}.{figure}'):.{digits}f}" if f"{case}.{figure}" in bench.samples else "–"
-                for figure, digits in (("requests_per_second", 0), ("p50_ms", 1), ("p99_ms", 1))
-            ),
-        )
-        for text, case in RATES
-    ]
-    parts.append("50 clients, medians\n\n" + _table(("", "requests/s", "p50 ms", "p99 ms"), rates))
+            measured = f"{figure:.{target.digits}f} {target.unit}".strip()
+            verdict = "reached" if target.reached(figure) else "**missed**"
+            verdicts.append((target.text, measured, _bound(target.bound, target.least, target.unit), verdict))
+    if verdicts:
+        parts.append(_table(("target", "measured", "bound", ""), verdicts))
+    if any(name.startswith("create.") for name in bench.samples):
+        life = [(text, *(_seconds(bench, f"{case}.{size}") for size in SIZES)) for text, case in LIFE]
+        head = ("", *map(str, SIZES))
+        parts.append(f"Seconds, by number of resources: median (least–greatest)\n\n{_table(head, life)}")
+    others = [(text, _seconds(bench, name)) for text, name in OTHERS if name in bench.samples]
+    if others:
+        parts.append("Seconds\n\n" + _table(("", "median (least–greatest)"), others))
+    parts += _serving(bench)
     parts += _actions(bench)
     counted = [
         (f"{case}, {number}", *(str(found[what]) for what in ("statements", "writes", "commits")))
@@ -147,13 +98,30 @@ def markdown(bench: Bench) -> str:
     ]
     if counted:
         parts.append("Counted, in all\n\n" + _table(("", "statements", "writes", "commits"), counted))
-    used = [(text, f"{bench.median(case):.0f} MB") for text, case in MEMORY if case in bench.samples]
-    if used:
-        if "idle_processor_percent" in bench.samples:
-            used.append(("processor, idle", f"{bench.median('idle_processor_percent'):.2f} % of one"))
-        head = "Memory (PSS of all processes; 1 MB = 10^6 bytes) and processor"
-        parts.append(f"{head}\n\n{_table(('', 'median'), used)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _serving(bench: Bench) -> list[str]:
+    """The table of servers and commands, beside those of the other checkout."""
+    rows = []
+    for figure in FIGURES:
+        before, now = (_median(bench, prefix + figure.name) for prefix in ("before ", ""))
+        if now is None:
+            continue
+        ratio = now / before if before else None
+        bounds, missed = [], ""
+        for bound, value, unit in ((figure.bound, now, figure.unit), (figure.ratio, ratio, "× before")):
+            if bound is not None:
+                bounds.append(f"≤ {bound:g} {unit}".strip())
+                missed = "**missed**" if value is not None and value > bound else missed
+        cells = ("–" if one is None else f"{one:.{figure.digits}f} {figure.unit}".strip() for one in (before, now))
+        rows.append((figure.text, *cells, "–" if ratio is None else f"{ratio:.2f}", ", ".join(bounds), missed))
+    head = ("", "before", "now", "now / before", "bound", "")
+    return [f"Servers and commands, medians\n\n{_table(head, rows)}"] if rows else []
+
+
+def _median(bench: Bench, name: str) -> float | None:
+    return bench.median(name) if name in bench.samples else None
 
 
 def _actions(bench: Bench) -> list[str]:

@@ -4,14 +4,12 @@ The other requests alone and beside reports are measured in turns. Both come at 
 """
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.cases import Bench
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, template
-from benchmarks.load import encode
-from benchmarks.processes import run
+from benchmarks.load import Answer, encode, load
 
 RATE = 100.0
 """Reports per second."""
@@ -33,21 +31,22 @@ def reports(bench: Bench) -> None:
             for path in (stack.path, f"{PROJECT}/stacks", f"{stack.path}/resources/r7", f"{stack.path}/events?limit=20")
         ]
         alerts = [_report(stack, f"r{number}") for number in range(RESOURCES)]
-        _paced(bench, server.port, others, OTHERS, bench.seconds)  # warm-up
+        load(server.port, others, bench.seconds, rate=OTHERS)  # warm-up
         for turn in range(TURNS):
             bench.say(f"reports, {turn + 1} of {TURNS}")
-            _add(bench, "reports_others_alone", _paced(bench, server.port, others, OTHERS, bench.seconds))
+            _add(bench, "reports_others_alone", load(server.port, others, bench.seconds, rate=OTHERS))
             with ThreadPoolExecutor(1) as pool:
-                reported = pool.submit(_paced, bench, server.port, alerts, RATE, bench.seconds + 2)
-                _add(bench, "reports_others_beside", _paced(bench, server.port, others, OTHERS, bench.seconds))
+                reported = pool.submit(load, server.port, alerts, bench.seconds + 2, rate=RATE)
+                _add(bench, "reports_others_beside", load(server.port, others, bench.seconds, rate=OTHERS))
                 _add(bench, "reports", reported.result())
 
 
-def _add(bench: Bench, name: str, answers: dict[str, list[float]]) -> None:
+def _add(bench: Bench, name: str, answers: list[Answer]) -> None:
     """Keep the delays, and the number of refused requests."""
-    for took in answers["took_ms"]:
-        bench.add(f"{name}_ms", took)
-    bench.add(f"{name}_refused", len(answers["refused_ms"]))
+    for one in answers:
+        if one.status == 200:
+            bench.add(f"{name}_ms", one.seconds * 1000)
+    bench.add(f"{name}_refused", sum(one.status != 200 for one in answers))
 
 
 def _report(stack: Stack, resource: str) -> str:
@@ -55,11 +54,3 @@ def _report(stack: Stack, resource: str) -> str:
     labels = {"alertname": "Down", "heatlite_stack": stack.path.split("/")[4], "heatlite_resource": resource}
     alert = {"status": "firing", "startsAt": "2026-11-02T12:00:00Z", "fingerprint": resource, "labels": labels}
     return encode("POST", f"{PROJECT}/health/alertmanager", json.dumps({"version": "4", "alerts": [alert]}))
-
-
-def _paced(bench: Bench, port: int, requests: list[str], rate: float, seconds: float) -> dict[str, list[float]]:
-    orders = {"port": port, "requests": requests, "rate": rate, "seconds": seconds, "expect": 200}
-    answer: dict[str, list[float]] = json.loads(
-        run([sys.executable, "-m", "benchmarks.load"], bench.folder, stdin=json.dumps(orders))
-    )
-    return answer

@@ -90,22 +90,6 @@ TARGETS = (
     Target("tree of 100 × 10 / 1000 flat resources", _ratio("tree.1000", "flat_beside_tree.1000"), 3.0),
     Target("port and server at latency 0 / Value", _ratio("servers_at_once.100", "values_beside_servers.100"), 5.0),
     Target("one resource of 10 000", lambda bench: bench.median("one_resource.10000") * 1000, 3, digits=1, unit="ms"),
-    Target("create 10 000 beside 50 clients / alone", _ratio("create_beside_show.10000", "create_alone.10000"), 1.3),
-    *(
-        Target(
-            f"{title} beside a create of 10 000, p99",
-            lambda bench, name=name: bench.median(f"{name}_beside_create.p99_ms"),  # type: ignore[misc]
-            bound,
-            unit="ms",
-        )
-        for title, name, bound in (("show", "show", 40), ("mark", "mark", 150), ("409", "locked", 60))
-    ),
-    Target(
-        "GET show / bare Falcon, requests/s, with readers",
-        _ratio("show_alone.requests_per_second", "hello_alone.requests_per_second"),
-        0.6,
-        least=True,
-    ),
     Target(
         "10 000 waiting actions, processor", lambda bench: bench.median("waiting_processor_percent.10000"), 5, unit="%"
     ),
@@ -130,11 +114,10 @@ TARGETS = (
     Target("commits per tick, create of 1000, all of them counted", _commits_per_tick, 3),
     Target(
         "GET show / bare Falcon, requests/s",
-        _ratio("show.requests_per_second", "hello.requests_per_second"),
+        _ratio("show_alone.requests_per_second", "hello_alone.requests_per_second"),
         0.45,
         least=True,
     ),
-    Target("409 on a locked stack, p99", lambda bench: bench.median("locked.p99_ms"), 20, digits=1, unit="ms"),
     Target(
         "page of 100 of 10 000 events",
         lambda bench: bench.median("event_page.100") * 1000,
@@ -195,19 +178,96 @@ TARGETS = (
         for page in ("stack of 1000", "list of 10000 stacks")
     ),
     Target("dashboard: 50 open pages at rest", _busiest_rest, 5, unit="% of a core"),
-    Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
     Target(
         "memory, more with a stack of 10 000",
-        lambda bench: bench.median("mb_with_10000") - bench.median("idle_mb"),
+        lambda bench: bench.median("mb_with_large") - bench.median("idle_mb"),
         250,
         digits=0,
         unit="MB",
     ),
-    Target("`heatlite up` of 10, from the shell", lambda bench: bench.median("up.10"), 1.0, unit="s"),
-    Target("`heatlite up` of the first example, CPU", lambda bench: bench.median("up_cpu.hello"), 0.35, unit="s"),
-    Target("the same with a new database, CPU", lambda bench: bench.median("up_cpu.first"), 0.35, unit="s"),
-    Target("`heatlite ls` with a server, CPU", lambda bench: bench.median("ls_cpu"), 0.15, unit="s"),
     Target("load and validate 1000 / C parser of YAML", _ratio("validate.1000", "yaml.1000"), 1.5),
     Target("resolve 1000, processor time", lambda bench: bench.median("resolve.1000") * 1000, 50, digits=0, unit="ms"),
     Target("load and validate, per resource: 5000 / 1000", _growth("validate.5000", "validate.1000"), 1.3),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of servers and commands.
+
+    `bound` is on itself, `ratio` on its ratio to that of the other checkout.
+    """
+
+    text: str
+    name: str
+    unit: str = ""
+    digits: int = 1
+    bound: float | None = None
+    ratio: float | None = None
+
+
+def _load(text: str, name: str, p99: float | None = None) -> tuple[Figure, ...]:
+    return (
+        Figure(f"{text}, 1/s", f"{name}.requests_per_second", digits=0),
+        Figure(f"{text}, p50", f"{name}.p50_ms", "ms"),
+        Figure(f"{text}, p99", f"{name}.p99_ms", "ms", bound=p99),
+        Figure(f"{text}, failed", f"{name}.failed", digits=0, bound=0),
+    )
+
+
+FIGURES = (
+    *_load("hello, bare Falcon", "hello_alone"),
+    *_load("GET show", "show_alone"),
+    *_load("PATCH mark", "mark_alone"),
+    *_load("409, stack locked", "locked_alone"),
+    *_load("GET list of 100 stacks", "list_alone"),
+    *_load("300 marks/s", "paced_mark_alone"),
+    *_load("GET show beside 50 streams", "show_beside_streams"),
+    Figure("create, alone", "create_alone", "s", 2),
+    Figure("create beside 300 marks/s / alone", "paced_mark.create_ratio", "×", 2, 1.3),
+    *_load("300 marks/s beside creates", "paced_mark_beside", 100),
+    Figure("create beside show / alone", "show.create_ratio", "×", 2, 1.15),
+    *_load("GET show beside creates", "show_beside", 40),
+    Figure("create beside marks / alone", "mark.create_ratio", "×", 2),
+    *_load("PATCH mark beside creates", "mark_beside", 150),
+    Figure("create beside 409 / alone", "locked.create_ratio", "×", 2),
+    *_load("409 beside creates", "locked_beside", 60),
+    Figure("mix of requests, best throughput", "overload.best", "/s", 0),
+    Figure("overload of 2 ×, throughput / best", "overload.ratio", "×", 2),
+    Figure("overload, p50 of the accepted", "overload.p50_ms", "ms", 0),
+    Figure("overload, p99 of the accepted", "overload.p99_ms", "ms", 0, 2000),
+    Figure("overload, refused by 503", "overload.refused_percent", "%"),
+    Figure("overload, p99 of the refused", "overload.refused_p99_ms", "ms", 0),
+    Figure("overload, without an answer", "overload.lost", digits=0, bound=0),
+    Figure("overload, more memory", "overload.more_mb", "MB"),
+    Figure("overload, until it is as before", "overload.recovery", "s", bound=3),
+    Figure("50 clients at once, list of 100, p99", "together.p99_ms", "ms"),
+    Figure("50 clients at once, the longest", "together.longest_ms", "ms"),
+    Figure("50 clients at once, p99 / steady p50", "together.ratio", "×", 2, 1.5),
+    Figure("8 clients, p99", "slow.alone_p99_ms", "ms"),
+    Figure("8 clients, p99 beside 1000 slow ones", "slow.dripping_p99_ms", "ms"),
+    Figure("8 clients, p99 beside 1000 slow ones / alone", "slow.dripping_ratio", "×", 2, 2),
+    Figure("8 clients, failed beside 1000 slow ones", "slow.dripping_failed", digits=0, bound=0),
+    Figure("8 clients, p99 beside 5000 silent heads", "slow.silent_p99_ms", "ms"),
+    Figure("8 clients, failed beside 5000 silent heads", "slow.silent_failed", digits=0, bound=0),
+    Figure("silent heads that stay open", "slow.kept", digits=0),
+    Figure("silent head, memory each", "slow.kb_each", "kB", bound=20),
+    Figure("serve, from its start to an answer", "start", "s", 2, 1.0),
+    Figure("memory, idle", "idle_mb", "MB", bound=110),
+    Figure("memory, after a stack of 1000", "mb_with_1000", "MB"),
+    Figure("memory, after another of 10 000", "mb_with_large", "MB"),
+    Figure("peak of the largest process (resident)", "peak_mb", "MB"),
+    Figure("processor, idle", "idle_processor_percent", "%", 2, 0.3),
+    Figure("processor, 200 event streams at rest", "streams_processor_percent", "%", 2, 3),
+    Figure("GET show, processor time", "show_us", "µs", 0, ratio=0.65),
+    Figure("GET show of 20 clients, processor time", "show_loaded_us", "µs", 0, ratio=0.65),
+    Figure("PATCH mark, processor time", "mark_us", "µs", 0, ratio=0.8),
+    Figure("PATCH mark of 20 clients, processor time", "mark_loaded_us", "µs", 0, ratio=0.8),
+    Figure("`up` of 10", "up.seconds", "s", 2, 1.0),
+    Figure("`up` of 10, processor time", "up.cpu", "s", 2, 0.35),
+    Figure("`up` of 10, with a server", "up_with_server.seconds", "s", 2),
+    Figure("`up` of the first example, processor time", "hello.cpu", "s", 2, 0.35),
+    Figure("the same with a new database", "hello_first.cpu", "s", 2, 0.35),
+    Figure("`ls` with a server, processor time", "ls.cpu", "s", 2, 0.15),
+)
+"""Figures of the cases of `serving.py`."""
