@@ -11,6 +11,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from benchmarks.actions import BROKERS, Installation, fresh_database, installation
 from benchmarks.cases import Bench
 from benchmarks.client import Client
@@ -20,7 +22,6 @@ from benchmarks.round_trips import database_time
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
 from heatlite.core.ids import new_id, random_id
-from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.state.unit_of_work import resource_event, stack_event
 from heatlite.store.audit import AuditRecord
@@ -160,7 +161,7 @@ def _carried_out(store: Store, action_id: str) -> None:
         store.claims.begin_commit(action, now, LEASE)
         store.resources.insert_many([row])
         store.events.append_many([resource_event(row, now), resource_event(row, now), stack_event(stack, now)])
-        store.stacks.save(changed(stack, status=Status.COMPLETE))
+        store.stacks.save(replace(stack, status=Status.COMPLETE))
         store.moves.finish(action, ActionStatus.SUCCEEDED, "", now)
 
 

@@ -8,10 +8,11 @@ import re
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.cases import Bench
 from benchmarks.client import Client

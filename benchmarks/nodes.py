@@ -9,7 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from benchmarks.cases import Bench
 from benchmarks.ports import free_port

@@ -6,9 +6,10 @@ try:
     import gc
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager, contextmanager
-    from dataclasses import replace
     from pathlib import Path
     from typing import TYPE_CHECKING
+
+    from msgspec.structs import replace
 
     from heatlite.cli import main as command_line
     from heatlite.cli.session import Projects

@@ -6,7 +6,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite import __version__, preflight, wiring
 from heatlite.core import logs

@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
 from heatlite.api.access.authentication import AccessControl
@@ -25,7 +27,6 @@ from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.reading import NeedsEngine
-from heatlite.core.records import record
 from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
@@ -102,8 +103,7 @@ class OnDemandOrchestrator:
         )
 
 
-@record(frozen=True, slots=True)
-class Embedded:
+class Embedded(Struct, frozen=True):
     """The server of this process: the application, and usually an engine."""
 
     make_app: Callable[[], App]

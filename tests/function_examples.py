@@ -6,7 +6,9 @@ A function without a row fails the tests that use the table.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
@@ -118,8 +120,7 @@ def references(dialect: Dialect) -> dict[str, Json]:
     return found
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function over a reference."""
 
     function: str

@@ -3,11 +3,12 @@
 Every fault is a 400 that names its place.
 """
 
-import dataclasses
 import json
 import math
 from collections.abc import Set
 from typing import Literal, NamedTuple, NoReturn, cast
+
+import msgspec.structs
 
 from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
@@ -322,7 +323,7 @@ def create(req: Request) -> requests.Request:
         raise HTTPBadRequest("adopt_cloud is valid for an update, or with adopt_stack_data, only.")
     if record is None:
         return definition(body, "required")
-    return dataclasses.replace(definition(body, "optional"), adopted=read_record(record))
+    return msgspec.structs.replace(definition(body, "optional"), adopted=read_record(record))
 
 
 def replace(req: Request) -> requests.Request:

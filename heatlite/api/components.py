@@ -1,9 +1,10 @@
 """The objects that the route table gives to handlers."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar, overload
+
+from msgspec import Struct
 
 from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
@@ -67,8 +68,7 @@ class Part(cached_property[T]):
             return super().__get__(instance, owner)
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(Struct, frozen=True, dict=True):
     """The operations of the engine, the store, and the objects that both share.
 
     A part is created at its first use. Its import is local, since a single command uses few of them.

@@ -8,9 +8,10 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf
+
+from msgspec import Struct, field
 
 from heatlite.api import views
 from heatlite.api.request import Request
@@ -48,8 +49,7 @@ class TooManyStreams(Unavailable):
     text = "All {most} event streams of {whom} are in use. Try again later, or ask for pages of events."
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Stream:
+class _Stream(Struct, eq=False, kw_only=True):
     """One client."""
 
     base: str
@@ -68,8 +68,7 @@ class _Stream:
     started: float = field(default_factory=time.monotonic)
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _TreeStream(_Stream):
+class _TreeStream(_Stream, eq=False, kw_only=True):
     """A client of a stack.
 
     `seen` has the id of the last sent event for each stack of the tree. One id for the whole tree is not enough: events
@@ -81,11 +80,10 @@ class _TreeStream(_Stream):
     depth: int
     query: EventQuery
     start: int
-    seen: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = {}
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _ProjectStream(_Stream):
+class _ProjectStream(_Stream, eq=False, kw_only=True):
     """A client of a project.
 
     Events with higher ids than `floor` are read again until they are old, as one with a lower id may be committed
@@ -96,7 +94,7 @@ class _ProjectStream(_Stream):
     floor: int
     head: int = -1
     """Newest event of the database at the last read."""
-    sent: set[int] = field(default_factory=set)
+    sent: set[int] = set()
 
 
 class EventStream:

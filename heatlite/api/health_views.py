@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from heatlite.core.clock import to_text
 from heatlite.core.healing import UNCONFIRMED, UNHEALTHY
 from heatlite.core.json import JsonMap
-from heatlite.core.records import shallow
 from heatlite.core.status import Status, Verb
 from heatlite.store.healing.records import IncidentRecord, StackHealth
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord, StackSummary
@@ -13,7 +14,7 @@ from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord, St
 
 def of_stack(stack: StackRecord | StackSummary, counts: StackHealth) -> JsonMap:
     """Return the key of a stack: the counts of its tree, or null for a nested stack."""
-    return {"health": shallow(counts) if stack.root_id is None else None}
+    return {"health": asdict(counts) if stack.root_id is None else None}
 
 
 def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool = False) -> JsonMap:

@@ -5,8 +5,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from msgspec.structs import asdict
+
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.records import shallow
 from heatlite.engine.admission.suppressed_requests import Repeats, SuppressedRequests
 from heatlite.store.audit import AuditLog, AuditRecord, Outcome
 
@@ -40,8 +41,8 @@ class RefusalCounts:
 
     def _take(self) -> bool:
         """Take what this process has counted. Returns False if that is nothing."""
-        found = [{"audit": shallow(one)} for one in self._audit.take_repeats()]
-        found += [{"suppressed": shallow(one)} for one in self._suppressed.take_repeats()]
+        found = [{"audit": asdict(one)} for one in self._audit.take_repeats()]
+        found += [{"suppressed": asdict(one)} for one in self._suppressed.take_repeats()]
         self._unpassed.extend(json.dumps(one).encode() for one in found)
         return bool(found)
 

@@ -5,12 +5,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextvars import Token
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import falcon
 from falcon import RequestOptions
+from msgspec.structs import replace
 
 from heatlite.core.context import MACHINE, Context, Replay
 from heatlite.core.logs import Ids

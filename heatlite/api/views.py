@@ -4,11 +4,12 @@ Pure functions. `base` is the URL at which clients reach the server.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from heatlite.api import health_views
 from heatlite.api.access.policy import SIGNAL

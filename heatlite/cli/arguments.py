@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
+
 from heatlite.cli.examples import epilog
-from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.cli.session import Host
@@ -30,8 +31,7 @@ EMPTY = "is empty; is a variable of the shell not set?"
 """Error for an empty name."""
 
 
-@record(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """An argument, as `ArgumentParser.add_argument` takes it."""
 
     flags: tuple[str, ...]
@@ -52,8 +52,7 @@ def repeatable(*flags: str, **options: Any) -> Argument:
     return Argument(flags, {"action": "append", "default": [], **options})
 
 
-@record(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command with its arguments. `server` adds the flags that choose a server."""
 
     name: str

@@ -7,10 +7,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from msgspec import Struct
+
 from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse, Refused
 from heatlite.core.json import Json
 from heatlite.core.masking import origin
-from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.cli.transport import Answer, Transport
@@ -99,8 +100,7 @@ def _link(resource: Object, rel: str) -> str:
     return next((text(link.get("href")) for link in objects(resource, "links") if link.get("rel") == rel), "")
 
 
-@record(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """A stack without outputs."""
 
     name: str

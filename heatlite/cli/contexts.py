@@ -10,9 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from heatlite.cli.errors import Misuse
 from heatlite.core.config import unknown_variables
-from heatlite.core.records import record
 
 KEYS = ("endpoint", "project", "username", "password", "token", "cacert")
 """Keys of a context, and in capitals the names of the variables."""
@@ -20,8 +21,7 @@ KEYS = ("endpoint", "project", "username", "password", "token", "cacert")
 SECRETS = ("password", "token")
 
 
-@record(frozen=True, slots=True)
-class Contexts:
+class Contexts(Struct, frozen=True):
     """The file of contexts."""
 
     path: Path

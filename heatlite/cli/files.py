@@ -9,15 +9,15 @@ import base64
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.core.records import record
 from heatlite.template.source.loader import Path as Place
 from heatlite.template.source.loader import Source, load
 
@@ -31,8 +31,7 @@ _NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_
 """Keys of a resource_registry whose values are not types."""
 
 
-@record(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """A template with all of its files, ready to be sent."""
 
     template: Source
@@ -41,11 +40,11 @@ class Bundle:
     environments: list[Source]
     environment: JsonMap
     """All environments merged."""
-    environment_files: list[str] = field(default_factory=list)
+    environment_files: list[str] = []
     """Names in `files` of environments that the server has to merge."""
-    children: dict[str, Source] = field(default_factory=dict)
+    children: dict[str, Source] = {}
     """Templates that implement types, by their names in `files`."""
-    outside: dict[Path, Path] = field(default_factory=dict)
+    outside: dict[Path, Path] = {}
     """Files outside of the permitted folders → the document that names each."""
 
     def body(self, parameters: Mapping[str, str]) -> JsonMap:

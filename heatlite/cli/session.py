@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 from heatlite.cli import contexts
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from heatlite.template.types import TypeCatalog
@@ -98,8 +99,7 @@ class Host(Protocol):
         """Return a JSON Schema of templates."""
 
 
-@record(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A client.
 
     `embedded` is True if this process does the work, which then pauses at its end.

@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from msgspec import Struct
+
 from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
-from heatlite.core.records import record
 
 if TYPE_CHECKING:
     import ssl
@@ -42,8 +43,7 @@ class Unreachable(CommandError):
     """No server answers at the address."""
 
 
-@record(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A response.
 
     `data` is the decoded JSON, or the text if it is not JSON; header names are lower case.

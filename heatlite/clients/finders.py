@@ -8,16 +8,16 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from msgspec import Struct
+
 from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, CredentialsRefused, NameNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 
 REMEMBERED: Final = 60.0
 """Seconds for which a lookup is cached (Heat's constraint cache)."""
 
 
-@record(frozen=True, slots=True)
-class Finder:
+class Finder(Struct, frozen=True):
     """Lookup of one kind of object by name or id."""
 
     verb: str

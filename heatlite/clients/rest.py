@@ -8,12 +8,12 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -25,13 +25,12 @@ VERSIONED: Final = re.compile(r"/v\d[\d.]*(/|$)")
 TEXT: Final = "text/plain"
 
 
-@record(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """A service of the catalog."""
 
     version: str
     """Part of the path that a catalog may leave out."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 SERVICES: Final[Mapping[str, Service]] = {
@@ -51,8 +50,7 @@ SERVICES: Final[Mapping[str, Service]] = {
 """Services by the first part of their verbs, which is an SDK's name of their type."""
 
 
-@record(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of object with the regular verbs."""
 
     path: str
@@ -130,8 +128,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-@record(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A single request whose attributes are its body, or its query where it has none."""
 
     method: str

@@ -5,17 +5,16 @@ both.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_text, as_texts
-from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import LockLevel, Result
 
 
-@record(frozen=True, slots=True)
-class PlaybookStage:
+class PlaybookStage(Struct, frozen=True):
     """One stage of a playbook's run."""
 
     name: str
@@ -39,8 +38,7 @@ class PlaybookStage:
         )
 
 
-@record(frozen=True, slots=True)
-class PlaybookInputs:
+class PlaybookInputs(Struct, frozen=True):
     """The playbook that an action runs."""
 
     name: str | None
@@ -54,8 +52,7 @@ GROUP_KEYS = ("resize", "scale_out", "scale_in", "delete_members")
 """Requests that change the members of a group."""
 
 
-@record(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The request that an action on a group comes from.
 
     Its key, or ``signal``, and its options with defaults.
@@ -93,8 +90,7 @@ def shown_parameters(values: Mapping[str, str | None]) -> dict[str, str | None]:
     return shown
 
 
-@record(frozen=True, slots=True)
-class ActionInputs:
+class ActionInputs(Struct, frozen=True):
     """The options of an action."""
 
     resources: JsonMap | None = None
@@ -124,7 +120,7 @@ class ActionInputs:
     """Of a check: mark objects that are not found, however many."""
     reason: str | None = None
     """Of a lock."""
-    parameters: Mapping[str, str | None] = field(default_factory=dict)
+    parameters: Mapping[str, str | None] = {}
     """Of a creation or an update: values that it gives to parameters, as `shown_parameters` returns them."""
 
     def to_json(self) -> JsonMap:
@@ -183,8 +179,7 @@ class ActionInputs:
         )
 
 
-@record(frozen=True, slots=True)
-class StageResult:
+class StageResult(Struct, frozen=True):
     """The node actions of one stage of a playbook's run that has ended."""
 
     name: str
@@ -192,8 +187,7 @@ class StageResult:
     """The number of node actions by state."""
 
 
-@record(frozen=True, slots=True)
-class FailedNodeAction:
+class FailedNodeAction(Struct, frozen=True):
     """A node action that failed, or was lost, in a playbook's run."""
 
     id: str
@@ -202,8 +196,7 @@ class FailedNodeAction:
     state: str
 
 
-@record(frozen=True, slots=True)
-class PlaybookResult:
+class PlaybookResult(Struct, frozen=True):
     """The outcome of a playbook's run."""
 
     stages: tuple[StageResult, ...]
@@ -218,8 +211,7 @@ class PlaybookResult:
         return {"stages": stages, "failed": failed}
 
 
-@record(frozen=True, slots=True)
-class ActionOutputs:
+class ActionOutputs(Struct, frozen=True):
     """The outcome of an action that has ended; all empty before."""
 
     result: Result | None = None
@@ -263,14 +255,13 @@ class ActionOutputs:
         )
 
 
-@record(frozen=True, slots=True)
-class MemberChange:
+class MemberChange(Struct, frozen=True):
     """The members that a change of a group creates or deletes, or a repair replaces."""
 
     names: tuple[str, ...]
     criteria: str | None = None
     grace_period: int | None = None
-    objects: Mapping[str, str | None] = field(default_factory=dict)
+    objects: Mapping[str, str | None] = {}
     """Physical ids of deleted and replaced members, by name or path."""
 
     def to_json(self) -> JsonMap:
@@ -299,17 +290,16 @@ class MemberChange:
         )
 
 
-@record(frozen=True, slots=True)
-class MembersResult:
+class MembersResult(Struct, frozen=True):
     """The members that an action has added, removed and replaced."""
 
     before: int | None = None
     """The size before; None for a repair, which changes no size."""
     after: int | None = None
-    added: Mapping[str, str | None] = field(default_factory=dict)
+    added: Mapping[str, str | None] = {}
     """Physical ids by name."""
-    removed: Mapping[str, str | None] = field(default_factory=dict)
-    replaced: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    removed: Mapping[str, str | None] = {}
+    replaced: Mapping[str, tuple[str | None, str | None]] = {}
     """Old and new physical ids by path."""
 
     def to_json(self) -> JsonMap:
@@ -338,8 +328,7 @@ class MembersResult:
         )
 
 
-@record(frozen=True, slots=True)
-class StopRecord:
+class StopRecord(Struct, frozen=True):
     """The reason why an action stops, for the next attempt at it."""
 
     made: bool = False
@@ -375,8 +364,7 @@ class StopRecord:
         )
 
 
-@record(frozen=True, slots=True)
-class ActionData:
+class ActionData(Struct, frozen=True):
     """The decisions and the progress of an action."""
 
     creation: MemberChange | None = None

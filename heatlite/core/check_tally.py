@@ -1,12 +1,12 @@
 """Count the verdicts of a stack's check."""
 
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from heatlite.core.json import Json, JsonMap, as_map, as_texts
 
 
-@dataclass(slots=True)
-class CheckTally:
+class CheckTally(Struct):
     """The verdicts of one stack's check, including the stacks nested in it."""
 
     healthy: int = 0
@@ -14,11 +14,11 @@ class CheckTally:
     unknown: int = 0
     unsupported: int = 0
     """Resources of types that have no check."""
-    names: list[str] = field(default_factory=list)
+    names: list[str] = []
     """Unhealthy resources of the stack itself, or with unhealthy ones below them."""
-    stale: list[str] = field(default_factory=list)
+    stale: list[str] = []
     """Names of resources that had failed before and have no check."""
-    causes: dict[str, int] = field(default_factory=dict)
+    causes: dict[str, int] = {}
     """The number of objects with unknown health, by cause."""
 
     @property

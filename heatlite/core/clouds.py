@@ -4,13 +4,14 @@ It keeps operations from running against another cloud by mistake.
 """
 
 import re
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Self
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 
 _VERSION = re.compile(r"/v\d+(\.\d+)?$")
 _DEFAULT_PORTS = frozenset({80, 443})
@@ -23,8 +24,7 @@ def _address(auth_url: str) -> str:
     return f"{url.hostname or ''}{port}{_VERSION.sub('', url.path.rstrip('/'))}"
 
 
-@record(frozen=True, slots=True)
-class CloudIdentity:
+class CloudIdentity(Struct, frozen=True):
     """A project of a cloud."""
 
     name: str

@@ -9,13 +9,14 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec.structs import fields, force_setattr
+
 from heatlite.core.errors import Invalid
 from heatlite.core.logs import LogFormat
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 from heatlite.core.status import Kind
 
 log = logging.getLogger(__name__)
@@ -60,14 +61,21 @@ def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, 
     return {"users_file": str(folder / "users"), "tokens_file": str(folder / "tokens.toml")}
 
 
-@record(frozen=True, slots=True)
-class Settings:
+SECRET = frozenset(
+    {"encryption_keys", "keystone", "password", "region_tokens", "stack_domain_admin_password", "token"}
+)
+"""Never shown, not even where they are wrong."""
+
+
+class Settings(HidesSecrets, frozen=True):
     """Settings of an installation. Times are in seconds, sizes in bytes.
 
     The size limits are higher than Heat's (512 KiB, 1 MiB, 1000 resources per stack). A template with 10 000 resources
     has about 1.2 MB of JSON, and the engine creates such a stack in seconds. The limits still stop a body that would
     fill the memory.
     """
+
+    secret_fields = SECRET
 
     database: str
     host: str = "127.0.0.1"
@@ -99,7 +107,7 @@ class Settings:
     `heatlite user token` writes it."""
     policy_file: str | None = None
     """A policy.yaml that overrides the roles of rules; None: the defaults. Needs the extra `keystone`."""
-    keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keystone: Mapping[str, str] = {}
     """Address of Keystone, and the account that validates tokens.
 
     The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`.
@@ -111,13 +119,13 @@ class Settings:
     """The same domain by name. Without both, agents get no accounts."""
     stack_domain_admin: str | None = None
     """User, of that domain, who administers it (Heat's)."""
-    stack_domain_admin_password: str | None = field(default=None, repr=False)
+    stack_domain_admin_password: str | None = None
     """Password of `stack_domain_admin`."""
     username: str | None = None
     """User of the command line, for a server with `auth` = ``basic``."""
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     """Password of `username`; at a terminal the command line asks for it."""
-    token: str | None = field(default=None, repr=False)
+    token: str | None = None
     """Token that the command line sends, with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
     """Requests that one process handles at once."""
@@ -253,7 +261,7 @@ class Settings:
     regions: tuple[str, ...] = ()
     """Regions in which OS::Heat::Stack may make stacks.
     ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
-    region_tokens: tuple[str, ...] = field(default=(), repr=False)
+    region_tokens: tuple[str, ...] = ()
     """X-Auth-Token for regions: ``NAME=TOKEN``; a list as `template_hosts`."""
     client_retry_limit: int = 2
     """Retries of unanswered requests to other services (Heat's); may be 0."""
@@ -262,7 +270,7 @@ class Settings:
     files_containers: str | None = None
     """Containers that requests name (`files_container`); None: there are none.
     ``<project>/<container>``."""
-    encryption_keys: tuple[str, ...] = field(default=(), repr=False)
+    encryption_keys: tuple[str, ...] = ()
     """Keys that encrypt secrets in the database, as `heatlite keys new` prints.
 
     32 bytes in URL-safe base64; a list as `template_hosts`. The first one encrypts, all of them decrypt.
@@ -275,7 +283,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in MAY_BE_UNLIMITED:
             if getattr(self, name) == UNLIMITED:
-                object.__setattr__(self, name, sys.maxsize)  # compares like any other limit
+                force_setattr(self, name, sys.maxsize)  # compares like any other limit
         if self.node_approval_by_another and self.auth is Auth.NONE:
             raise BadSetting(
                 "node_approval_by_another: it needs authentication, and auth is none."
@@ -322,11 +330,6 @@ MAY_BE_0 = frozenset(
     {"port", "metrics_port", "processes", "action_retry_limit", "client_retry_limit", "execution_retry_limit"}
 )
 """Port 0: any free one."""
-
-SECRET = frozenset(
-    {"encryption_keys", "keystone", "password", "region_tokens", "stack_domain_admin_password", "token"}
-)
-"""Never shown, not even where they are wrong."""
 
 UNLIMITED = -1
 MAY_BE_UNLIMITED = frozenset(
@@ -412,8 +415,7 @@ def _known(name: str, known: Sequence[str]) -> str:
 
 def _warn_of_readers(path: Path, given: Mapping[str, object]) -> None:
     """Warn if users other than the owner may read secrets in a settings file."""
-    secret = {field.name for field in fields(Settings) if not field.repr}
-    found = [name for name, value in given.items() if name in secret or "@" in _authority(value)]
+    found = [name for name, value in given.items() if name in SECRET or "@" in _authority(value)]
     if found and path.stat().st_mode & 0o044:
         log.warning("%s: other users may read %s in it: chmod 600 %s", path, ", ".join(sorted(found)), path)
 
@@ -482,7 +484,7 @@ def origins(
             return "environment"
         return str(path) if name in in_file else "default"
 
-    return {field.name: origin(field.name) for field in fields(Settings)}
+    return {name: origin(name) for name in Settings.__struct_fields__}
 
 
 OTHER_VARIABLES = ("HEATLITE_ENDPOINT", "HEATLITE_PROJECT", "HEATLITE_CONTEXT", "HEATLITE_CACERT")
@@ -495,7 +497,7 @@ _FOREIGN = ("HEATLITE_TEST_", "HEATLITE_AGENT_", "HEATLITE_CORPUS", "HEATLITE_HE
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
     """Return unknown ``HEATLITE_…`` variables, each with a similar setting or None."""
     prefix = "HEATLITE_"
-    known = [field.name.upper() for field in fields(Settings)]
+    known = [name.upper() for name in Settings.__struct_fields__]
     known += [name.removeprefix(prefix) for name in OTHER_VARIABLES]
     tables = tuple(f"HEATLITE_{field.name.upper()}_" for field in fields(Settings) if field.type == Mapping[str, str])
     out: dict[str, str | None] = {}

@@ -1,10 +1,11 @@
 """Caller of a request, with identity, roles and project."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from heatlite.core.errors import Forbidden
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 
 ANONYMOUS = "anonymous"
 """Caller of an installation without authentication."""
@@ -26,9 +27,10 @@ EXPORT = "stacks:export"
 A caller who may export is shown secrets of resources."""
 
 
-@record(frozen=True, slots=True)
-class Context:
+class Context(HidesSecrets, frozen=True):
     """The caller of one request, and the project it acts in."""
+
+    secret_fields = frozenset({"secrets"})
 
     project: str
     user: str = ANONYMOUS
@@ -38,17 +40,17 @@ class Context:
     """Keystone's id of the user; "" where there is no Keystone, as for the domains."""
     user_domain_id: str = ""
     project_domain_id: str = ""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    secrets: Mapping[str, str] = {}
     """Credentials of the caller: ``token``, or ``username`` and ``password``.
     Used only on the caller's behalf. Stored encrypted or not at all, and shown nowhere."""
-    may: Callable[[str], bool] = field(default=lambda _rule: True, repr=False, compare=False)
+    may: Callable[[str], bool] = lambda _rule: True
     """Test whether the access policy allows a rule while the request is served."""
-    queued: list[str] = field(default_factory=list, repr=False, compare=False)
+    queued: list[str] = []
     """The ids of the actions that the request has put into the queue so far."""
-    granted: frozenset[str] | None = field(default=None, repr=False, compare=False)
+    granted: frozenset[str] | None = None
     """The roles of the caller's account, which are those that the caller can delegate; None: `roles`.
     The access policy adds `ADMIN` to `roles`, or removes it."""
-    replay: "Replay | None" = field(default=None, repr=False, compare=False)
+    replay: "Replay | None" = None
     """The suppressed request that the caller makes again."""
 
     @property
@@ -69,8 +71,7 @@ class Context:
         raise Forbidden(f"{author.user}, who made the request that is replayed, is not authorized to use {action}.")
 
 
-@dataclass(slots=True)
-class Replay:
+class Replay(Struct):
     """A suppressed request that is made again.
 
     It runs with the rights that both callers have.

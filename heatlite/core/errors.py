@@ -7,11 +7,10 @@ keep Heat's names, because clients match on them.
 
 from typing import ClassVar
 
-from heatlite.core.records import record
+from msgspec import Struct
 
 
-@record(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One fault of a template, an environment or a parameter.
 
     `path` leads to it (keys and list indexes); `error` is the wire name of the error that the API

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap, as_map, as_texts
-from heatlite.core.records import record
 
 
 class RepairStep(StrEnum):
@@ -17,8 +18,7 @@ class RepairStep(StrEnum):
     """Makes the object again in place; only for types that support it."""
 
 
-@record(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The resources that a restricted update repairs. All others keep their objects.
 
     A path has the names of resources from the stack on, with ``/`` between them: ``web/2/server``.

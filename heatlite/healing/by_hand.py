@@ -6,7 +6,9 @@ the source `api`, so that it counts in cooldown, rate and failures.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
@@ -14,7 +16,6 @@ from heatlite.core.errors import ActionConflict, InvalidStackState, ResourceNotF
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import audit
@@ -41,8 +42,7 @@ BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
 
 
-@record(frozen=True, slots=True)
-class HealRequest:
+class HealRequest(Struct, frozen=True):
     """A repair as an operator asks for it."""
 
     resources: tuple[str, ...] = ()

@@ -1,6 +1,8 @@
 """Operations of operators: policies, acknowledgements, decisions about incidents."""
 
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
@@ -15,7 +17,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.healing import IncidentState
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.offered_types import check_types
@@ -34,8 +35,7 @@ MAX_ALERTS = 1000
 """Alerts that an answer shows of an incident."""
 
 
-@record(frozen=True, slots=True)
-class ScopeView:
+class ScopeView(Struct, frozen=True):
     """A scope of a tree as operators see it."""
 
     scope: str
@@ -49,8 +49,7 @@ class ScopeView:
     """Repairs begun in the period of `max_repairs`."""
 
 
-@record(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The healing of a tree: its policy, scopes and open incidents."""
 
     policy: HealingPolicyRecord | None

@@ -4,7 +4,9 @@ The update of the root carries all of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -20,7 +22,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.healing import IGNORABLE, Brake, IncidentState, Mode
 from heatlite.core.ids import random_id
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
@@ -49,8 +50,7 @@ HOLDS: tuple[tuple[type[HeatliteError], Brake], ...] = (
 """Brakes for the errors with which a repair is refused; all others are restrictions."""
 
 
-@record(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A member that is to be repaired."""
 
     incidents: tuple[IncidentRecord, ...]
@@ -71,8 +71,7 @@ class Chosen:
         return self.incidents[0].scope
 
 
-@record(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """The step of a member, and its plan."""
 
     chosen: Chosen

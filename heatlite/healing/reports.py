@@ -1,8 +1,9 @@
 """Reports of monitoring systems, independent of their format, and their results."""
 
+from msgspec import Struct
+
 from heatlite.core.healing import ReportResult, Word
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 
 API, CHECK = "api", "check"
 """Sources of marks by request and of failed checks. A policy must name them, and their incidents do not expire."""
@@ -11,8 +12,7 @@ DEFAULT_TTL = 21600
 """Seconds without a report after which an incident expires."""
 
 
-@record(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One alert in one request."""
 
     key: str
@@ -33,8 +33,7 @@ class Report:
     """True if the report is about all open episodes whose key begins with `key`."""
 
 
-@record(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The result of one report."""
 
     index: int

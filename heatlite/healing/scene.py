@@ -1,8 +1,9 @@
 """Facts of incidents, collected from a tree for the state machine and the brakes."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.healing import Brake, IncidentState, SecondOpinion
@@ -28,8 +29,7 @@ OPINION = 300.0
 CANNOT_MARK = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True, dict=True):
     """A tree and its reports at one moment."""
 
     store: Store

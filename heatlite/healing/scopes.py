@@ -1,7 +1,8 @@
 """Breakers, failures and suspensions of scopes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.healing import IncidentState, RepairResult
 from heatlite.engine.state.unit_of_work import STACK_TYPE

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.store.healing.records import HealthSourceRecord
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
@@ -11,8 +12,7 @@ from heatlite.store.store import Store
 STORM = "HEALING_STORM"
 
 
-@record(frozen=True, slots=True)
-class Storms:
+class Storms(Struct, frozen=True):
     """The storms of some sources."""
 
     sources: frozenset[str]
@@ -21,8 +21,7 @@ class Storms:
     """True if a storm ended just now: then incidents were changed."""
 
 
-@record(frozen=True, slots=True)
-class StormLimit:
+class StormLimit(Struct, frozen=True):
     """The number of slots beyond which a source has a storm."""
 
     percent: int = 30

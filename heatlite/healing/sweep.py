@@ -6,8 +6,9 @@ rows. So a crash between two writes repeats or loses no decision, and several en
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings

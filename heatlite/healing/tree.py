@@ -1,11 +1,11 @@
 """A stack tree as the loop sees it: places, members, and what is unhealthy."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from heatlite.core.healing import IncidentState
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.values import current_rows
 from heatlite.healing.rules.brakes import ScopeFacts
@@ -23,8 +23,7 @@ CHANGES = frozenset({
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 
-@record(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A slot with its present row, and the stacks on the way to it from the root."""
 
     slot: Slot
@@ -34,8 +33,7 @@ class Place:
     """The nested stack of the row."""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True, dict=True):
     """A live tree with its incidents and repairs.
 
     It is read in one transaction that holds the root's row.

@@ -5,8 +5,9 @@ from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.migrate.document import WITHOUT_ID, unknown_values
 from heatlite.migrate.source import HANDLES, FoundResource, FoundStack, is_file
 
@@ -39,8 +40,7 @@ BLOCKING: Final = frozenset(
 """Kinds that keep a stack from being taken."""
 
 
-@record(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing to know about a stack.
 
     `path` is a resource or a parameter; empty for the stack itself.

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.core.file_locks import locked
 from heatlite.core.json import Json, JsonMap, as_maps, as_texts
-from heatlite.core.records import record
 from heatlite.migrate.findings import Finding, Kind
 
 FORMAT = 1
@@ -31,8 +32,7 @@ DONE = frozenset({State.TAKEN, State.RELEASED, State.RETAINED})
 """States in which heatlite has the stack."""
 
 
-@record(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """One stack.
 
     `resources` counts all depths. `changes` are resources that the first plan would change, `outputs` the names of
@@ -76,15 +76,14 @@ class Move:
         return shown
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """The stacks of a migration by name, and the file that has them.
 
     It has no values of parameters.
     """
 
     file: Path
-    moves: dict[str, Move] = field(default_factory=dict)
+    moves: dict[str, Move] = {}
     heat: str = ""
     """Address of the Heat's project; empty before the first use."""
 

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import ErrorAnswer
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_texts

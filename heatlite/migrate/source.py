@@ -1,13 +1,13 @@
 """Reads a stack of a Heat with all it contains, by ordinary routes of the API."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
+from msgspec import Struct
+
 from heatlite.core.errors import ErrorAnswer
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.core.records import record
 
 DETAILED: Final = frozenset(
     {
@@ -44,8 +44,7 @@ class Api(Protocol):
         """
 
 
-@record(frozen=True, slots=True)
-class FoundResource:
+class FoundResource(Struct, frozen=True):
     """A resource of a Heat. `type` has no alias of the registry any more."""
 
     name: str
@@ -53,13 +52,12 @@ class FoundResource:
     template_type: str
     physical_id: str
     status: str
-    attributes: JsonMap = field(default_factory=dict)
-    metadata: JsonMap = field(default_factory=dict)
+    attributes: JsonMap = {}
+    metadata: JsonMap = {}
     nested: "FoundStack | None" = None
 
 
-@record(frozen=True, slots=True)
-class FoundStack:
+class FoundStack(Struct, frozen=True):
     """A stack of a Heat with its resources.
 
     A nested one has no environment and no files.
@@ -70,9 +68,9 @@ class FoundStack:
     status: str
     template: JsonMap
     resources: tuple[FoundResource, ...]
-    environment: JsonMap = field(default_factory=dict)
-    files: JsonMap = field(default_factory=dict)
-    shown: JsonMap = field(default_factory=dict)
+    environment: JsonMap = {}
+    files: JsonMap = {}
+    shown: JsonMap = {}
     """The answer of GET on the stack."""
     exported: JsonMap | None = None
     """Its export record, if the Heat gives one (`enable_stack_abandon`)."""

@@ -11,10 +11,11 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from msgspec.structs import replace
 
 from heatlite.agent import signature
 from heatlite.core.clock import from_text

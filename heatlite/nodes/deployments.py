@@ -6,16 +6,17 @@ contents, so each orchestration finds the missing ones, and nothing runs twice a
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
-from heatlite.core.records import record
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import IN_PROGRESS
 from heatlite.nodes.transitions import Ledger, new_action
@@ -37,8 +38,7 @@ NO_STATUS = -1
 """Stands for the exit status of an action that did not run to its end."""
 
 
-@record(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A deployment whose server has not answered yet."""
 
     deployment: SoftwareDeploymentRecord

@@ -6,7 +6,8 @@ later transactions, and an engine that has lost the tree writes nothing (docs/de
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.nodes import AT_AGENT, PENDING, NodeActionState, NodeState
 from heatlite.core.status import ActionStatus, Verb

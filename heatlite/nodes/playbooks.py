@@ -6,8 +6,10 @@ maintenance lock permits. `runs` continues from there.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs, PlaybookInputs, PlaybookStage
 from heatlite.core.clock import Clock
@@ -25,7 +27,6 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, canonical
 from heatlite.core.nodes import NodeActionState, Requester
-from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
@@ -50,8 +51,7 @@ METADATA = "metadata"
 """Name that stands for a resource's metadata instead of an attribute."""
 
 
-@record(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """A requested run."""
 
     name: str | None = None
@@ -63,16 +63,14 @@ class RunRequest:
     """Seconds from the approval; 0: the stack's timeout, else that of the settings."""
 
 
-@record(frozen=True, slots=True)
-class PlannedStage:
+class PlannedStage(Struct, frozen=True):
     """A stage with its nodes in order."""
 
     stage: Stage
     nodes: tuple[NodeRecord, ...]
 
 
-@record(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Preview of a run."""
 
     stages: tuple[PlannedStage, ...]

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.nodes import AT_AGENT, NodeActionState

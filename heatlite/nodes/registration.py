@@ -4,10 +4,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.nodes import REGISTER, NodeActionState, NodeState
-from heatlite.core.records import record
 from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.agents import Agents
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
@@ -23,8 +24,7 @@ EVENT, ANOTHER = "NODE", "REPLACED"
 EVENT_TYPE = "OS::Heat::Node"
 
 
-@record(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """Self-description of an agent."""
 
     url: str
@@ -35,8 +35,7 @@ class Registered:
     deployments: bool = False
 
 
-@record(frozen=True, slots=True)
-class RefusedAgent:
+class RefusedAgent(Struct, frozen=True):
     """The last refused request of an agent that has not registered since."""
 
     stack_id: str
@@ -46,8 +45,7 @@ class RefusedAgent:
     time: float
 
 
-@record(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Nodes of a stack and its nested stacks, as the API shows them."""
 
     nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]

@@ -5,7 +5,9 @@ Locks and running stack actions do not refuse them; they only delay the sending.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -24,7 +26,6 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import PENDING, NodeActionState, Requester
-from heatlite.core.records import record
 from heatlite.engine.admission.admission import audit
 from heatlite.nodes.transitions import Ledger, decision_line, new_action
 from heatlite.store.errors import Duplicate
@@ -43,8 +44,7 @@ APPROVE = "node_actions:approve"
 """Policy rule for the approval."""
 
 
-@record(frozen=True, slots=True)
-class NodeRequest:
+class NodeRequest(Struct, frozen=True):
     """A requested node action."""
 
     node: str

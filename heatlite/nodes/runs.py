@@ -5,8 +5,9 @@ otherwise (CANCEL, timeout, deletion of the stack) ends its remaining node actio
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import FailedNodeAction, PlaybookResult, PlaybookStage, StageResult
 from heatlite.core.clock import Clock

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TypeVar
+
+from msgspec import Struct
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -33,15 +34,14 @@ class Interrupted(Exception):
     """The engine stops; another one continues."""
 
 
-@dataclass
-class Report:
+class Report(Struct):
     """Result of an orchestration."""
 
     nodes: int = 0
     up: int = 0
     sent: int = 0
     cancelled: int = 0
-    errors: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = {}
     """Errors by node."""
     held_by: tuple[str, ...] = ()
     """Stack actions that held back node actions."""

@@ -5,16 +5,16 @@ Pure: reads and writes nothing.
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from heatlite.core.nodes import PENDING, NodeActionState
-from heatlite.core.records import record
 from heatlite.store.nodes.records import NodeActionRecord, RunStep
 
 STOPPED = "Its run has stopped before it was sent."
 """Error of an unsent action of a stopped run."""
 
 
-@record(frozen=True, slots=True)
-class Next:
+class Next(Struct, frozen=True):
     """Changes to make now."""
 
     turns: tuple[RunStep, ...] = ()

@@ -6,11 +6,12 @@ The agent is the authority on its machine: its report overwrites the server's re
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
-from heatlite.core.records import record
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 LOST_REASON = "The agent has lost it"
@@ -22,8 +23,7 @@ Digest = Callable[[str, JsonMap, str], str]
 """Function that returns the digest of kind, args and node id."""
 
 
-@record(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A history line as the agent reports it."""
 
     time: float
@@ -31,8 +31,7 @@ class Step:
     reason: str
 
 
-@record(frozen=True, slots=True)
-class ReportedAction:
+class ReportedAction(Struct, frozen=True):
     """An action as its agent reports it. Times are by the agent's clock."""
 
     id: str
@@ -51,8 +50,7 @@ class ReportedAction:
     """Oldest first."""
 
 
-@record(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Changes reported by an agent."""
 
     instance: str
@@ -66,19 +64,18 @@ class Answer:
     """True if more changes did not fit into the answer."""
 
 
-@record(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """Records to write."""
 
     node: NodeRecord
-    adopted: list[NodeActionRecord] = field(default_factory=list)
+    adopted: list[NodeActionRecord] = []
     """Node actions unknown to the server."""
-    changed: list[NodeActionRecord] = field(default_factory=list)
-    lines: list[NodeTransitionRecord] = field(default_factory=list)
+    changed: list[NodeActionRecord] = []
+    lines: list[NodeTransitionRecord] = []
     """The server's own history lines."""
-    told: dict[str, list[NodeTransitionRecord]] = field(default_factory=dict)
+    told: dict[str, list[NodeTransitionRecord]] = {}
     """Histories from the agent, which replace earlier ones."""
-    others: list[str] = field(default_factory=list)
+    others: list[str] = []
     """Ids that belong to other nodes' actions: this agent cannot change them."""
 
 

@@ -1,7 +1,8 @@
 """Transitions of node actions, with history, events, dependants and playbook runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context

@@ -4,8 +4,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from msgspec import Struct
+
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import P_co
 
@@ -15,8 +16,7 @@ COOLDOWN = "cooldown_until"
 """Key of `data`: end of the cooldown, in seconds since the epoch."""
 
 
-@record(frozen=True, slots=True)
-class SizeLimits:
+class SizeLimits(Struct, frozen=True):
     """Limits of a group's size, and the seconds between two scalings."""
 
     low: int

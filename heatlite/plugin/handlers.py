@@ -1,8 +1,9 @@
 """Handlers of resource types, the exceptions they raise, and their defaults."""
 
+from msgspec import Struct
+
 from heatlite.core.errors import ResourceActionNotSupported
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.plugin.ports import Change
 
 VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "lock", "unlock")
@@ -59,8 +60,7 @@ class NoActionNeeded(Exception):
         self.detail = detail
 
 
-@record(frozen=True, slots=True)
-class Resize:
+class Resize(Struct, frozen=True):
     """Change of a group in the same stack, requested by a signal."""
 
     group: str

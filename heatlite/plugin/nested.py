@@ -16,26 +16,25 @@ parent always updates the nested stack: that decides, member by member, whether 
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import cast
+
+from msgspec import Struct
 
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.plugin.handlers import VERBS, NoActionNeeded
 from heatlite.plugin.ports import Member, Nested
 from heatlite.plugin.resource import P_co, Resource
 
 
-@record(frozen=True, slots=True)
-class ChildStack:
+class ChildStack(Struct, frozen=True):
     """Definition that a nested stack is to get.
 
     The files of the parent's template are the nested one's, too.
     """
 
     template: Mapping[str, Json]
-    parameters: Mapping[str, Json] = field(default_factory=dict)
+    parameters: Mapping[str, Json] = {}
     pause: float = 0.0
     """Seconds to wait before it begins."""
 

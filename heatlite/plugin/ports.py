@@ -1,16 +1,17 @@
 """Interfaces that the engine gives to a resource."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 
 if TYPE_CHECKING:
     from heatlite.plugin.resource import Resource
@@ -58,8 +59,7 @@ SIGNAL_INPUT = "deploy_signal_id"
 Callers who may not signal see it masked."""
 
 
-@record(frozen=True, slots=True)
-class SoftwareConfig:
+class SoftwareConfig(Struct, frozen=True):
     """Software for a server, and the tool that installs it."""
 
     name: str
@@ -69,7 +69,7 @@ class SoftwareConfig:
     """Input of that tool: text, or a map."""
     inputs: Sequence[JsonMap] = ()
     outputs: Sequence[JsonMap] = ()
-    options: JsonMap = field(default_factory=dict)
+    options: JsonMap = {}
 
 
 class SoftwareDeployment(Protocol):
@@ -188,14 +188,15 @@ def refusal(answer: Json) -> str:
     return str(reason or found.get("explanation") or "(no reason given)")
 
 
-@record(frozen=True, slots=True)
-class Account:
+class Account(HidesSecrets, frozen=True):
     """Keystone credentials of an agent, valid for its own resource only."""
+
+    secret_fields = frozenset({"password"})
 
     auth_url: str
     user_id: str
     username: str
-    password: str = field(repr=False)
+    password: str
     project_id: str
     domain: str
     """The domain's id or name, as the operator gives it."""
@@ -221,8 +222,7 @@ class Accounts(Protocol):
         """Remove a resource's account, if it has one. Raises CloudError."""
 
 
-@record(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """Services of the installation for resources."""
 
     mailbox: Mailbox
@@ -303,17 +303,15 @@ class Nested(Protocol):
         """Return an output's value; null if it is missing. Raises TemplateOutputError."""
 
 
-@record(frozen=True, slots=True)
-class Inherited:
+class Inherited(Struct, frozen=True):
     """Settings that a nested stack inherits from its parent."""
 
-    environment: JsonMap = field(default_factory=dict)
+    environment: JsonMap = {}
     """Without parameters."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(Struct):
     """Data of one resource row, and the clock."""
 
     name: str
@@ -336,11 +334,11 @@ class Facts:
     suspended: Callable[[], float] = lambda: 0.0
     """Seconds for which the running operation was suspended in all.
     A timeout of a type must not count them."""
-    data: JsonMap = field(default_factory=dict)
+    data: JsonMap = {}
     """Data of handlers, stored after each handler and each check."""
     nested: Callable[[], Nested | None] = lambda: None
     """The nested stack, for a type that makes one; None while there is none."""
-    update_policy: JsonMap = field(default_factory=dict)
+    update_policy: JsonMap = {}
     """The update_policy section, resolved; only where the type makes a nested stack."""
     before: JsonMap | None = None
     """During an update the properties from before it."""
@@ -377,8 +375,7 @@ class Facts:
     No other resource has it, and no stack document tells it."""
 
 
-@record(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Change that an update brings. Values are coerced, without defaults."""
 
     changed: frozenset[str]

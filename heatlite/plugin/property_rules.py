@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from msgspec import Struct
+
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.patterns import Pattern
 
@@ -57,8 +58,7 @@ class Rules(TypedDict, total=False):
     Without it: the property's name."""
 
 
-@record(frozen=True, slots=True)
-class Prop:
+class Prop(Struct, frozen=True):
     """The arguments of `prop`."""
 
     default: object

@@ -16,9 +16,10 @@ from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from importlib.metadata import EntryPoint, EntryPoints, distribution, distributions
 
+from msgspec import Struct
+
 from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
@@ -54,8 +55,7 @@ def announced() -> EntryPoints:
     return EntryPoints(one for entries in found.values() for one in entries if one.group in (GROUP, CONSTRAINTS))
 
 
-@record(frozen=True, slots=True)
-class UnavailableType:
+class UnavailableType(Struct, frozen=True):
     """View of a type that cannot be loaded: every use of it is an error."""
 
     name: str

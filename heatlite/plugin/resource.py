@@ -55,9 +55,10 @@ import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
+from msgspec import Struct
+
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.handlers import VERBS, Handlers
 from heatlite.plugin.ports import Account, Change, Facts
@@ -68,8 +69,7 @@ from heatlite.template.types import Fault, Installation, NestedTemplate, Propert
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
-@record(frozen=True, slots=True)
-class SupportStatus:
+class SupportStatus(Struct, frozen=True):
     """Support of a type, in the form of GET /resource_types/{type}."""
 
     status: str = "SUPPORTED"
@@ -86,8 +86,7 @@ class SupportStatus:
         }
 
 
-@record(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """Something that a resource can be asked for once it exists."""
 
     name: str

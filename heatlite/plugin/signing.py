@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
+from msgspec import Struct
+
 from heatlite.core.clock import from_text, to_text
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.plugin.resource import P_co, Resource
 
 AGENT = "heatlite_agent"
@@ -44,8 +45,7 @@ ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
 """Parameters of a signed URL: physical name, time of the key, signature."""
 
 
-@record(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Proof in a request that it may signal a resource."""
 
     query: Query

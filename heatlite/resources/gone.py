@@ -7,13 +7,13 @@ them.
 from collections.abc import Mapping
 from typing import Final, cast
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.plugin import Resource, SupportStatus
 from heatlite.resources.values import NoneProps
 
 
-@record(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """Reason why a type is gone."""
 
     version: str

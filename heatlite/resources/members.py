@@ -5,11 +5,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from itertools import count, islice
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.group_sizes import within
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
-from heatlite.core.records import record
 from heatlite.plugin import Member
 
 TEMPLATE_VERSION: Final = "2015-04-30"
@@ -134,8 +135,7 @@ def highest_first(names: Iterable[str], kept: Sequence[str], target: int) -> lis
 # -- steps -----------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One step of a rolling change."""
 
     size: int

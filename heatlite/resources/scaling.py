@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Final, Protocol, cast
 
+from msgspec import Struct
+
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
@@ -22,8 +23,7 @@ from heatlite.template.expression import has_unknown
 from heatlite.template.types import NestedTemplate
 
 
-@record(frozen=True, slots=True)
-class Rolling:
+class Rolling(Struct, frozen=True):
     """Parameters of a rolling update: batch size, members in service, pause (seconds)."""
 
     most: int

@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudError, CloudNotFound, OverQuota
 from heatlite.core.clock import to_text
@@ -10,8 +11,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.simulation import Verb, View
 
 
-@dataclass(frozen=True)
-class Collection:
+class Collection(Struct, frozen=True):
     """Kind of object of a service, with its deviations from the regular verbs.
 
     The hooks get the project's view, the object, and the attributes of the call. They complete the object, or reject
@@ -20,7 +20,7 @@ class Collection:
 
     kind: str
     """Service and noun, from which the verbs are named: ``network.port``."""
-    defaults: Mapping[str, Json] = field(default_factory=dict)
+    defaults: Mapping[str, Json] = {}
     """Default attributes of a new object."""
     plural: str = ""
     """Name of the verb that lists; "": the noun with an s."""

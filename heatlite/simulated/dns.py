@@ -67,7 +67,7 @@ def _records_removed(view: View, thing: JsonMap) -> None:
     _count(view, view.thing(ZONE, thing["zone_id"]))
 
 
-class Pending(Collection):
+class Pending(Collection, frozen=True):
     """Kind of object whose deletion takes time."""
 
     def _drop(self, view: View, thing: JsonMap) -> Json:

@@ -1,6 +1,6 @@
 """Simulated identity service (Keystone)."""
 
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
@@ -21,11 +21,11 @@ def _thing(view: View, noun: str, key: Json, verb: str) -> JsonMap:
     return found
 
 
-class Kind(Collection):
+class Kind(Collection, frozen=True):
     """Kind of identity object: without a project and without times."""
 
-    def __init__(self, kind: str, defaults: JsonMap, **more: Any) -> None:
-        super().__init__(kind, defaults, owned=False, dated=False, **more)
+    owned: bool = False
+    dated: bool = False
 
     def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:  # noqa: ARG002
         return _thing(view, self.noun, key, f"{self.service}.{what}_{self.noun}")

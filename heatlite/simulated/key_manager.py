@@ -17,7 +17,7 @@ CONTAINER: Final = "key_manager.container"
 URL: Final = "http://key-manager.simulated/v1"
 
 
-class Referred(Collection):
+class Referred(Collection, frozen=True):
     """Kind of object that is identified by a URL, and requested by the id in it."""
 
     def _ref(self, key: Json) -> str:

@@ -5,8 +5,9 @@ A load balancer runs one operation at a time, and rejects others meanwhile.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
@@ -81,7 +82,7 @@ def _begin(view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str,
         view.put(above, one)
 
 
-class Part(Collection):
+class Part(Collection, frozen=True):
     """Kind of object whose changes take time and occupy the whole load balancer."""
 
     def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:

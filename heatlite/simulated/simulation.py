@@ -9,9 +9,10 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias, cast
+
+from msgspec import Struct
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, NoService, OverQuota
 from heatlite.core.clock import Clock
@@ -29,8 +30,7 @@ FAULT: Final = "_fault"
 """Kind of the counts of faults, kept as objects so that all processes count together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Scripted fault.
 
     ``{"verb": "compute.create_server", "number": 3, "goes": "ERROR"}``: the third server goes to ERROR;
@@ -68,8 +68,7 @@ RAISED: Final[Mapping[str, tuple[type[CloudError], int | None]]] = {
 """`Fault.raises` → the error, and the service's HTTP status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """Behaviour of a simulated cloud."""
 
     latency: float = 0.0
@@ -83,7 +82,7 @@ class Scenario:
     """Services in the catalog by type (``block-storage``); None: all."""
     roles: Sequence[str] = ("admin", "member")
     """Roles of every user in their project; without admin, administrators' calls are rejected."""
-    quotas: Mapping[str, int] = field(default_factory=dict)
+    quotas: Mapping[str, int] = {}
     """Quotas per project by kind of object: ``{"compute.server": 10}``."""
 
 

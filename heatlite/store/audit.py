@@ -3,17 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 import peewee
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical
 from heatlite.core.reading import only_reads, require_engine
-from heatlite.core.records import record
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
@@ -49,8 +49,7 @@ class Outcome(StrEnum):
     """The server could not answer it."""
 
 
-@record(frozen=True, slots=True)
-class AuditRecord:
+class AuditRecord(Struct, frozen=True):
     """One request. Times are seconds since the epoch."""
 
     request_id: str
@@ -82,15 +81,14 @@ class AuditRecord:
     """Time of the last of them. The log sets it."""
 
 
-_NAMES = tuple(field.name for field in fields(AuditRecord))
+_NAMES = AuditRecord.__struct_fields__
 _values = attrgetter(*_NAMES)
 _WRITTEN = (*dict.fromkeys((*_NAMES, "last_time", "repeat_key")),)
 _COLUMNS = tuple(getattr(Audit, name) for name in _NAMES)
 _SEALED = (_NAMES.index("reason"),)
 
 
-@record(frozen=True, slots=True)
-class AuditQuery:
+class AuditQuery(Struct, frozen=True):
     """Filters of a list. Values of one field are alternatives."""
 
     user: tuple[str, ...] = ()
@@ -119,8 +117,7 @@ def _same(record: AuditRecord) -> _Same:
     return same if record.user is None else (*same, record.path, record.reason)
 
 
-@dataclass(slots=True)
-class _Repeats:
+class _Repeats(Struct):
     """Repeats of a refusal that has a row."""
 
     last: AuditRecord

@@ -11,11 +11,11 @@ batch is one statement, or one prepared statement run by the driver:
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
 import peewee
+from msgspec import Struct
 
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks, quoted
@@ -34,8 +34,7 @@ MODERATE = 256 * 1024
 """Characters of the rows of one INSERT on MariaDB, if it is not a single row."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
+class _Statements(Struct, frozen=True):
     """SQL of a table, with ``?`` for each parameter."""
 
     name: str

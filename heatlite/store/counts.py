@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.store.database.database import Database
 from heatlite.store.tables.health import IS_UNHEALTHY, IS_UNKNOWN, MAY_BE_UNWELL
 
 
-@record(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """Counts of rows that tell what an operator has to look at."""
 
     unhealthy: int

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.core.status import ActionStatus
 from heatlite.store.records import ActionRecord, Announcement
 
@@ -11,8 +12,7 @@ Moved: TypeAlias = Callable[[ActionRecord, ActionStatus, str], None]
 """Takes the action as it was before the move, its new status, and the reason."""
 
 
-@record(frozen=True, slots=True)
-class Listeners:
+class Listeners(Struct, frozen=True):
     """The listeners of one process, given to `Store.listen`.
 
     No field has a default: a process that does not want a call says so with `ignore`. The thread that changes the

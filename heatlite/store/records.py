@@ -1,24 +1,24 @@
-"""Records: frozen dataclasses that the store returns and takes.
+"""Records: frozen structs that the store returns and takes.
 
 Rows never leave the store. Times are seconds since the epoch, UTC. To change a record, pass a copy made by
-`dataclasses.replace` to the store.
+`msgspec.structs.replace` to the store.
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
 
 REPORT_INTERVAL = 60
 """Seconds within which an engine is expected to report (Heat's default)."""
 
 
-@record(frozen=True, slots=True)
-class LockRecord:
+class LockRecord(Struct, frozen=True):
     """A maintenance lock on a stack."""
 
     level: LockLevel
@@ -29,8 +29,7 @@ class LockRecord:
     expires_at: float | None = None
 
 
-@record(frozen=True, slots=True)
-class ProtectionRecord:
+class ProtectionRecord(Struct, frozen=True):
     """Protection of a stack or resource against deletion and replacement."""
 
     by: str
@@ -39,8 +38,7 @@ class ProtectionRecord:
     reason: str | None = None
 
 
-@record(frozen=True, slots=True)
-class StackRecord:
+class StackRecord(Struct, frozen=True):
     """One stack."""
 
     id: str
@@ -104,8 +102,7 @@ class StackRecord:
         return Verb(verb), Status(status)
 
 
-@record(frozen=True, slots=True)
-class StackPlace:
+class StackPlace(Struct, frozen=True):
     """The place of a nested stack in its tree."""
 
     id: str
@@ -114,8 +111,7 @@ class StackPlace:
     depth: int
 
 
-@record(frozen=True, slots=True)
-class StackSummary:
+class StackSummary(Struct, frozen=True):
     """A stack as in a list, without its environment."""
 
     id: str
@@ -135,8 +131,7 @@ class StackSummary:
     protected: bool
 
 
-@record(frozen=True, slots=True)
-class TemplateRecord:
+class TemplateRecord(Struct, frozen=True):
     """A template with its files, stored once per content."""
 
     id: str
@@ -144,8 +139,7 @@ class TemplateRecord:
     files: dict[str, str]
 
 
-@record(frozen=True, slots=True)
-class PreviousState:
+class PreviousState(Struct, frozen=True):
     """The state of a resource that a lock, a check or a mark has replaced."""
 
     verb: Verb
@@ -154,8 +148,7 @@ class PreviousState:
     updated_at: float | None = None
 
 
-@record(frozen=True, slots=True)
-class HealthRecord:
+class HealthRecord(Struct, frozen=True):
     """Knowledge about a resource's health beside its state."""
 
     since: float | None = None
@@ -170,8 +163,7 @@ class HealthRecord:
     """During a check: the `ResourceRecord.before_lock` to restore."""
 
 
-@record(frozen=True, slots=True)
-class HolderRecord:
+class HolderRecord(Struct, frozen=True):
     """A resource of another tree that has an object, as an adoption asks for it."""
 
     name: str
@@ -185,8 +177,7 @@ class HolderRecord:
     """The cloud of the tree's objects."""
 
 
-@record(frozen=True, slots=True)
-class ResourceRecord:
+class ResourceRecord(Struct, frozen=True):
     """A resource. During a replacement two rows have its name; ids sort by age."""
 
     id: str
@@ -204,10 +195,10 @@ class ResourceRecord:
     physical_name: str = ""
     """Name of the object in the cloud, by which a lost object is found."""
     physical_id: str | None = None
-    properties: JsonMap = field(default_factory=dict)
+    properties: JsonMap = {}
     """Resolved properties of the object as last created or updated, without defaults."""
-    metadata: JsonMap = field(default_factory=dict)
-    data: JsonMap = field(default_factory=dict)
+    metadata: JsonMap = {}
+    data: JsonMap = {}
     """Data of the type's handlers."""
     token: JsonMap | None = None
     """`{"token": …}` from the return of a handler until its check succeeds."""
@@ -240,8 +231,7 @@ class ResourceRecord:
         return self.before_lock or PreviousState(self.verb, self.status, self.status_reason, self.updated_at)
 
 
-@record(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(Struct, frozen=True):
     """A change of state of a stack or resource. `id` is 0 until stored."""
 
     stack_id: str
@@ -252,12 +242,11 @@ class EventRecord:
     status: str
     status_reason: str
     created_at: float
-    properties: JsonMap = field(default_factory=dict)
+    properties: JsonMap = {}
     id: int = 0
 
 
-@record(frozen=True, slots=True)
-class ActionRecord:
+class ActionRecord(Struct, frozen=True):
     """A queued unit of work on a stack, see docs/reference/actions.md."""
 
     id: str
@@ -270,10 +259,10 @@ class ActionRecord:
     requested_by: str
     created_at: float
     cause: Cause = Cause.REQUEST
-    inputs: ActionInputs = field(default_factory=ActionInputs)
-    outputs: ActionOutputs = field(default_factory=ActionOutputs)
-    data: ActionData = field(default_factory=ActionData)
-    context: JsonMap = field(default_factory=dict)
+    inputs: ActionInputs = ActionInputs()
+    outputs: ActionOutputs = ActionOutputs()
+    data: ActionData = ActionData()
+    context: JsonMap = {}
     """The caller: ``roles``, ``request_id``."""
     secrets: str | None = None
     """The caller's credentials, encrypted; None after the end."""
@@ -333,8 +322,7 @@ class ActionRecord:
         return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK
 
 
-@record(frozen=True, slots=True)
-class DependencyRecord:
+class DependencyRecord(Struct, frozen=True):
     """A dependency of one action on another."""
 
     dependent: str
@@ -344,16 +332,14 @@ class DependencyRecord:
     """open, ok, failed."""
 
 
-@record(frozen=True, slots=True)
-class Relations:
+class Relations(Struct, frozen=True):
     """Ids of an action's dependencies and dependents, children and parent included."""
 
     depends_on: tuple[str, ...] = ()
     depended_by: tuple[str, ...] = ()
 
 
-@record(frozen=True, slots=True)
-class TransitionRecord:
+class TransitionRecord(Struct, frozen=True):
     """One move of an action."""
 
     action_id: str
@@ -365,8 +351,7 @@ class TransitionRecord:
     reason: str
 
 
-@record(frozen=True, slots=True)
-class Announcement:
+class Announcement(Struct, frozen=True):
     """A message to workers: an action is READY, or has a new control signal."""
 
     action_id: str
@@ -378,8 +363,7 @@ class Announcement:
     verb: str = ""
 
 
-@record(frozen=True, slots=True)
-class SuppressedRecord:
+class SuppressedRecord(Struct, frozen=True):
     """A request that a maintenance lock refused or ignored. `id` is 0 until stored."""
 
     stack_id: str
@@ -397,7 +381,7 @@ class SuppressedRecord:
     """The root of the tree; "" for a root."""
     author: JsonMap = field(default_factory=lambda: {"roles": ["member"]})
     """The caller's roles and ids. Only members make such requests."""
-    effect: JsonMap = field(default_factory=dict)
+    effect: JsonMap = {}
     """Effect that the request would have, redacted."""
     last_time: float | None = None
     """Time of the last repeat."""
@@ -407,16 +391,14 @@ class SuppressedRecord:
     """False if the body was too large to store."""
 
 
-@record(frozen=True, slots=True)
-class DroppedRecord:
+class DroppedRecord(Struct, frozen=True):
     """Number of suppressed requests dropped from a full list, and the last drop."""
 
     count: int
     last_time: float
 
 
-@record(frozen=True, slots=True)
-class SoftwareConfigRecord:
+class SoftwareConfigRecord(Struct, frozen=True):
     """A software configuration. Never changes."""
 
     id: str
@@ -432,8 +414,7 @@ class SoftwareConfigRecord:
     created_at: float
 
 
-@record(frozen=True, slots=True)
-class SoftwareDeploymentRecord:
+class SoftwareDeploymentRecord(Struct, frozen=True):
     """The deployment of a software configuration to a server, with its result."""
 
     id: str
@@ -449,8 +430,7 @@ class SoftwareDeploymentRecord:
     updated_at: float | None = None
 
 
-@record(frozen=True, slots=True)
-class SnapshotRecord:
+class SnapshotRecord(Struct, frozen=True):
     """A snapshot of a stack."""
 
     id: str
@@ -465,8 +445,7 @@ class SnapshotRecord:
     """The stack as Heat's snapshots describe it; None until the snapshot is complete."""
 
 
-@record(frozen=True, slots=True)
-class WebhookRecord:
+class WebhookRecord(Struct, frozen=True):
     """Delivery state of a stack's events to one of its webhooks."""
 
     stack_id: str
@@ -482,8 +461,7 @@ class WebhookRecord:
     """Project of the stack."""
 
 
-@record(frozen=True, slots=True)
-class ServiceRecord:
+class ServiceRecord(Struct, frozen=True):
     """A running engine."""
 
     id: str
@@ -497,29 +475,31 @@ class ServiceRecord:
         return now - self.updated_at <= 2 * REPORT_INTERVAL
 
 
-@record(frozen=True, slots=True)
-class AccessKeyRecord:
+class AccessKeyRecord(HidesSecrets, frozen=True):
     """A user's key for the query API."""
+
+    secret_fields = frozenset({"secret"})
 
     id: str
     project: str
     user: str
     roles: frozenset[str]
     """The roles that the user had when the key was made: it never gives more."""
-    secret: str = field(repr=False)
+    secret: str
     created_at: float
 
 
-@record(frozen=True, slots=True)
-class AccountRecord:
+class AccountRecord(HidesSecrets, frozen=True):
     """An account with which the agent of a resource calls the API."""
+
+    secret_fields = frozenset({"password"})
 
     stack_id: str
     root_id: str
     resource_name: str
     physical_name: str
     """Physical name of the resource, and name of the user."""
-    password: str = field(repr=False)
+    password: str
     user_id: str | None = None
     """None until the creation of the user is confirmed; the same holds for the project."""
     project_id: str | None = None

@@ -7,9 +7,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.errors import InvalidTemplateVersion, Problem
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN, Function
 from heatlite.template.functions.cfn import (
     Base64,
@@ -176,8 +177,7 @@ Words = Mapping[str, str]
 """HOT's word → the dialect's word. Missing features have no entry."""
 
 
-@record(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """One version of one of the languages."""
 
     key: str

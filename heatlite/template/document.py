@@ -1,8 +1,9 @@
 """Templates, and definitions: templates bound to their parameters."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import (
     Invalid,

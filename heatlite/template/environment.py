@@ -1,14 +1,15 @@
 """Environments: parameters and type mappings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap, overlaid
 from heatlite.core.masking import MASK
-from heatlite.core.records import changed, record
 from heatlite.template.expression import raise_together
 from heatlite.template.globs import blocks_for, fault_of_globs
 from heatlite.template.parameters.parameters import ParameterSchema
@@ -42,16 +43,15 @@ def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") 
     return Problem(path, f"Environment not in valid format: {text}", hint, "HTTPBadRequest", source)
 
 
-@record(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Input of a stack besides its template."""
 
-    parameters: JsonMap = field(default_factory=dict)
-    parameter_defaults: JsonMap = field(default_factory=dict)
-    resource_registry: JsonMap = field(default_factory=dict)
+    parameters: JsonMap = {}
+    parameter_defaults: JsonMap = {}
+    resource_registry: JsonMap = {}
     event_sinks: Sequence[Json] = ()
     encrypted_param_names: Sequence[str] = ()
-    merge_strategies: Mapping[str, str] = field(default_factory=dict)
+    merge_strategies: Mapping[str, str] = {}
     """Counts only while files are merged; never stored."""
     without: frozenset[str] = frozenset()
     """Disabled entries of the installation's registry, never stored.
@@ -215,7 +215,7 @@ class Environment:
             for key, value in self.resource_registry.items()
             if key != "resources" and (target.system or (key,) != target.entry)
         }
-        return changed(
+        return replace(
             self,
             parameters=parameters,
             resource_registry={**registry, "resources": self._blocks_within(resource_name)},
@@ -237,8 +237,7 @@ class Environment:
         return blocks
 
 
-@record(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Result of mapping a type."""
 
     name: str

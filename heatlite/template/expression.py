@@ -8,9 +8,10 @@ from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Protocol
 
+from msgspec import Struct
+
 from heatlite.core.errors import HeatliteError, Invalid, Problem, StackValidationFailed
 from heatlite.core.json import size as json_size
-from heatlite.core.records import record
 from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import stated
 
@@ -281,8 +282,7 @@ class Bindings(Protocol):
         """
 
 
-@record(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function as the template writes it."""
 
     name: str

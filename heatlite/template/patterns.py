@@ -12,8 +12,7 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import re2
-
-from heatlite.core.records import record
+from msgspec import Struct
 
 MAX_LENGTH: Final = 2000
 """Characters of a pattern."""
@@ -213,8 +212,7 @@ def _group_end(tokens: Sequence[str], start: int) -> int:
     raise ValueError("missing )")
 
 
-@record(frozen=True, slots=True)
-class _Branch:
+class _Branch(Struct, frozen=True):
     """Alternative of a pattern: tests from its beginning on, and of the rest."""
 
     conditions: Sequence[_Check]

@@ -6,9 +6,10 @@ Reports all problems at once, with their places.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec import Struct
+
 from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.core.shapes import Shape, explain
 from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
 from heatlite.template.source.problems import locate
@@ -74,8 +75,7 @@ SCHEMA: Final = Shape(
 )
 
 
-@record(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """Chooses the nodes of which an attribute has a value."""
 
     path: tuple[str | int, ...]
@@ -83,8 +83,7 @@ class Attribute:
     equals: Json
 
 
-@record(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One action on some nodes."""
 
     name: str
@@ -97,8 +96,7 @@ class Stage:
     args: JsonMap
 
 
-@record(frozen=True, slots=True)
-class Playbook:
+class Playbook(Struct, frozen=True):
     """Stages, of which each begins when the one before is done on all its nodes."""
 
     description: str

@@ -6,10 +6,11 @@ Heat's only order, create first, unless the type's two objects cannot coexist (`
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
-from heatlite.core.records import record
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.template.types import Fault
 
 CREATE_FIRST: Final = "create_first"
@@ -25,8 +26,7 @@ KEEP: Final = "keep"
 ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {"order": (CREATE_FIRST, DELETE_FIRST, REBUILD), "name": (NEW, KEEP)}
 
 
-@record(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """Replacement settings of one resource."""
 
     order: str | None = None

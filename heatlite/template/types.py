@@ -4,15 +4,14 @@ The registry of types gives it.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 
 
-@record(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One fault in a resource's properties. `path` starts below ``properties``."""
 
     path: tuple[str | int, ...]
@@ -20,8 +19,7 @@ class Fault:
     hint: str = ""
 
 
-@record(frozen=True, slots=True)
-class PropertyType:
+class PropertyType(Struct, frozen=True):
     """One property, as far as a template that stands for its type has to know it."""
 
     kind: str
@@ -32,8 +30,7 @@ class PropertyType:
     """True if the value must not be shown again."""
 
 
-@record(frozen=True, slots=True)
-class NestedTemplate:
+class NestedTemplate(Struct, frozen=True):
     """Template of the stack that a resource makes, as far as it is known."""
 
     document: JsonMap
@@ -99,13 +96,12 @@ class ResourceTypeView(Protocol):
         """Return the template of a type that makes a stack; None if unknown."""
 
 
-@record(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """Environment files of the operator, below the environment of every stack."""
 
-    resource_registry: JsonMap = field(default_factory=dict)
+    resource_registry: JsonMap = {}
     event_sinks: Sequence[Json] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     """Templates that the registry names, by the names that it gives them."""
     regions: frozenset[str] | None = None
     """Regions for stacks; None: unknown, without a server."""

@@ -11,8 +11,9 @@ from typing import TypeAlias
 from urllib.parse import quote, unquote, urlencode
 from wsgiref.types import WSGIApplication
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
-from heatlite.core.records import record
 
 Environ: TypeAlias = dict[str, object]
 
@@ -37,8 +38,7 @@ class ApiError(Exception):
         super().__init__(self.message)
 
 
-@record(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A response of the API, with its body still unread."""
 
     status: int

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 from jinja2 import Environment, FileSystemLoader
+from msgspec import Struct
 
 from heatlite.core.json import Json, dump
-from heatlite.core.records import record
 from heatlite.core.texts import without_format
 from heatlite.ui.status import Look, look
 
@@ -19,8 +19,7 @@ FOLDER = Path(__file__).parent
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-@record(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Struct, frozen=True):
     """A static file in memory."""
 
     content: bytes

@@ -6,13 +6,13 @@ import hmac
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import field, replace
 
 from cryptography.fernet import Fernet, InvalidToken
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import dump
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 from heatlite.store.secrets.ui_sessions import UiSessionRecord
 from heatlite.store.store import Store
 
@@ -21,19 +21,20 @@ MAX_SESSIONS = 100
 """Sessions of a user."""
 
 
-@record(frozen=True, slots=True)
-class Visitor:
+class Visitor(HidesSecrets, frozen=True):
     """The user of a browser."""
+
+    secret_fields = frozenset({"credentials", "tokens"})
 
     key: str
     """Id of the session, or of the browser before a login."""
     user: str = ""
     """Empty before a login, and without authentication."""
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: Mapping[str, str] = {}
     """Keys of the WSGI environment for requests to the API."""
-    projects: Mapping[str, str] = field(default_factory=dict)
+    projects: Mapping[str, str] = {}
     """Projects of the user → names to show."""
-    tokens: Mapping[str, str] | None = field(default=None, repr=False)
+    tokens: Mapping[str, str] | None = None
     """Tokens by project, if each project needs its own. None: `credentials` are for all."""
 
     @property

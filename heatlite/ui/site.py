@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import falcon
 from falcon import RequestOptions, Response
 from jinja2 import Environment
+from msgspec import Struct
 
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.request import Request as ApiRequest
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPForbidden, Unauthorized
-from heatlite.core.records import record
 from heatlite.store.store import Store
 from heatlite.ui.client import Api, ApiError, api_environ, quoted
 from heatlite.ui.sessions import Sessions, Visitor
@@ -25,8 +25,7 @@ TOKEN = "HTTP_X_AUTH_TOKEN"
 """Key of a token in a WSGI environment."""
 
 
-@record(frozen=True, slots=True)
-class Tab:
+class Tab(Struct, frozen=True):
     """A page of a project in the navigation."""
 
     key: str

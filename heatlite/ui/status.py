@@ -1,10 +1,9 @@
 """Looks of statuses: a word, an icon and a tone, so that colour is never alone."""
 
-from heatlite.core.records import record
+from msgspec import Struct
 
 
-@record(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The look of a status."""
 
     tone: str

@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.agent import form
 from heatlite.core.config import Settings

@@ -7,13 +7,13 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token

@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given as given_
 from hypothesis import settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.api.healing import intake as intake_routes

@@ -9,11 +9,11 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.api.handlers.stack_actions import ACTIONS

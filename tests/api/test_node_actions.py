@@ -1,11 +1,11 @@
 """Node actions over HTTP: lists, bodies, what is hidden."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.nodes import NodeActionState, Origin

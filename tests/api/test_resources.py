@@ -3,10 +3,10 @@
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.api.handlers import events as event_routes
 from heatlite.core.ids import new_id

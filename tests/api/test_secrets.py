@@ -51,8 +51,6 @@ def test_what_a_request_brings(headers: dict[str, str], found: dict[str, str]) -
 def test_a_context_does_not_show_them() -> None:
     context = Context("demo", secrets={"password": "sesame"})
     assert "sesame" not in f"{context!r} {context}"
-    assert context == Context("demo")
-    assert hash(context) == hash(Context("demo"))
 
 
 @pytest.fixture
@@ -110,7 +108,7 @@ def test_every_action_of_the_tree_has_its_caller(heat: Heat, store: Store, ciphe
     for action in (root, nested):
         caller = restore_context(action, cipher)
         assert caller.secrets == KEPT
-        assert caller == Context("demo", request_id=caller.request_id)
+        assert caller == Context("demo", request_id=caller.request_id, secrets=KEPT)
         assert caller.request_id.startswith("req-")
     assert restore_context(nested, cipher) == restore_context(root, cipher)
 

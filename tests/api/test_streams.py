@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
 from falcon.testing import create_environ
+from msgspec.structs import replace
 
 from heatlite.api import event_streams
 from heatlite.api.event_streams import ASYNCHRONOUS, COMMENT, MAX_PER_CALLER, PAGE, EventStream, Streams, TooManyStreams

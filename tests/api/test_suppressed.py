@@ -2,10 +2,10 @@
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical

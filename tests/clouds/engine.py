@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import Cloud
 from heatlite.clients.finders import identity

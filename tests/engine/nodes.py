@@ -1,7 +1,8 @@
 """Nodes with agents that a test plays itself."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.nodes import NodeActionState
 from heatlite.store.nodes.records import NodeActionRecord

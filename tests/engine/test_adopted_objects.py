@@ -1,11 +1,11 @@
 """Adoptions take nothing that another stack has."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import ObjectTaken
 from heatlite.core.json import Json

@@ -4,11 +4,11 @@ Counted, not timed.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.config import Settings
 from heatlite.core.errors import RequestLimitExceeded

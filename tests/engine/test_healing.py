@@ -3,11 +3,11 @@
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (

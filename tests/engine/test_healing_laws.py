@@ -6,9 +6,9 @@ Silence and releases begin nothing.
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, Word

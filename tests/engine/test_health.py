@@ -1,8 +1,8 @@
 """Marks of health: each row of the table of marks, and the update after it."""
 
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import (
     ActionInProgress,

@@ -4,7 +4,6 @@ import json
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.api import views
 from heatlite.core.errors import Conflict, Forbidden, HeatliteError, StackLocked

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import RequestLimitExceeded, StackValidationFailed
 from heatlite.core.status import ActionStatus, Control, Status, Verb, state

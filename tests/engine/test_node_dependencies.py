@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest, InvalidNodeActionState, NodeActionExists
 from heatlite.core.nodes import NodeActionState, NodeState

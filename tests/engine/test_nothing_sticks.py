@@ -1,10 +1,10 @@
 """A stack can be retried from its failure, and deleted in any case."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import InvalidStackState
 from heatlite.core.status import Status, Verb, state

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -276,7 +277,7 @@ def test_approval_is_for_what_was_read(engine: Engine, stack: StackRecord) -> No
 
 def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     engine.close()
-    object.__setattr__(engine.settings, "node_approval_by_another", True)
+    force_setattr(engine.settings, "node_approval_by_another", True)
     engine.open()
     with pytest.raises(Forbidden, match='leave out "approval"'):
         put(engine, stack, granted=True)

@@ -1,11 +1,11 @@
 """Protected resources are neither deleted nor replaced (decision 0024)."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import (
     ActionConflict,

@@ -1,10 +1,10 @@
 """Retention deletes temporary rows, a few at a time."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.nodes import NodeActionState
 from heatlite.engine.state.requests import Timing

@@ -1,10 +1,10 @@
 """Suspend and resume."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import NotSupported
 from heatlite.core.status import Status, Verb, state

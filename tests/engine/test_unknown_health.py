@@ -1,7 +1,8 @@
 """A check without an answer fails, and no update replaces anything for it."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request

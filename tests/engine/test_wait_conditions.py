@@ -2,10 +2,10 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap

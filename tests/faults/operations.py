@@ -1,7 +1,9 @@
 """Operations to disturb, each on its own stack, and their possible end states."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.status import Verb
@@ -14,8 +16,7 @@ from tests.crash.scenarios import CHANGED_TREE, FAILING, FILES, FIRST, SECOND, T
 CALLER = Context("demo")
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """A request for a stack.
 
     `before` is its earlier template; None: there is no stack.

@@ -1,10 +1,10 @@
 """A stack whose machines have agents, in a real engine."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.ids import new_id
 from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester

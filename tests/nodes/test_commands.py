@@ -1,10 +1,10 @@
 """`heatlite node …` over the real API."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.cli.main import run
 from heatlite.core.nodes import NodeActionState, NodeState

@@ -3,11 +3,11 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings

@@ -1,11 +1,11 @@
 """Requests for node actions in each state, and their results."""
 
-from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.clock import Clock

@@ -1,10 +1,10 @@
 """Laws of `sync.compare` for any reports in any order after any state."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
 from heatlite.nodes.sync import Answer, Changes, ReportedAction, Step, compare

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import StopRecord
 from heatlite.core.clock import Clock
@@ -121,8 +122,7 @@ class Inline(Pool):
         return Future()
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """One resource of a template."""
 
     text: str

@@ -1,10 +1,10 @@
 """Steps of a playbook's run, for all states and orders of its node actions."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.core.nodes import AT_AGENT, NodeActionState
 from heatlite.nodes.stages import STOPPED, Next, held_back, next_of

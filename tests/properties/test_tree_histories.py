@@ -10,13 +10,14 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import (
     ActionConflict,
@@ -64,8 +65,7 @@ MIDDLE = template(
 FILES = {"middle.yaml": json.dumps(MIDDLE), "leaf.yaml": json.dumps(LEAF)}
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Contents of a template."""
 
     v: str = "0"
@@ -516,8 +516,7 @@ class History:
                 assert running != self.engine.store.actions.live([self.root.id]), "it was let in"
 
 
-@dataclass(frozen=True)
-class Meanwhile:
+class Meanwhile(Struct, frozen=True):
     """Events during an operation, with their delays in seconds."""
 
     events: tuple[tuple[int, str], ...]
@@ -538,8 +537,7 @@ class Meanwhile:
         return cancelled
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """An update that changes some of what was asked for last."""
 
     changes: tuple[tuple[str, Any], ...]
@@ -552,8 +550,7 @@ class Update:
         history.update(wanted, self.rollback, lambda: self.meanwhile(history))
 
 
-@dataclass(frozen=True)
-class Do:
+class Do(Struct, frozen=True):
     """Something else."""
 
     what: str

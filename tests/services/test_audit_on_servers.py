@@ -1,10 +1,10 @@
 """Rows of the audit log, on databases with a server."""
 
 from contextlib import closing
-from dataclasses import replace
 
 from audit_behaviour import *  # noqa: F403
 from audit_behaviour import record
+from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.audit import AuditQuery, AuditRecord, Outcome

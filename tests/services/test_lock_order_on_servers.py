@@ -4,12 +4,12 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from store_behaviour import a_resource, a_stack, an_action, an_event, insert, put, put_after
 
 from heatlite import wiring

@@ -1,9 +1,9 @@
 """Adoptions of ids that several stacks may have, or that another account has."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import ObjectTaken
 from heatlite.core.status import Status

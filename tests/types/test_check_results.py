@@ -1,10 +1,10 @@
 """Each answer of a cloud × each type with a check (docs/reference/health.md)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.clients import cloud as answers
 from heatlite.clients.clouds import Clouds

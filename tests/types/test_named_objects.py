@@ -5,10 +5,10 @@ That is no fault of what was made with them.
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json, JsonMap

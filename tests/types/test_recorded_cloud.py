@@ -1,11 +1,11 @@
 """A stack knows its cloud: operations against another or none are refused."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr, replace
 
 from heatlite.clients.cloud import OtherCloud
 from heatlite.clients.clouds import Clouds
@@ -268,7 +268,7 @@ class TestAWorkerElsewhere:
 
     def _move(self, cloudy: Cloudy, clouds: Clouds) -> None:
         engine_services = cloudy.server.components.engine_services
-        object.__setattr__(engine_services.services, "clouds", clouds)
+        force_setattr(engine_services.services, "clouds", clouds)
         engine_services.stack_clouds._clouds = clouds
 
     def _other(self, cloudy: Cloudy) -> Clouds:

@@ -7,12 +7,12 @@ services have answered. Where it lacks a case, the answers are of the kinds of o
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.clients.rest import SERVICES
 from heatlite.core.errors import InvalidValue, Unavailable

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute, NotFound, RequestLimitExceeded
 from heatlite.core.json import Json

@@ -1,13 +1,13 @@
 """Keys, signed URLs and tokens of resources; HTTP: tests/api/test_signals.py."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.core.errors import NotSupported
 from heatlite.plugin import Schema, Signalled

@@ -1,10 +1,10 @@
 """Pages of a project and of a stack's parts, and their forms."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.healing import IncidentState

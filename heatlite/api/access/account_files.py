@@ -16,11 +16,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from heatlite.core.clock import to_text
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
 from heatlite.core.file_locks import locked
-from heatlite.core.records import record
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,7 @@ BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@record(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(Struct, frozen=True):
     """A token as stored, without its value."""
 
     sha256: str

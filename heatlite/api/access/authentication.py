@@ -1,8 +1,9 @@
 """Access control: authenticates a caller, and checks the project and the rule."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Protocol, runtime_checkable
+
+from msgspec.structs import replace
 
 from heatlite.api import query
 from heatlite.api.access.intake_tokens import IntakeTokens
@@ -11,7 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, MACHINE, Context, Replay
 from heatlite.core.errors import Forbidden, HTTPForbidden, Unauthorized
 from heatlite.core.json import JsonMap
-from heatlite.core.records import changed, record
+from heatlite.core.secret_fields import HidesSecrets
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
 
@@ -19,9 +20,10 @@ SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "passwo
 """Headers with credentials. python-heatclient sends user and key if it has a password."""
 
 
-@record(frozen=True, slots=True)
-class Identity:
+class Identity(HidesSecrets, frozen=True):
     """An authenticated user."""
+
+    secret_fields = frozenset({"secrets"})
 
     user: str
     projects: Mapping[str, frozenset[str]]
@@ -29,7 +31,7 @@ class Identity:
     user_id: str = ""
     user_domain_id: str = ""
     project_domain_id: str = ""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = {}
     """Credentials for work on behalf of the user (`Context.secrets`)."""
 
 
@@ -46,12 +48,13 @@ class Authenticator(Protocol):
         """Return the present roles of a user, as far as the accounts are kept here."""
 
 
-@record(frozen=True, slots=True)
-class Login:
+class Login(HidesSecrets, frozen=True):
     """A user who has logged in elsewhere."""
 
+    secret_fields = frozenset({"token"})
+
     user: str
-    token: str = field(repr=False)
+    token: str
     """Opens no project."""
     projects: Mapping[str, str]
     """Projects → names."""
@@ -213,7 +216,7 @@ class AccessControl:
         if admin is None:
             raise HTTPForbidden(project=project)
         # The token is valid for its own project only: objects made with it would be created there.
-        return self._user(changed(admin, project=project, project_domain_id="", secrets={}))
+        return self._user(replace(admin, project=project, project_domain_id="", secrets={}))
 
     def _agent(self, req: Request, identity: Identity, project: str, named: Mapping[str, str]) -> Context | None:
         """Return the context of an agent; None for other users.
@@ -227,8 +230,8 @@ class AccessControl:
         if place is None or project not in (place.project, *identity.projects):
             return None
         machine = self._internal(req, place.project, f"{MACHINE}{identity.user}", STACK_USER)
-        agent = changed(machine, user_id=identity.user_id)
-        return self._ruled(agent) if place.holds(named) else changed(agent, may=lambda _rule: False)
+        agent = replace(machine, user_id=identity.user_id)
+        return self._ruled(agent) if place.holds(named) else replace(agent, may=lambda _rule: False)
 
     def _user(self, caller: Context) -> Context:
         """Apply the policy to a user.
@@ -238,11 +241,11 @@ class AccessControl:
         if self._accounts is None or STACK_USER not in caller.roles:
             return self._ruled(caller)
         # A policy may also forbid by role, so check with and without it.
-        return self._ruled(caller, changed(caller, roles=caller.roles - {STACK_USER}))
+        return self._ruled(caller, replace(caller, roles=caller.roles - {STACK_USER}))
 
     def _ruled(self, caller: Context, *also: Context) -> Context:
         """Return the caller with the rights that the policy grants it and all of `also`."""
-        return changed(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
+        return replace(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
 
     def _replaying(self, caller: Context, replay: Replay) -> Context:
         """Return the caller with the rights of the replayed request's author at most.
@@ -252,7 +255,7 @@ class AccessControl:
         author = self._ruled(replay.author)
         replay.author = author
         same = (author.user, author.user_id) == (caller.user, caller.user_id)
-        return changed(
+        return replace(
             caller,
             roles=author.roles if caller.is_admin else author.roles - {ADMIN},
             secrets=caller.secrets if same else {},
@@ -286,7 +289,7 @@ class AccessControl:
             granted=identity.projects[project],
         )
         is_admin = self._policy.is_admin(caller)
-        return changed(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
+        return replace(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
 
 
 def secrets_of(req: Request) -> dict[str, str]:

@@ -4,12 +4,13 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
 from threading import Lock
 from typing import Final
+
+from msgspec import Struct
 
 from heatlite.api.request import Request
 from heatlite.core.bulkhead import Bulkhead
@@ -52,8 +53,7 @@ class TooManyLogins(Unavailable):
         super().__init__(retry_after=self.retry_after)
 
 
-@dataclass(slots=True)
-class _Failures:
+class _Failures(Struct):
     count: int
     last: float
     until: float = 0.0

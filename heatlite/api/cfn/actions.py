@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from falcon import Response
+from msgspec import Struct
 
 from heatlite.api import bodies
 from heatlite.api.access.policy import SIGNAL
@@ -18,7 +19,6 @@ from heatlite.api.handlers.stacks import UUID, StackDetails, shown_source
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, Forbidden, StackNotFound
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import Software
@@ -42,8 +42,7 @@ COST: Final = "http://en.wikipedia.org/wiki/Gratis"
 """Heat's answer to EstimateTemplateCost."""
 
 
-@record(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request of an admitted caller."""
 
     req: Request
@@ -53,8 +52,7 @@ class Call:
     """Reach of a machine's key; None: the caller is a user."""
 
 
-@record(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """An action: the rule of the REST API that it needs, and the function."""
 
     rule: str

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import FREE, MAX_DELAY, FailureCounter, Network, address_of
 from heatlite.api.cfn.errors import Code, QueryError
@@ -11,14 +13,12 @@ from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.errors import Forbidden
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.engine.operations.machine_keys import MachineKeys
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 
-@record(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """The stack that a machine's key opens, and which of its resources."""
 
     stack: StackRecord

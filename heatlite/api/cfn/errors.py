@@ -5,6 +5,7 @@ from enum import Enum
 from http import HTTPStatus
 
 from falcon import App, Response
+from msgspec import Struct
 
 from heatlite.api import faults
 from heatlite.api.cfn import answers
@@ -20,7 +21,6 @@ from heatlite.core.errors import (
     Unavailable,
 )
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,7 @@ class QueryError(HeatliteError):
         super().__init__(text.format(**fields) if message is None else message, **fields)
 
 
-@record(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """An error as the caller gets it."""
 
     status: HTTPStatus

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from heatlite.api.cfn.errors import Code, QueryError
-from heatlite.core.records import record
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TOLERANCE: Final = 15 * 60.0
@@ -25,8 +26,7 @@ LONGEST: Final = 7 * 86400
 Pairs = Sequence[tuple[str, str]]
 
 
-@record(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A request as it arrived."""
 
     method: str
@@ -41,8 +41,7 @@ class Message:
     body: bytes
 
 
-@record(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A signature with all that it says about itself."""
 
     version: int

@@ -1,9 +1,9 @@
 """The actions of a project: list, show, signal, history."""
 
-from dataclasses import replace
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import replace
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import next_page

@@ -1,8 +1,8 @@
 """The events of a stack, as a list or as a stream."""
 
-from dataclasses import replace
 
 from falcon import Response
+from msgspec.structs import replace
 
 from heatlite.api import query, views
 from heatlite.api.event_streams import Streams

@@ -1,8 +1,10 @@
 """Lists of the resources of a stack, whole or in pages."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.api import health_views, query, views
 from heatlite.api.handlers.common import ListBudget, next_page
@@ -10,7 +12,6 @@ from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
-from heatlite.core.records import record
 from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import Above, StackReader
 from heatlite.store.database.sql import IN_LIMIT
@@ -25,8 +26,7 @@ HEALTH = ("unhealthy", "unknown", "suspected")
 """States of health of a resource that a list shows."""
 
 
-@record(frozen=True, slots=True)
-class ListQuery:
+class ListQuery(Struct, frozen=True):
     """A query for a list of resources."""
 
     filters: ResourceQuery
@@ -68,8 +68,7 @@ def list_query(req: Request) -> ListQuery:
     )
 
 
-@record(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A resource of a list, its stack and its open incidents."""
 
     stack: StackRecord

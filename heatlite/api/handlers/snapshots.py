@@ -1,9 +1,9 @@
 """Snapshots of a stack."""
 
-from dataclasses import replace
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import replace
 
 from heatlite.api import bodies, views
 from heatlite.api.handlers.common import ListBudget, StackFinder, set_status

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import asdict
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, ignored, next_page, redirect, set_status

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from msgspec import Struct
 
 HEADING = re.compile(r"^(?P<title>\S.*)\n(?P<line>[=-])(?P=line)+\n", re.MULTILINE)
 METHOD = re.compile(r"^\.\. rest_method:: (\S+) (\S+)$", re.MULTILINE)
@@ -15,8 +15,7 @@ PART = re.compile(r"^ +- part: (\S+)$", re.MULTILINE)
 NAMED = re.compile(r"^ +- ([^:\s]+): (\S+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter, or a field of a body."""
 
     name: str
@@ -27,8 +26,7 @@ class Parameter:
     description: str
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """A section of the reference with a ``rest_method``."""
 
     title: str

@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from http import HTTPStatus
 from itertools import accumulate, compress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from heatlite.cli.arguments import (
     ENVIRONMENT,

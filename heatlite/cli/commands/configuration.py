@@ -1,7 +1,6 @@
 """Commands on the configuration of heatlite itself: config, completion."""
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 
 from heatlite.cli import contexts
@@ -27,12 +26,12 @@ def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - si
     file: Path | None = arguments.config
     origins = config.origins(flags, file, contexts.environment(arguments))
     found: list[Object] = []
-    for field in fields(chosen):
-        value = getattr(chosen, field.name)
-        shown = "(set)" if value and field.name in config.SECRET else str("" if value is None else value)
-        if field.name == "database":
+    for name in chosen.__struct_fields__:
+        value = getattr(chosen, name)
+        shown = "(set)" if value and name in config.SECRET else str("" if value is None else value)
+        if name == "database":
             shown = chosen.shown_database
-        found.append({"name": field.name, "value": shown, "origin": origins[field.name]})
+        found.append({"name": name, "value": shown, "origin": origins[name]})
     render.listing(found, COLUMNS, arguments, "settings")
     return 0
 

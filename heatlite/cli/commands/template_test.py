@@ -8,11 +8,11 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
 import yaml
+from msgspec import Struct
 
 from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
@@ -89,23 +89,21 @@ class _Late(Exception):
     """A step has taken too long."""
 
 
-@dataclass
-class Case:
+class Case(Struct):
     """The result of a step."""
 
     name: str
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = []
     seconds: float = 0.0
     skipped: bool = False
 
 
-@dataclass
-class Trial:
+class Trial(Struct):
     """A file of steps with their results."""
 
     path: Path
     written: JsonMap
-    cases: list[Case] = field(default_factory=list)
+    cases: list[Case] = []
 
     @property
     def failed(self) -> bool:

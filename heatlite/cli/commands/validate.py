@@ -7,9 +7,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
+
+from msgspec.structs import replace
 
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, CommandGroup, argument, cloud
 from heatlite.cli.client import Object

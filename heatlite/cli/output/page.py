@@ -5,13 +5,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, health_of, objects, text
 from heatlite.cli.errors import Refused
 from heatlite.cli.output import progress, render
 from heatlite.cli.output.tally import span
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 
 NESTED = 20
@@ -28,8 +29,7 @@ _NEEDS_ENGINE = frozenset({"READY", "RUNNING"})
 """Statuses of actions that only an engine leads on."""
 
 
-@record(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Everything that a page is about."""
 
     stack: Stack

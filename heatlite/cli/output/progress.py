@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
+
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
 from heatlite.cli.errors import Refused
 from heatlite.cli.output import render
@@ -15,7 +17,6 @@ from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence,
 from heatlite.cli.session import Session
 from heatlite.cli.transport import Unreachable
 from heatlite.core.json import Json, dump
-from heatlite.core.records import record
 from heatlite.core.status import NOT_ROLLED_BACK
 
 if TYPE_CHECKING:
@@ -328,8 +329,7 @@ def tell_outage(error: Refused, is_told: bool) -> bool:
     return True
 
 
-@record(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """The end of an operation. `stack` is None if nothing of it is left to read."""
 
     stack: Stack | None

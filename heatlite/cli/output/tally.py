@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from heatlite.cli.client import Object, objects, text
 
@@ -13,15 +14,14 @@ NO_ANSWER = "Could not look: "
 """Begin of the reason of a check without an answer: the resource stays as it was."""
 
 
-@dataclass(slots=True)
-class Course:
+class Course(Struct):
     """The course of one resource within an operation."""
 
     status: str = ""
     reason: str = ""
     physical_id: str = ""
     began: float = 0.0
-    seen: set[str] = field(default_factory=set)
+    seen: set[str] = set()
 
     @property
     def running(self) -> bool:

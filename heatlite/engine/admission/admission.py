@@ -7,8 +7,10 @@ lock refused.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
@@ -28,7 +30,6 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.reading import when_answered
-from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.engine.admission.offered_types import check_types
@@ -69,8 +70,7 @@ objects that it cannot reach.
 """
 
 
-@record(frozen=True, slots=True)
-class Examined:
+class Examined(Struct, frozen=True):
     """Result of a closer look at a request that a lock refused."""
 
     types: frozenset[str]
@@ -79,8 +79,7 @@ class Examined:
     """Effect of the request, with secrets removed."""
 
 
-@record(frozen=True, slots=True)
-class OperationRequest:
+class OperationRequest(Struct, frozen=True):
     """A requested stack operation, with the HTTP request needed to replay it."""
 
     context: Context

@@ -1,6 +1,7 @@
 """Caller contexts, as stored in action rows and suppressed requests."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache, partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
@@ -20,7 +22,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import Mask
-from heatlite.core.records import record
 from heatlite.engine.admission.admission import Examined
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.remote_templates import RemoteTemplates
@@ -50,8 +51,7 @@ MAX_REMOTE_FILES = 20
 """Maximum of templates fetched for one request."""
 
 
-@record(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A checked definition of a stack."""
 
     template_id: str

@@ -3,14 +3,15 @@
 import hashlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.reading import only_reads, require_engine, when_answered
-from heatlite.core.records import record
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
@@ -25,8 +26,7 @@ MAX_SHOWN_BODY = 1000
 """Largest body shown unchanged, in characters of JSON."""
 
 
-@dataclass(slots=True)
-class _Refusal:
+class _Refusal(Struct):
     """A refused request, as counted by this process."""
 
     written_at: float
@@ -35,8 +35,7 @@ class _Refusal:
     """Repeats not yet written."""
 
 
-@record(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """Repeats of a recorded request, as counted by a reader."""
 
     stack_id: str

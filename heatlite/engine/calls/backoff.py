@@ -4,7 +4,8 @@ The row's token keeps the progress of the retries beside the handler's answer, s
 """
 
 import secrets
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from heatlite.core.json import JsonMap
 
@@ -17,8 +18,7 @@ def back_off(failed: int) -> float:
     return 2.0**failed + JITTER * secrets.SystemRandom().random()
 
 
-@dataclass(slots=True)
-class Retry:
+class Retry(Struct):
     """The attempts at one step."""
 
     attempts: int = 0

@@ -4,7 +4,8 @@ A check that cannot observe the object has no verdict. It fails the stack's chec
 that no update replaces an object because of an outage (docs/decisions/0022-unknown-health.md).
 """
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError
 from heatlite.core.masking import masked

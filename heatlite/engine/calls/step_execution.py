@@ -1,11 +1,11 @@
 """Executions of the steps of a plan: their phases, and a class for each kind."""
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from msgspec import Struct, field
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.calls.backoff import Retry
 from heatlite.engine.planning.facts import Wanted
@@ -33,8 +33,7 @@ ENDED = (Phase.DONE, Phase.FAILED, Phase.REPLACED)
 """No set: the hash of an Enum takes longer than three comparisons."""
 
 
-@record(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """The reason why an execution failed."""
 
     text: str
@@ -46,8 +45,7 @@ class Failure:
     """A check has not found the object."""
 
 
-@dataclass(slots=True, eq=False)
-class StepExecution:
+class StepExecution(Struct, eq=False):
     """A step that has begun.
 
     An instance of this class itself has ended already; kinds in progress are below.
@@ -86,15 +84,13 @@ class StepExecution:
         self.phase = Phase.FAILED
 
 
-@dataclass(slots=True, eq=False)
-class HookWait(StepExecution):
+class HookWait(StepExecution, eq=False):
     """Waits at a hook. Another execution follows when the hook is cleared."""
 
     hook: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class NestedOperation(StepExecution):
+class NestedOperation(StepExecution, eq=False):
     """Waits for an action on a nested stack."""
 
     round: int = 0
@@ -115,8 +111,7 @@ class NestedOperation(StepExecution):
             self.action_id, self.round = str(token["action"]), int(str(token["round"]))
 
 
-@dataclass(slots=True, eq=False)
-class HandlerCall(StepExecution):
+class HandlerCall(StepExecution, eq=False):
     """Calls a handler of the resource type, then its check until that is complete."""
 
     change: Change | None = None

@@ -6,7 +6,8 @@ lost announcement costs a second (decisions 0008, 0009).
 
 from typing import Protocol
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.core.status import Kind
 from heatlite.store.records import Announcement
 
@@ -21,8 +22,7 @@ class WorkerPort(Protocol):
         """Claim this action and run it, if a slot is free. Returns at once."""
 
 
-@record(frozen=True, slots=True)
-class ClaimFilter:
+class ClaimFilter(Struct, frozen=True):
     """Limits the actions that a worker claims."""
 
     kinds: frozenset[Kind] | None = None

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVarTuple
 
+from msgspec.structs import replace
+
 from heatlite.core.action_payloads import ActionData, StopRecord
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
-from heatlite.core.records import changed
 from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HookWait
@@ -77,7 +78,7 @@ class Commits:
         """Return the action's data with the state of stopping, for the next attempt."""
         stopped = self._stopping.record(self.action.suspended)
         tally = self._transitions.operations.tally
-        return changed(
+        return replace(
             self.data,
             stopping=None if stopped == StopRecord() else stopped,
             checked=None if tally == CheckTally() else tally.copy(),
@@ -86,7 +87,7 @@ class Commits:
 
     def kept_data(self) -> ActionData:
         """Return the action's data without that of the running phase."""
-        return changed(self.data, stopping=None, checked=None)
+        return replace(self.data, stopping=None, checked=None)
 
     def commit(
         self,
@@ -107,7 +108,7 @@ class Commits:
         begun = self._clock.now()
         writes = self._write_untouched(writes)
         self._retry(self._write, writes, orders, stack, ends, also, reason)
-        self.action = changed(self.action, data=self.data)
+        self.action = replace(self.action, data=self.data)
         self.suspected = 0
         self._calls.written(begun)
         self._recorded = budget.to_record()
@@ -127,7 +128,7 @@ class Commits:
             return writes
         for at in range(0, len(untouched), MAX_UNTOUCHED):
             self._retry(self._insert, untouched[at : at + MAX_UNTOUCHED])
-        return changed(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
+        return replace(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
 
     def _insert(self, rows: Sequence[ResourceRecord]) -> None:
         with self._store.transaction():
@@ -140,7 +141,7 @@ class Commits:
             retry_while_unavailable(self._clock, write, *given)
         except AlreadyCommitted as committed:
             self.control = committed.control
-        self.action = changed(self.action, commits=self.action.commits + 1)
+        self.action = replace(self.action, commits=self.action.commits + 1)
 
     def park(self, children: int, held: Sequence[HookWait]) -> bool:
         """Release the action until a child action ends or a hook wait is over.

@@ -4,8 +4,10 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor as Pool
-from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.clock import Clock
@@ -13,7 +15,6 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
 from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
-from heatlite.core.records import record
 from heatlite.core.status import Control, LockLevel, Result, Status, Verb
 from heatlite.engine.calls.orphans import Orphans
 from heatlite.engine.calls.pool import Calls
@@ -52,8 +53,7 @@ from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
 
 
-@record(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """Objects that every execution uses."""
 
     store: Store

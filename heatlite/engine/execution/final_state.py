@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.records import changed
+from msgspec.structs import replace
+
 from heatlite.core.status import NOT_ROLLED_BACK, Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.calls.stopping import Stop, Stopping
@@ -54,11 +55,11 @@ def completed_stack(
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
         case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
-            return changed(stack, previous_template_id=None, previous_environment=None)
+            return replace(stack, previous_template_id=None, previous_environment=None)
         case Verb.UNLOCK:
-            return changed(stack, lock=None)
+            return replace(stack, lock=None)
         case Verb.DELETE:
-            return changed(stack, deleted_at=now)
+            return replace(stack, deleted_at=now)
         case _:
             return stack
 
@@ -100,7 +101,7 @@ def rollback_target(stack: StackRecord) -> StackRecord:
     """
     if stack.previous_template_id is None or stack.previous_environment is None:
         return stack
-    return changed(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
+    return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
 
 def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
@@ -110,10 +111,10 @@ def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
     """
     stack = with_state(stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
     if nothing is not None:
-        return changed(stack, previous_template_id=nothing, previous_environment={})
+        return replace(stack, previous_template_id=nothing, previous_environment={})
     if stack.previous_template_id is None or stack.previous_environment is None:
         return stack
-    return changed(
+    return replace(
         stack,
         template_id=stack.previous_template_id,
         environment=stack.previous_environment,

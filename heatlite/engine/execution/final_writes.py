@@ -4,11 +4,12 @@ import logging
 import threading
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.records import changed
 from heatlite.engine.execution.execution import Execution
 from heatlite.engine.execution.termination import Termination
 from heatlite.store.errors import Fenced
@@ -88,7 +89,7 @@ class FinalWrites:
             if found is None:
                 raise Fenced(action.id)
             # The broken attempt may not know its last commits.
-            last = changed(action, commits=found.commits)
+            last = replace(action, commits=found.commits)
             self._store.claims.begin_commit(last, now, self._settings.lease_seconds, data)
             self._store.moves.requeue(action, INTERNAL_ERROR, now, now)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Executor as Pool
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.status import Status
 from heatlite.engine.calls.handlers import drop_saved

@@ -5,7 +5,8 @@ action.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionOutputs, MembersResult
 from heatlite.core.check_tally import CheckTally

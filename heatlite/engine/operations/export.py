@@ -1,6 +1,7 @@
 """Export and abandon stacks."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock

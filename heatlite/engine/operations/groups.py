@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, Asked, MemberChange
 from heatlite.core.clock import Clock

@@ -1,13 +1,14 @@
 """Health marks: resources reported as unhealthy (docs/reference/health.md)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionInProgress, DatabaseUnavailable, HeatliteError, ResourceNotFound, StackLocked
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.preview.locked_children import LockedChildren
@@ -22,8 +23,7 @@ from heatlite.store.store import Store
 MARKED = "The resource was explicitly marked as {} through the API"
 
 
-@record(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A health mark of a resource."""
 
     resource: str

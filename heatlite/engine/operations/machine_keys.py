@@ -1,11 +1,10 @@
 """Access keys of machines: they open the resource that they were made for."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Final
 
 from heatlite.core.config import Settings
-from heatlite.core.records import record
+from heatlite.core.secret_fields import HidesSecrets
 from heatlite.core.status import Verb
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
@@ -17,14 +16,15 @@ CLOSED: Final = frozenset({Verb.INIT, Verb.DELETE, Verb.SUSPEND})
 """States of a resource in which its key opens nothing."""
 
 
-@record(frozen=True, slots=True)
-class Machine:
+class Machine(HidesSecrets, frozen=True):
     """A machine by its access key."""
+
+    secret_fields = frozenset({"secret"})
 
     stack: StackRecord
     physical_name: str
     """Of the resource that has the key."""
-    secret: str = field(repr=False)
+    secret: str
     opens: Callable[[str], bool]
     """Test whether the key opens the resource of the stack with this name."""
 

@@ -1,6 +1,7 @@
 """Protection of stacks and resources (docs/decisions/0024-protection.md)."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context

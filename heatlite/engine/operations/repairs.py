@@ -5,7 +5,9 @@ They change nothing else.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
@@ -21,7 +23,6 @@ from heatlite.core.errors import (
     StackValidationFailed,
 )
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
@@ -42,8 +43,7 @@ SPREADS = frozenset({Outcome.CREATE, Outcome.REPLACE, Outcome.DELETE})
 REFUSES = frozenset({Outcome.REFUSE, Outcome.RESTRICT})
 
 
-@record(frozen=True, slots=True)
-class RepairPlan:
+class RepairPlan(Struct, frozen=True):
     """The plan of a repair."""
 
     shown: ShownPlan

@@ -12,7 +12,8 @@ Dependencies cannot form a cycle: an action names existing actions only, and its
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock, to_text

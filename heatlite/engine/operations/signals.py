@@ -3,8 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError, OtherCloud
 from heatlite.core.action_payloads import ActionInputs, Asked
@@ -30,7 +32,6 @@ from heatlite.core.errors import (
     Unavailable,
 )
 from heatlite.core.json import Json, JsonMap, as_map, dump
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.tree_budget import TreeBudget
@@ -68,8 +69,7 @@ MAX_COUNTS = 10_000
 """Policies whose ignored signals are counted in memory."""
 
 
-@record(frozen=True, slots=True)
-class IgnoredSignal:
+class IgnoredSignal(Struct, frozen=True):
     """Reason of an ignored signal.
 
     One of cooldown, busy, locked, unhealthy, no_group, no_change, not_alarm.

@@ -1,8 +1,9 @@
 """Snapshots: take, show, restore and delete saved states of a stack."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock

@@ -1,8 +1,9 @@
 """Software configurations and deployments, for clients and resource types."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
@@ -218,7 +219,7 @@ class Software:
             config_id = changes.get("config_id")
             if isinstance(config_id, str):
                 self._check_config(project, config_id)
-            record = replace(found, **changes, updated_at=self._clock.now())  # type: ignore[arg-type]
+            record = replace(found, **changes, updated_at=self._clock.now())
             moved = (record.server_id, record.config_id) != (found.server_id, found.config_id)
             if moved:
                 self._lock_server(project, record.server_id)

@@ -9,8 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from heatlite.clients.clouds import Clouds
 from heatlite.core.action_payloads import ActionInputs, shown_parameters
@@ -32,7 +33,6 @@ from heatlite.core.errors import (
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.masking import Mask
-from heatlite.core.records import changed
 from heatlite.core.status import Control, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.offered_types import check_types
@@ -168,7 +168,7 @@ class Stacks:
             objects = AdoptedObjects(self._store, self._reader.resources_of(stack))
             objects.check(cloud, prepared.definition, request.adopted.resources)
         template_id, environment = prepared.template_id, prepared.environment
-        stack = changed(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
+        stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
         return stack, prepared
 
     def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:

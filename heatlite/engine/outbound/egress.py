@@ -17,8 +17,9 @@ from email.message import Message
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from msgspec import Struct
+
 from heatlite.core.reading import require_engine
-from heatlite.core.records import record
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
@@ -57,8 +58,7 @@ class Unknown(Refused):
     """The host cannot be resolved now; a retry may succeed."""
 
 
-@record(frozen=True, slots=True)
-class EgressHosts:
+class EgressHosts(Struct, frozen=True):
     """Egress allow-list: the hosts that the server may connect to (SSRF guard).
 
     `listed` are entries ``name``, ``name:port`` or ``10.0.0.0/8`` of a setting. Other hosts are allowed only with
@@ -141,8 +141,7 @@ def connection(
         sock.close()
 
 
-@record(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """Answer of a host."""
 
     status: int

@@ -5,8 +5,9 @@ import stat
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
-from heatlite.core.records import record
 
 MAX_OBJECTS: Final = 1000
 """Maximum number of files and folders in a container."""
@@ -25,8 +26,7 @@ class Containers(Protocol):
         """
 
 
-@record(frozen=True, slots=True)
-class Folders:
+class Folders(Struct, frozen=True):
     """Containers in the file system: ``<root>/<project>/<name>``.
 
     The author of a project's folder may be less trusted than the server. Therefore symbolic links below `root` are not

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from msgspec import Struct
+
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
 from heatlite.core.masking import origin
-from heatlite.core.records import record
 from heatlite.engine.outbound.egress import connection, exchange, failure, path_of, remaining, resolve
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.ports import RegionUnavailable
@@ -25,8 +26,7 @@ PROJECT: Final = "{project}"
 _NOBODY_HOME: Final = (502, 503, 504)
 
 
-@record(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Address of a region."""
 
     url: str

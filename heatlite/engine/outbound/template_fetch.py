@@ -2,14 +2,14 @@
 
 import http.client
 import time
-from dataclasses import field
 from typing import Final
 from urllib.parse import urljoin, urlsplit
+
+from msgspec import Struct, field
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.core.masking import origin
-from heatlite.core.records import record
 from heatlite.engine.outbound.egress import (
     EgressHosts,
     Refused,
@@ -35,8 +35,7 @@ def _busy() -> Unavailable:
     return Unavailable(service="The fetching of templates", reason="too many requests wait for it; try again later")
 
 
-@record(frozen=True, slots=True)
-class Fetcher:
+class Fetcher(Struct, frozen=True):
     """Downloads text over HTTP and HTTPS.
 
     The URL and each redirect must lead to a listed host (`EgressHosts`).
@@ -45,7 +44,7 @@ class Fetcher:
     hosts: tuple[str, ...]
     most_bytes: int
     timeout: float
-    turns: Bulkhead = field(default_factory=lambda: Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy), compare=False)
+    turns: Bulkhead = field(default_factory=lambda: Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy))
     """Limits concurrent fetches: a slow host must not take all threads of the server."""
 
     def lists(self, url: str) -> bool:

@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from heatlite.core.errors import ImmutableParameterModified, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
-from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
@@ -30,7 +31,7 @@ def begun_child(
     if parent.depth >= deepest:
         raise RequestLimitExceeded(message=f"Recursion depth exceeds {deepest}.")
     if before is not None:
-        return changed(with_state(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
+        return replace(with_state(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
     verb = Verb.ADOPT if row.verb is Verb.ADOPT else Verb.CREATE
     return StackRecord(
         id=new_id(),
@@ -96,17 +97,17 @@ def planned_child(
     and of the nested template.
     """
     if before is None:
-        row = changed(row, properties=wanted.properties, metadata=wanted.metadata)
+        row = replace(row, properties=wanted.properties, metadata=wanted.metadata)
         resource = resources.make(row, kind=wanted.kind, update_policy=wanted.update_policy)
     else:
-        row = changed(row, metadata=wanted.metadata)
+        row = replace(row, metadata=wanted.metadata)
         resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
     assert isinstance(resource, StackResource)
     with type_code():
         goal = resource.goal()
     view = None if before is None or resources.selection is None else resources.nested(before.id)
     if view is not None and not follows(row, wanted):
-        goal = changed(goal, template=view.template)
+        goal = replace(goal, template=view.template)
     deepest = resources.types.installation.max_nested_stack_depth
     stack = begun_child(resources.stack, row, before, resource.facts.now(), deepest)
     earlier = None if before is None else resources.definition(before)
@@ -132,5 +133,5 @@ def bind_hiding(
     """Bind the template with UNKNOWN for its hidden parameters."""
     unknown = {name: UNKNOWN for name, schema in template.parameters.items() if schema.hidden}
     hiding: dict[str, object] = {**environment.parameters, **unknown}
-    environment = changed(environment, parameters=hiding)  # type: ignore[arg-type]  # UNKNOWN is allowed there
+    environment = replace(environment, parameters=hiding)
     return template.definition(environment, pseudo, types=types, facade=facade, stored=True)

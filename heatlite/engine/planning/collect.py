@@ -5,8 +5,9 @@ walks collect them here, so both decide alike.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, as_map, canonical

@@ -8,7 +8,8 @@ the walk decides again with known ones: the same facts give the same decision.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap, as_map

@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from enum import Enum, auto
 
+from msgspec import Struct
+
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
@@ -21,8 +21,7 @@ from heatlite.template.document import Definition
 from heatlite.template.replacement import Replacement
 
 
-@record(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A resource definition with its values evaluated.
 
     UNKNOWN stands for values that are not known yet.
@@ -57,8 +56,7 @@ class Part(Enum):
     """It stays as it is, whatever its state."""
 
 
-@record(frozen=True, slots=True)
-class NestedFacts:
+class NestedFacts(Struct, frozen=True):
     """Facts of a row's nested stack."""
 
     locked: bool
@@ -117,8 +115,7 @@ class Questions:
         return None
 
 
-@record(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts of one row of a resource."""
 
     row: ResourceRecord
@@ -137,8 +134,7 @@ class Facts:
     """Of a selected resource."""
 
 
-@record(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The decision about one resource.
 
     `wanted` is None where its values cannot be evaluated yet.
@@ -148,8 +144,7 @@ class Choice:
     wanted: Wanted | None = None
 
 
-@record(frozen=True, slots=True)
-class MemberFacts:
+class MemberFacts(Struct, frozen=True):
     """A nested resource that may keep another object from being deleted."""
 
     name: str
@@ -158,8 +153,7 @@ class MemberFacts:
     properties: JsonMap
 
 
-@record(frozen=True, slots=True)
-class Relations:
+class Relations(Struct, frozen=True):
     """Answers of types about two objects, for the order of replacements."""
 
     blocks: Callable[[ResourceRecord], frozenset[str]]
@@ -168,7 +162,7 @@ class Relations:
     """Return `Resource.joins` of the row's type."""
     takes: Callable[[ResourceRecord, ResourceRecord], bool] = lambda _row, _used: False
     """Return True if the second object is deleted together with the first (`Resource.takes`)."""
-    members: Callable[[ResourceRecord], Iterable[MemberFacts]] = field(default=lambda _: ())
+    members: Callable[[ResourceRecord], Iterable[MemberFacts]] = lambda _: ()
     """Return the resources of the row's nested stack, at any depth, without locked stacks."""
     lasts: Callable[[str], bool] = lambda _mapped_type: False
     """Return True if another object of the type may have the same reference (`Resource.lasting_reference`)."""

@@ -6,9 +6,10 @@ Pure: facts and a request in, a change out.
 from collections.abc import Sequence
 from random import Random
 
+from msgspec import Struct
+
 from heatlite.core.errors import InvalidValue
 from heatlite.core.group_sizes import adjusted, within
-from heatlite.core.records import record
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -27,8 +28,7 @@ KINDS = {
 }
 
 
-@record(frozen=True, slots=True)
-class MemberFacts:
+class MemberFacts(Struct, frozen=True):
     """Facts of one member of a group."""
 
     name: str
@@ -39,8 +39,7 @@ class MemberFacts:
     """Its definition is an older one than new members get."""
 
 
-@record(frozen=True, slots=True)
-class GroupFacts:
+class GroupFacts(Struct, frozen=True):
     """Facts of a group."""
 
     name: str
@@ -52,8 +51,7 @@ class GroupFacts:
     """The size that the template asks for; None: it leaves the size open."""
 
 
-@record(frozen=True, slots=True)
-class MembersChange:
+class MembersChange(Struct, frozen=True):
     """The members that leave, in this order, and the number of new ones."""
 
     leaving: tuple[str, ...] = ()

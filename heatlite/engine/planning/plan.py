@@ -1,11 +1,11 @@
 """Plans as plain data: steps, their dependencies, and the reasons of decisions."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from enum import Enum, StrEnum, auto
 
+from msgspec import Struct
+
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.store.records import ResourceRecord
 
 
@@ -133,8 +133,7 @@ class Reason(Enum):
     NOT_EVALUATED = auto()
 
 
-@record(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The outcome for one resource. `row` is the row that was judged."""
 
     outcome: Outcome
@@ -144,14 +143,13 @@ class Decision:
     """The reason as users see it; "" where there is nothing to explain."""
     changed: frozenset[str] = frozenset()
     """Properties that differ; an unknown value differs."""
-    before: JsonMap = field(default_factory=dict)
+    before: JsonMap = {}
     """Of an update: the properties that it starts from."""
     deletes_first: bool = False
     """Of a replacement: the old object is deleted before the new one is made."""
 
 
-@record(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One operation on one resource.
 
     `key` is a row's id. In a plan to converge it is the resource name, except for deletions that come first.
@@ -170,14 +168,13 @@ class Step:
     """Of a deletion that comes first: the new object gets the old one's physical name."""
 
 
-@record(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Steps by key. Rows without a step stay as they are."""
 
     steps: Mapping[str, Step]
     kept: Mapping[str, ResourceRecord]
     """To converge: the row of each name that needs no step."""
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = {}
     """To converge: names of resources that need a replacement which is impossible, with the explanation."""
     goes_on: bool = False
     """Start independent steps even after one has failed."""

@@ -4,7 +4,8 @@ Pure: nothing is read, called or written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb

@@ -5,18 +5,18 @@ made, the blocking object must go first, which requires that it is replaced, too
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.json import dump
-from heatlite.core.records import record
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Relations
 from heatlite.engine.planning.plan import Decision, Outcome, Step
 from heatlite.store.records import ResourceRecord
 
 
-@record(frozen=True, slots=True)
-class _Objects:
+class _Objects(Struct, frozen=True):
     """The existing objects of a stack."""
 
     rows: Mapping[str, ResourceRecord]

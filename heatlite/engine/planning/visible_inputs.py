@@ -6,7 +6,8 @@ effect with the next update.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.template.environment import Environment

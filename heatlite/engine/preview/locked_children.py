@@ -3,7 +3,8 @@
 Specified in docs/reference/lock.md.
 """
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb

@@ -7,10 +7,11 @@ that of the preview (docs/decisions/0007-plans.md).
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from msgspec import Struct
+
 from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded, TemplateOutputError
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
@@ -31,8 +32,7 @@ _SHOWN_AS = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE,
 """Outcomes that a preview shows alike."""
 
 
-@record(frozen=True, slots=True)
-class PreviewItem:
+class PreviewItem(Struct, frozen=True):
     """The outcome for one resource of a tree."""
 
     stack: StackRecord

@@ -4,7 +4,9 @@ Secrets are redacted.
 """
 
 import hashlib
-from dataclasses import asdict, replace
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map, canonical
@@ -63,8 +65,8 @@ def shown_plan(preview: StackPreview) -> ShownPlan:
     The digest is the SHA-256 of everything shown but health.
     """
     resources = tuple(_planned(item) for item in preview.items(nested=True))
-    done = [asdict(replace(item, health=None)) for item in resources]
-    digest = hashlib.sha256(canonical(done).encode()).hexdigest()
+    done = [replace(item, health=None) for item in resources]
+    digest = hashlib.sha256(canonical(to_builtins(done)).encode()).hexdigest()
     return ShownPlan(resources, digest)
 
 

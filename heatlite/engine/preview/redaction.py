@@ -7,10 +7,11 @@ a secret, be it through functions, attributes, conditions or nested stacks, and 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
+from msgspec import Struct
+
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.masking import MASK
-from heatlite.core.records import record
 from heatlite.engine.planning.child_definition import bind_hiding, planned_child
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.facts import Wanted
@@ -51,8 +52,7 @@ class Level(Protocol):
         """Return the nested stack of a resource; None: missing or unreadable."""
 
 
-@record(frozen=True, slots=True)
-class CurrentLevel:
+class CurrentLevel(Struct, frozen=True):
     """A stack as it is."""
 
     view: NestedView

@@ -1,7 +1,8 @@
 """Checks before an update begins: changes and adoptions that are known to fail."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import NameNotFound
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed

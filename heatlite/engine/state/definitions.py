@@ -5,9 +5,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap, canonical
-from heatlite.core.records import changed
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.template.checks.check import examine
@@ -57,7 +58,7 @@ class Definitions:
         facade = None
         if stack.inherited is not None:
             without, facade = stack.inherited["without"], stack.inherited["facade"]
-            environment = changed(environment, without=frozenset(without))  # type: ignore[arg-type]  # written by us
+            environment = replace(environment, without=frozenset(without))  # type: ignore[arg-type]  # written by us
         definition = template.bind(
             environment, pseudo_parameters(stack), types=self._types, facade=facade, stored=True  # type: ignore[arg-type]
         )
@@ -122,7 +123,7 @@ def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> li
     for one in (stack, *store.stacks.ancestors(stack)):
         stands = [one]
         if one.previous_template_id is not None and one.previous_environment is not None:
-            stands.append(changed(one, template_id=one.previous_template_id, environment=one.previous_environment))
+            stands.append(replace(one, template_id=one.previous_template_id, environment=one.previous_environment))
         for standing in stands:
             try:
                 found += definitions.within(standing).secrets

@@ -1,11 +1,11 @@
 """Requests to change the members of a group: plain data between API and engine."""
 
-from dataclasses import asdict
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
+from msgspec import Struct, to_builtins
+
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.engine.state.conflict_rules import Operation
 
 
@@ -30,8 +30,7 @@ class Adjustment(StrEnum):
     CHANGE_IN_PERCENTAGE = "CHANGE_IN_PERCENTAGE"
 
 
-@record(frozen=True, slots=True)
-class Resize:
+class Resize(Struct, frozen=True):
     """Sets the size of a group."""
 
     operation: ClassVar[Operation] = Operation.RESIZE
@@ -42,16 +41,14 @@ class Resize:
     """Refuse a size beyond the limits; else it is cut."""
 
 
-@record(frozen=True, slots=True)
-class FollowTemplate:
+class FollowTemplate(Struct, frozen=True):
     """Returns a group to the size that its template asks for."""
 
     operation: ClassVar[Operation] = Operation.RESIZE
     follow_template: bool = True
 
 
-@record(frozen=True, slots=True)
-class ScaleOut:
+class ScaleOut(Struct, frozen=True):
     """Adds members."""
 
     operation: ClassVar[Operation] = Operation.SCALE_OUT
@@ -60,8 +57,7 @@ class ScaleOut:
     ignore_cooldown: bool = False
 
 
-@record(frozen=True, slots=True)
-class ScaleIn:
+class ScaleIn(Struct, frozen=True):
     """Removes members by a criterion."""
 
     operation: ClassVar[Operation] = Operation.SCALE_IN
@@ -73,8 +69,7 @@ class ScaleIn:
     ignore_cooldown: bool = False
 
 
-@record(frozen=True, slots=True)
-class DeleteMembers:
+class DeleteMembers(Struct, frozen=True):
     """Removes members by name or physical id."""
 
     operation: ClassVar[Operation] = Operation.DELETE_MEMBERS
@@ -89,5 +84,5 @@ SizeRequest: TypeAlias = Resize | FollowTemplate | ScaleOut | ScaleIn | DeleteMe
 
 def body_of(request: SizeRequest) -> JsonMap:
     """Return the request's body, with its defaults."""
-    given = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(request).items()}
+    given = to_builtins(request)
     return {request.operation.value: {key: value for key, value in given.items() if value is not None}}

@@ -1,11 +1,12 @@
 """Protected stacks and resources (docs/decisions/0024-protection.md)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap, as_map, canonical
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event, stack_event
@@ -14,8 +15,7 @@ from heatlite.store.store import Store
 from heatlite.template.environment import Environment
 
 
-@record(frozen=True, slots=True)
-class Protected:
+class Protected(Struct, frozen=True):
     """A stack that is protected, or a resource of it."""
 
     stack: StackRecord

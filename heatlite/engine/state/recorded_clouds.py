@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError, other_cloud
 from heatlite.clients.clouds import Clouds

@@ -1,18 +1,17 @@
 """Requests and previews: plain data between API and engine."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 
 
-@record(frozen=True, slots=True)
-class Adopted:
+class Adopted(Struct, frozen=True):
     """A stack document to adopt."""
 
     template: JsonMap
@@ -25,8 +24,7 @@ class Adopted:
     """Cloud of its objects; None if the document does not say."""
 
 
-@record(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """The body of a create, an update, a preview or a validation.
 
     None means: not given.
@@ -40,10 +38,10 @@ class Request:
     environment: Json = None
     """An object, or text; ignored by Heat's rule where `environment_files` is not empty."""
     environment_files: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     files_container: str | None = None
     """A container of the project with further files; `files` override them."""
-    parameters: JsonMap = field(default_factory=dict)
+    parameters: JsonMap = {}
     clear_parameters: tuple[str, ...] = ()
     tags: tuple[str, ...] | None = None
     timeout_mins: int | None = None
@@ -63,8 +61,7 @@ class Request:
     """The request body as received, to replay a request that a lock refuses."""
 
 
-@record(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """Timing of a check, suspend or resume. Times are in seconds."""
 
     not_before: float | None = None
@@ -84,8 +81,7 @@ class Timing:
 AT_ONCE = Timing()
 
 
-@record(frozen=True, slots=True)
-class PreviewResource:
+class PreviewResource(Struct, frozen=True):
     """A resource as an operation would create it. Unknown values are None."""
 
     stack: StackRecord
@@ -100,8 +96,7 @@ PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
 """A resource, or in its place those of its nested stack."""
 
 
-@record(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A property that would change, with both values and secrets masked."""
 
     name: str
@@ -115,8 +110,7 @@ class Difference:
     """Names of the resources whose change causes it."""
 
 
-@record(frozen=True, slots=True)
-class PlannedResource:
+class PlannedResource(Struct, frozen=True):
     """The planned change of one resource."""
 
     path: tuple[str, ...]
@@ -137,8 +131,7 @@ class PlannedResource:
     """Health of the object beside its state. It does not change the plan."""
 
 
-@record(frozen=True, slots=True)
-class ShownPlan:
+class ShownPlan(Struct, frozen=True):
     """The planned changes of an operation, in order."""
 
     resources: tuple[PlannedResource, ...]
@@ -146,8 +139,7 @@ class ShownPlan:
     """Digest of the content: equal for equal plans only."""
 
 
-@record(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """A stack as a create would make it."""
 
     stack: StackRecord
@@ -156,8 +148,7 @@ class Preview:
     plan: ShownPlan | None = None
 
 
-@record(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """The changes of an update by resource (Heat's five lists)."""
 
     unchanged: tuple[PreviewResource, ...]

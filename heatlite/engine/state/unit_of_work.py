@@ -1,7 +1,9 @@
 """Unit of work: the rows and events of one tick, which are written together."""
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.core.json import JsonMap
-from heatlite.core.records import changed, record
 from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, StackRecord
 
@@ -59,7 +61,7 @@ def with_state(stack: StackRecord, verb: Verb, status: Status, reason: str) -> S
     """
     before = stack.before_lock if stack.verb in LOCKING else state(stack.verb, stack.status)
     before = before if verb in LOCKING else None
-    return changed(stack, verb=verb, status=status, status_reason=reason, before_lock=before)
+    return replace(stack, verb=verb, status=status, status_reason=reason, before_lock=before)
 
 
 def row_with_state(
@@ -78,7 +80,7 @@ def row_with_state(
     elif verb is Verb.CHECK and row.verb not in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) and before_check is None:
         hidden = row.verb is Verb.INIT or row.status is not Status.COMPLETE
         before_check = PreviousState(row.verb, row.status, row.status_reason, row.updated_at) if hidden else None
-    return changed(
+    return replace(
         row,
         verb=verb,
         status=status,
@@ -90,8 +92,7 @@ def row_with_state(
     )
 
 
-@record(frozen=True, slots=True)
-class Writes:
+class Writes(Struct, frozen=True):
     """The rows and events of one tick."""
 
     new: list[ResourceRecord]

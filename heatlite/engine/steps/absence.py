@@ -8,7 +8,8 @@ takes these marks back, or it confirms them. Until then the tree is held, so not
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from heatlite.core.records import changed
+from msgspec.structs import replace
+
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.state.unit_of_work import resource_event
@@ -31,7 +32,7 @@ def provisional(row: ResourceRecord) -> ResourceRecord:
     """Return a row that a check is about to mark, with its earlier state for a return."""
     health = row.health
     assert health is not None
-    return changed(row, health=HealthRecord(None, ABSENT, health.marked, health.before, health.before_lock))
+    return replace(row, health=HealthRecord(None, ABSENT, health.marked, health.before, health.before_lock))
 
 
 def is_provisional(row: ResourceRecord) -> bool:
@@ -59,7 +60,7 @@ def end_check(
     events = []
     for row in tree.provisional():
         before = check_verdicts.unseen(row, f"{row.name}: {IN_MASSES}", now) if row.id in restored else None
-        after = changed(row, health=None) if before is None else before
+        after = replace(row, health=None) if before is None else before
         if before is not None and row.stack_id == top.id:
             tally.names = [name for name in tally.names if name != row.name]
         if before is not None and not tree.is_nested(row):
@@ -67,7 +68,7 @@ def end_check(
             tally.add_unknown(f"{service_of(row.mapped_type)}: {IN_MASSES}")
         told = check_verdicts.event_row(after, IN_MASSES)
         if row.stack_id == top.id:
-            rows.save(changed(after, moved_in=resources.phase))
+            rows.save(replace(after, moved_in=resources.phase))
             if before is not None:
                 rows.record_event(told)
         else:

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
-from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
 from heatlite.engine.calls.step_execution import NestedOperation, Phase
@@ -104,7 +105,7 @@ class ChildWaits:
 
     def _place(self, operation: NestedOperation, order: Order) -> None:
         # A suspension during the pause has extended the deadline.
-        order = changed(order, action=changed(order.action, deadline=self._stopping.deadline))
+        order = replace(order, action=replace(order.action, deadline=self._stopping.deadline))
         operation.action_id = order.action.id
         self._transitions.note_order(operation, order.stack.id)
         self._children.place(order)

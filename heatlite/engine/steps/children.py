@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from copy import deepcopy
 from sys import maxsize
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable, NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.json import size as json_size
-from heatlite.core.records import changed, record
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.calls.step_execution import NestedOperation
 from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
@@ -56,8 +58,7 @@ def _unchanged_by_outages(resource: Resource[Schema]) -> Iterator[None]:
         raise
 
 
-@record(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """An order to a nested stack."""
 
     stack: StackRecord
@@ -116,7 +117,7 @@ class Children:
             if operation.verb is Verb.ADOPT:
                 child = self._adopted(operation, resource)
             elif self._only_leads(operation) and (leads := nested()) is not None:
-                child = None if operation.round > 0 else changed(resource.goal(), template=leads.template)
+                child = None if operation.round > 0 else replace(resource.goal(), template=leads.template)
             else:
                 child = resource.child(operation.round)
             if child is None:
@@ -133,7 +134,7 @@ class Children:
             inputs = self._inputs(operation)
             action = self._derived(stack, urgent, deadline, inputs)
             if before is not None and not isinstance(resource, TemplateResource):
-                action = changed(action, data=self._membership(before, bound))
+                action = replace(action, data=self._membership(before, bound))
             return Order(stack, action, view is None, template, bound, child.pause, size)
 
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
@@ -176,7 +177,7 @@ class Children:
             asked = resource.asked_size()
             if resource.remembered_size(asked) is None and asked is not None and len(members) != asked:
                 resource.set_size(len(members), ADOPTION)
-        return changed(goal, template=template, pause=0.0)
+        return replace(goal, template=template, pause=0.0)
 
     def resize(
         self,
@@ -193,7 +194,7 @@ class Children:
         view = self._resources.nested(row.physical_id)
         assert view is not None
         stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
-        action = changed(self._action, data=data or self._membership(view.stack, bound))
+        action = replace(self._action, data=data or self._membership(view.stack, bound))
         return Order(stack, action, False, template, bound, size=size)
 
     def _membership(self, before: StackRecord, after: Definition) -> ActionData:
@@ -222,7 +223,7 @@ class Children:
         template, address = self._template(child.template, definition, earlier)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
         without: list[Json] = [*sorted(environment.without)]
-        stack = changed(
+        stack = replace(
             stack,
             template_id=address,
             environment=environment.to_dict(),
@@ -305,7 +306,7 @@ class Children:
             raise error
         stack = with_state(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         if verb is Verb.DELETE:
-            stack = changed(stack, updated_at=self._clock.now(), lock=None)
+            stack = replace(stack, updated_at=self._clock.now(), lock=None)
         return Order(stack, self._derived(stack, False, deadline, inputs))
 
     def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: ActionInputs) -> ActionRecord:

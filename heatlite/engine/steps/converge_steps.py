@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.records import record
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.handlers import failure_text
 from heatlite.engine.calls.step_execution import HandlerCall, StepExecution
@@ -34,8 +35,7 @@ CHANGES_ROW = IN_PLACE | {Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE}
 """Decisions after which a row holds the wanted values."""
 
 
-@record(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The decision of a converge step, or the error of its values."""
 
     wanted: Wanted | None = None

@@ -5,8 +5,9 @@ Steps that a crash interrupted continue here, too.
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from heatlite.core.check_tally import CheckTally
-from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry
@@ -97,7 +98,7 @@ class OperationSteps:
                 self._rows.with_state(row, *result)
             return execution
         # Without a check the failure stands.
-        self._rows.save(changed(row, moved_in=self._resources.phase))
+        self._rows.save(replace(row, moved_in=self._resources.phase))
         self.tally.stale.append(row.name)
         return self.ended(step, row, Verb.CHECK, f"{row.name}: {row.status_reason}")
 
@@ -141,7 +142,7 @@ class OperationSteps:
         """Lock the object, if its type can, and keep the present state for the unlock."""
         row = self._rows.of(step)
         if row.before_lock is None:
-            row = changed(row, before_lock=row.state_without_lock)
+            row = replace(row, before_lock=row.state_without_lock)
         return self.begin(step, row, Verb.LOCK)
 
     def begin_unlock(self, step: Step) -> StepExecution:
@@ -167,7 +168,7 @@ class OperationSteps:
         if not interrupted:
             is_first = verb is Verb.DELETE and row.verb is not Verb.DELETE and self._resources.stack.verb is not verb
             if is_first and row.state_without_lock.status is Status.COMPLETE:
-                row = changed(row, data={**row.data, REFUSED: False})
+                row = replace(row, data={**row.data, REFUSED: False})
             row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED, has_event)
         resource = self._resources.make(row)
         is_foreign = row.external_id is not None and verb is not Verb.CHECK  # it is only looked at
@@ -261,9 +262,9 @@ class OperationSteps:
             token = self._breakpoints.reached(hook, row, self._rows.now)
             if token is None:
                 return None
-            row = changed(row, token=token)
+            row = replace(row, token=token)
             self._rows.save(row)
-            self._rows.record_event(changed(row, status_reason=reached_text(hook)))
+            self._rows.record_event(replace(row, status_reason=reached_text(hook)))
         wait = HookWait(step, row, self._resources.make(row), verb_of(hook), hook=hook)
         wait.replaced_by = replaced_by
         return wait

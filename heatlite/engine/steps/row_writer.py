@@ -3,9 +3,10 @@
 from collections.abc import Callable, Set
 from functools import partial
 
+from msgspec.structs import replace
+
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, dump
-from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import REFUSED
@@ -102,7 +103,7 @@ class RowWriter:
         for user in list(self.unit_of_work.rows.values()):
             if row.id in user.uses:
                 uses = (*(key for key in user.uses if key != row.id), f"{row.id} {DETACHED}")
-                self.save(changed(user, uses=uses))
+                self.save(replace(user, uses=uses))
                 if row.mapped_type in self.resources.type_of(user).joins:
                     self.part_users(user)  # detached in their turn, as a floating IP is of a router's interface
 
@@ -113,7 +114,7 @@ class RowWriter:
         """
         for user in list(self.unit_of_work.rows.values()) if self.is_replaced_later(gone) else ():
             if gone.id in user.uses:
-                self.save(changed(user, uses=tuple(sorted({*user.uses, *gone.uses}))))
+                self.save(replace(user, uses=tuple(sorted({*user.uses, *gone.uses}))))
 
     def is_replaced_later(self, row: ResourceRecord) -> bool:
         """Return whether the row's object is deleted before its replacement exists."""
@@ -166,7 +167,7 @@ class RowWriter:
     def described(self, row: ResourceRecord) -> ResourceRecord:
         """Return the row with the parts of its definition that no type sees."""
         definition = self.definition.resources[row.name]
-        return changed(
+        return replace(
             row,
             type=definition.type,
             mapped_type=definition.mapped_type,
@@ -195,7 +196,7 @@ class RowWriter:
             data = {**data, RESTORED: wanted.restored}
         elif RESTORED in data:
             data = {key: value for key, value in data.items() if key != RESTORED}
-        row = changed(
+        row = replace(
             row,
             type=definition.type,
             mapped_type=definition.mapped_type,
@@ -243,4 +244,4 @@ class RowWriter:
 
     def record_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
         """Write the event of a state that the row only passes through."""
-        self.record_event(changed(row, verb=verb, status=status, status_reason=reason))
+        self.record_event(replace(row, verb=verb, status=status, status_reason=reason))

@@ -1,10 +1,10 @@
 """Ends of step executions: their rows, events, and the executions that follow."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
-from heatlite.core.records import changed
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry, back_off
@@ -89,7 +89,7 @@ class Transitions:
         resource.physical_id = stack_id
         if not operation.is_recorded:
             token, data = {"token": operation.token}, dict(resource.data)
-            operation.row = changed(operation.row, token=token, physical_id=stack_id, data=data)
+            operation.row = replace(operation.row, token=token, physical_id=stack_id, data=data)
             self.rows.save(operation.row)
 
     def note_progress(self, call: HandlerCall) -> bool:
@@ -102,12 +102,12 @@ class Transitions:
             # A survey, or an unreachable service: the handler is called again, also after a crash.
             if row.data == resource.data:
                 return False
-            call.row = changed(row, data=dict(resource.data))
+            call.row = replace(row, data=dict(resource.data))
             self.rows.save(call.row)
             return True
         first = row.token is None or "token" not in row.token
         if first or row.data != resource.data or row.physical_id != resource.physical_id:
-            call.row = changed(
+            call.row = replace(
                 row,
                 token={**(row.token or {}), "token": call.token},
                 data=dict(resource.data),
@@ -133,10 +133,10 @@ class Transitions:
         if execution.wanted is not None and execution.phase is Phase.DONE:
             return self._finish_converged(execution)
         physical_id, data = execution.resource.physical_id, dict(execution.resource.data)
-        row = changed(execution.row, physical_id=physical_id, data=data, token=None)
+        row = replace(execution.row, physical_id=physical_id, data=data, token=None)
         if execution.wanted is not None and execution.phase is Phase.REPLACED:
             # The object is as before; so is its row, apart from the attempt.
-            row = changed(row, data=without_attempts(data))
+            row = replace(row, data=without_attempts(data))
             row = self.rows.with_state(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
             following = self._replace(execution, row)
             if following is not None or execution.is_recorded:
@@ -224,7 +224,7 @@ class Transitions:
         """
         before = row.before_lock
         if before is not None and (before.status is not Status.COMPLETE or before.verb is Verb.SUSPEND):
-            row = changed(row, before_lock=None)
+            row = replace(row, before_lock=None)
             if note:
                 self.rows.record_state(row, Verb.UNLOCK, Status.COMPLETE, note)
             self.rows.with_state(row, before.verb, before.status, before.status_reason)
@@ -235,7 +235,7 @@ class Transitions:
         """Fail the operation that a row is in. A check that is cut short has no verdict."""
         if row.verb is Verb.CHECK and self._write_unknown(row, reason):
             return
-        self.rows.with_state(changed(row, token=None), row.verb, Status.FAILED, reason)
+        self.rows.with_state(replace(row, token=None), row.verb, Status.FAILED, reason)
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -259,10 +259,10 @@ class Transitions:
         if failure is not None and unknown:
             self._write_unknown(row, failure.text)
         elif failure is not None:
-            ended = provisional(row) if failure.is_absent or below is not None else changed(row, health=None)
+            ended = provisional(row) if failure.is_absent or below is not None else replace(row, health=None)
             self._write_verdict(row, ended, Status.FAILED, failure.text)
         else:
-            self._write_verdict(row, changed(row, health=None), Status.COMPLETE, execution.note or STATE_CHANGED)
+            self._write_verdict(row, replace(row, health=None), Status.COMPLETE, execution.note or STATE_CHANGED)
 
     def _write_verdict(self, row: ResourceRecord, ended: ResourceRecord, status: Status, reason: str) -> None:
         before = None if row.health is None else row.health.before
@@ -275,7 +275,7 @@ class Transitions:
         before = check_verdicts.unseen(row, reason, self._now())
         if before is None:
             return False
-        self.rows.save(changed(before, moved_in=self._resources.phase))
+        self.rows.save(replace(before, moved_in=self._resources.phase))
         if row.health is None or row.health.since is None or row.health.reason != reason:
             self.rows.record_event(check_verdicts.event_row(row, reason))
         return True
@@ -288,10 +288,10 @@ class Transitions:
         if wait.failure is not None:
             self.end_wait(wait.row, wait.failure.text)
             return None
-        row = changed(wait.row, token=None)
+        row = replace(wait.row, token=None)
         self.rows.save(row)
         if not self.breakpoints.is_cleared(hook, row):
-            self.rows.record_event(changed(row, status_reason=expired_text(hook)))
+            self.rows.record_event(replace(row, status_reason=expired_text(hook)))
         if hook == "post-delete":
             self._remove(row)
         elif hook == PRE_DELETE and wait.replaced_by is not None:
@@ -306,9 +306,9 @@ class Transitions:
 
     def end_wait(self, row: ResourceRecord, reason: str) -> None:
         """End the wait of a row at a hook; nothing follows."""
-        row = changed(row, token=None)
+        row = replace(row, token=None)
         self.rows.save(row)
-        self.rows.record_event(changed(row, status_reason=reason))
+        self.rows.record_event(replace(row, status_reason=reason))
         if row.verb is Verb.DELETE and row.status is Status.COMPLETE:
             self._remove(row)
 
@@ -353,11 +353,11 @@ class Transitions:
         retry, failure = call.retry, call.failure
         if failure is None and not retry.cleanup_before_retry:
             return None
-        row = changed(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
+        row = replace(call.row, physical_id=call.resource.physical_id, data=dict(call.resource.data))
         earlier = row.status_reason.removesuffix(CLEARING)
         if failure is None:
             self.rows.record_state(row, Verb.DELETE, Status.COMPLETE, STATE_CHANGED)
-            return self._delay(call, changed(row, physical_id=None, data={}, status_reason=earlier))
+            return self._delay(call, replace(row, physical_id=None, data={}, status_reason=earlier))
         if not failure.is_transient or retry.attempts >= self._retry_limit:
             if retry.cleanup_before_retry:
                 call.fail(f"{earlier}; and what it has left cannot be removed: {failure.text}")
@@ -366,11 +366,11 @@ class Transitions:
         if call.verb is Verb.DELETE or retry.cleanup_before_retry:
             return self._delay(call, row)
         self.rows.record_state(row, Verb.CREATE, Status.FAILED, failure.text)
-        row = changed(row, status_reason=failure.text)
+        row = replace(row, status_reason=failure.text)
         if not call.resource.has("delete"):
-            return self._delay(call, changed(row, physical_id=None, data={}))
+            return self._delay(call, replace(row, physical_id=None, data={}))
         self.rows.record_state(row, Verb.DELETE, Status.IN_PROGRESS, STATE_CHANGED)
-        return self._next(call, changed(row, status_reason=failure.text + CLEARING), cleanup=True)
+        return self._next(call, replace(row, status_reason=failure.text + CLEARING), cleanup=True)
 
     def _delay(self, call: HandlerCall, row: ResourceRecord) -> HandlerCall:
         """Return the next attempt, which begins after a back-off."""
@@ -380,7 +380,7 @@ class Transitions:
         if call.verb is Verb.CREATE and not cleanup:
             text = f"Attempt {retry.attempts + 1} of {self._retry_limit + 1}, after: {row.status_reason}"
             self.rows.record_state(row, Verb.CREATE, Status.IN_PROGRESS, text)
-            row = changed(row, status_reason=text)
+            row = replace(row, status_reason=text)
         return self._next(call, row, cleanup, starts_at)
 
     def _next(
@@ -388,7 +388,7 @@ class Transitions:
     ) -> HandlerCall:
         retry = Retry(call.retry.attempts, cleanup, starts_at)
         resource = self._resources.make(row, kind=None if call.wanted is None else call.wanted.kind)
-        row = changed(row, token=retry.to_json())
+        row = replace(row, token=retry.to_json())
         resource.facts.users = call.resource.facts.users
         again = HandlerCall(
             call.step, row, resource, call.verb, call.wanted, replaced_by=call.replaced_by, find_first=True, retry=retry

@@ -10,7 +10,8 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.engine.calls.handlers import advance, give_up

@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
+from msgspec import Struct
+
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import EntityNotFound, ObjectTaken, ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap, as_map, as_text, dump
-from heatlite.core.records import record
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import ResourceType
@@ -21,8 +22,7 @@ from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
 
-@record(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """An object that a document names."""
 
     name: str

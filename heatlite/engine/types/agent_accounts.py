@@ -4,13 +4,14 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable, StackNotFound
 from heatlite.core.masking import learn
-from heatlite.core.records import record
 from heatlite.plugin.ports import Account
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@record(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The resource that an account belongs to."""
 
     project: str

@@ -3,17 +3,18 @@
 import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from threading import Lock
 from typing import TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.clients.finders import REMEMBERED
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap, as_map, as_text
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
-from heatlite.core.records import record
 from heatlite.core.status import Status
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.values import current_rows, left_over, without_unknown
@@ -42,8 +43,7 @@ MAX_RESOLVED = 1000
 """Maximum number of resources whose metadata is kept."""
 
 
-@record(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The metadata of a resource with the values of other resources."""
 
     heads: Mapping[str, int]

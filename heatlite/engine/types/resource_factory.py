@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 
+from msgspec import Struct
+
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import (
     AbsentInMasses,
@@ -17,7 +19,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.records import record
 from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.definitions import Definitions
@@ -57,8 +58,7 @@ TRIED = "tried"
 """Key in the `data` of a row: the property values of an update that has not succeeded; the object may have them."""
 
 
-@record(frozen=True, slots=True)
-class EngineServices:
+class EngineServices(Struct, frozen=True):
     """Services and settings that all resources of an engine share."""
 
     types: Registry

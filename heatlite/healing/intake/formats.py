@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from heatlite.core.clock import from_text
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.healing import ReportResult, Word
 from heatlite.core.json import Json, JsonMap, canonical
-from heatlite.core.records import record
 from heatlite.healing.intake.source_document import SourceDocument
 from heatlite.healing.reports import Outcome, Report
 
@@ -36,8 +37,7 @@ Parsed: TypeAlias = Report | Outcome
 """A report, or the result of one that has none."""
 
 
-@record(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """The reports of one request."""
 
     reports: tuple[Parsed, ...]

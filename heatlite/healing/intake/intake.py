@@ -6,8 +6,10 @@ One transaction for a request. It locks no stack, reads no template and calls no
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.clock import Clock, to_text
@@ -17,7 +19,6 @@ from heatlite.core.healing import IncidentState, ReportResult, Word
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.meter import Meter
-from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.healing.intake.formats import MAX_DETAIL, Delivery, read_delivery
@@ -49,8 +50,7 @@ AUTHOR: JsonMap = {"roles": ["member"]}
 """Author of a mark to replay. Sources have no roles; a replay has no more rights than its own caller."""
 
 
-@record(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """The answer to a request."""
 
     source: str
@@ -147,17 +147,15 @@ class Intake:
         return taken
 
 
-@dataclass
 class _Taking:
     """One request within its transaction."""
 
-    store: Store
-    project: str
-    source: str
-    document: SourceDocument
-    now: float
-    delivery: Delivery
-    outcomes: list[Outcome] = field(default_factory=list)
+    def __init__(
+        self, store: Store, project: str, source: str, document: SourceDocument, now: float, delivery: Delivery
+    ) -> None:
+        self.store, self.project, self.source = store, project, source
+        self.document, self.now, self.delivery = document, now, delivery
+        self.outcomes: list[Outcome] = []
 
     def run(self) -> None:
         """Work out each report in turn, then write all."""

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from msgspec import Struct
+
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.healing import DEFAULT_SOURCES
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.core.shapes import Shape, closed, explain
 from heatlite.healing.reports import DEFAULT_TTL
 
@@ -47,8 +48,7 @@ Given = Mapping[str, Mapping[str, str]]
 """``labels`` and ``annotations`` of an alert."""
 
 
-@record(frozen=True, slots=True)
-class SourceDocument:
+class SourceDocument(Struct, frozen=True):
     """A source's document with its defaults."""
 
     format: str

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from heatlite.core.healing import IncidentState, ReportResult
-from heatlite.core.records import record
 from heatlite.healing.intake.formats import MIN_PHYSICAL_ID
 from heatlite.healing.reports import Report
 from heatlite.healing.tree import Place, place_of, read_places, row_at
@@ -15,8 +16,7 @@ FEW = 20
 """Reports up to which no whole tree is read."""
 
 
-@record(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A target, or the reason why there is none."""
 
     place: Place | None

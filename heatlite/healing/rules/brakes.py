@@ -4,18 +4,17 @@ They are in the order in which they are asked.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+
+from msgspec import Struct
 
 from heatlite.core.healing import STOP_BRAKES, Brake, Mode
-from heatlite.core.records import record
 from heatlite.healing.rules.policy import MOST_DOUBLINGS, Settings
 
 LONGEST_HOLD = 60.0
 """Seconds after which a held incident is looked at again, at the latest."""
 
 
-@record(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A brake that holds."""
 
     brake: Brake
@@ -23,8 +22,7 @@ class Held:
     """Time at which it is known to end."""
 
 
-@record(frozen=True, slots=True)
-class ScopeFacts:
+class ScopeFacts(Struct, frozen=True):
     """Facts of the scope of an incident."""
 
     members: int = 1
@@ -40,17 +38,16 @@ class ScopeFacts:
     """Begins of its repairs, earliest first."""
 
 
-@record(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts of one incident, read in the transaction that would move it."""
 
     now: float
     source: str = "alertmanager"
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
     """Settings of its path."""
-    scope_settings: Settings = field(default_factory=Settings)
+    scope_settings: Settings = Settings()
     """Settings of its scope."""
-    scope: ScopeFacts = field(default_factory=ScopeFacts)
+    scope: ScopeFacts = ScopeFacts()
     is_locked: bool = False
     """A stack on the path is locked."""
     is_suspended: bool = False

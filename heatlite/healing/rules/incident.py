@@ -5,11 +5,12 @@ of an incident that is due: its brakes are asked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, StrEnum, auto
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.core.healing import Brake, ClosedAs, IncidentState
-from heatlite.core.records import record
 from heatlite.healing.rules.brakes import LONGEST_HOLD, Held, next_look, stops
 from heatlite.store.healing.records import HistoryLine, IncidentRecord
 
@@ -69,8 +70,7 @@ class Effect(Enum):
     """Mute the keys for this object until they have resolved once."""
 
 
-@record(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """The consequence of an event in a state."""
 
     state: IncidentState
@@ -87,7 +87,7 @@ def _closed(closed_as: ClosedAs, *effects: Effect) -> Transition:
 
 def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> Transition:
     effects = frozenset({Effect.END_REPAIR})
-    return replace(Transition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
+    return replace(Transition(state, effects, closed_as), **changes)
 
 
 def _before_repair(transition: Transition, unmarks: bool) -> dict[IncidentState, Transition]:
@@ -136,8 +136,7 @@ TABLE: Mapping[Event, Mapping[IncidentState, Transition]] = {
 """The consequence of each event in each state. An event without one in a state changes nothing."""
 
 
-@record(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """An incident after an event, with the writes that belong to it."""
 
     incident: IncidentRecord
@@ -257,8 +256,7 @@ def unseen(incident: IncidentRecord) -> IncidentRecord:
     return _with_brakes(incident, [Held(Brake.INTERNAL_ERROR), *map(Held, held)])
 
 
-@record(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """The present state of an incident's slot, alerts and repair."""
 
     is_gone: bool = False

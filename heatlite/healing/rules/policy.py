@@ -1,16 +1,17 @@
 """Healing policies: a root stack's document, its defaults, its rules for paths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
 from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.healing import Mode, SecondOpinion
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 from heatlite.core.shapes import Shape, closed, explain
 from heatlite.healing.reports import API, CHECK
@@ -23,8 +24,7 @@ ANY_SOURCE = "*"
 """All sources of reports; marks by request and failed checks must be named."""
 
 
-@record(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A number of members, or per cent of them."""
 
     number: int
@@ -47,8 +47,7 @@ class Limit:
         return cls(int(str(given)))
 
 
-@record(frozen=True, slots=True)
-class LadderStep:
+class LadderStep(Struct, frozen=True):
     """One kind of repair."""
 
     step: RepairStep
@@ -58,8 +57,7 @@ class LadderStep:
     """True if it needs no window."""
 
 
-@record(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a policy for one path."""
 
     mode: Mode = Mode.OFF
@@ -100,11 +98,10 @@ class Settings:
         return max(self.repairs_per, self.min_healthy, longest_cooldown, *map(self.settle, self.ladder))
 
 
-@record(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The policy of a tree."""
 
-    top: Settings = field(default_factory=Settings)
+    top: Settings = Settings()
     rules: tuple[tuple[str, Mapping[str, object]], ...] = ()
     """Patterns of paths, each with the settings that it changes."""
 
@@ -112,13 +109,13 @@ class Policy:
         """Return the settings for a path: of the first matching rule, others inherited."""
         for pattern, changed in self.rules:
             if _matches(pattern, path):
-                return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of Settings
+                return replace(self.top, **changed)
         return self.top
 
     @property
     def longest_period(self) -> float:
         """Seconds for which an ended repair counts, for any path."""
-        every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))  # type: ignore[arg-type]
+        every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))
         return float(max(one.longest_period for one in every))
 
     def of_scope(self, scope: str) -> Settings:
@@ -180,7 +177,7 @@ def read_policy(document: Json) -> Policy:
     ]
     if not problems and isinstance(document, dict):
         rules: list[tuple[str, Mapping[str, object]]] = []
-        top = replace(Settings(), **_changed(document, ("healing",), problems))  # type: ignore[arg-type]
+        top = replace(Settings(), **_changed(document, ("healing",), problems))
         given = document.get("rules", [])
         for number, rule in enumerate(given if isinstance(given, list) else []):
             if isinstance(rule, dict):
@@ -216,7 +213,7 @@ def _refusal(problems: Sequence[Problem]) -> HTTPBadRequest:
 def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem]) -> dict[str, object]:
     """Return the settings of a checked part of a document. Adds faults of its windows."""
     found: dict[str, object] = {}
-    known = {one.name for one in fields(Settings)}
+    known = Settings.__struct_fields__
     for name, value in given.items():
         match name:
             case "confirm" if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.records import record
+from msgspec import Struct
 
 SERVER_GROUPS = frozenset({"OS::Heat::InstanceGroup", "AWS::AutoScaling::AutoScalingGroup"})
 """Groups that keep pool members of load balancers beside their servers."""
@@ -11,8 +11,7 @@ GROUPS = frozenset({"OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"}) | 
 POOL_MEMBER = "OS::Octavia::PoolMember"
 
 
-@record(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A place in a tree."""
 
     path: str

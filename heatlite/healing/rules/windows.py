@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from heatlite.core.records import record
+from msgspec import Struct
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -26,8 +26,7 @@ MOST_DAYS = 9 * 366
 """Days to look ahead: February 29 may be eight years away."""
 
 
-@record(frozen=True, slots=True)
-class Cron:
+class Cron(Struct, frozen=True):
     """A cron line of five fields, as Vixie's cron reads it."""
 
     minutes: tuple[int, ...]
@@ -53,8 +52,7 @@ class Cron:
         return self.either_day or min(self.days) <= longest
 
 
-@record(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A time in which repairs may begin."""
 
     cron: Cron

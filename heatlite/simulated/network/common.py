@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, OverQuota
@@ -30,8 +29,7 @@ QUOTA_NAMES: Final = {"ip": "floatingip", "subnet_pool": "subnetpool"}
 """Names of kinds in quotas, where they differ from the SDK's."""
 
 
-@dataclass(frozen=True)
-class Kind(Collection):
+class Kind(Collection, frozen=True):
     """Kind of network object: owned by a project, with optional common attributes."""
 
     standard: bool = True

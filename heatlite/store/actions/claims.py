@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
-from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import COLUMNS, HELD, ActionTable, held
 from heatlite.store.database.driver import Dialect
@@ -138,7 +139,7 @@ class Claims:
         return bool(has)
 
     def _claim(self, found: ActionRecord, owner: str, now: float, lease: float) -> ActionRecord:
-        claimed = changed(
+        claimed = replace(
             found,
             status=ActionStatus.RUNNING,
             owner=owner,
@@ -153,7 +154,7 @@ class Claims:
             (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
         )
         reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
-        self._actions.record_move(changed(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
+        self._actions.record_move(replace(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
         return claimed
 
     def put_off(self, action_id: str, now: float) -> float:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
 from heatlite.core.nodes import NodeActionState
-from heatlite.core.records import changed
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
 from heatlite.store.actions.table import ActionTable
 from heatlite.store.batch import Table
@@ -51,7 +52,7 @@ class Dependencies:
         self._table.insert([(record.id, depended, needs, states[depended]) for depended, needs in depends_on])
         failed = [*states.values()].count("failed")
         pending = record.pending + [*states.values()].count("open")
-        return changed(record, pending=0 if failed else pending, failed_dependencies=failed)
+        return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
 
     def _node_actions_ended(self, record: ActionRecord, ids: Sequence[str]) -> dict[str, bool | None]:
         """Return the success of those of the ids that are node actions.

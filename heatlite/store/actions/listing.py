@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.records import record
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
 from heatlite.store.database.driver import Dialect
@@ -54,8 +55,7 @@ Condition: TypeAlias = tuple[str, Sequence[Value]]
 """SQL with ``?`` for each parameter, and the parameters."""
 
 
-@record(frozen=True, slots=True)
-class ActionQuery:
+class ActionQuery(Struct, frozen=True):
     """A query for a list of actions. An empty filter accepts all values."""
 
     limit: int

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from heatlite.core.errors import ActionConflict
 from heatlite.core.ids import random_id
-from heatlite.core.records import changed
 from heatlite.core.status import ActionStatus, Cause, Needs, Verb
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.table import OPEN, ActionTable, exclusive_key
@@ -36,12 +37,12 @@ class ActionQueue:
         """
         if record.status is ActionStatus.INIT:
             record = self._dependencies.add(record, depends_on)
-            record = changed(record, status=ActionStatus.WAITING if record.pending else ActionStatus.READY)
+            record = replace(record, status=ActionStatus.WAITING if record.pending else ActionStatus.READY)
         self._insert([record], f"Stack {record.stack_id} has another action already. Try again later.")
 
     def enqueue_children(self, records: Sequence[ActionRecord]) -> None:
         """Add child actions of a running action as READY. Raises ActionConflict."""
-        ready = [changed(record, status=ActionStatus.READY) for record in records]
+        ready = [replace(record, status=ActionStatus.READY) for record in records]
         self._insert(ready, "A nested stack has another action already. Try again later.")
 
     def schedule(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
@@ -86,9 +87,9 @@ class ActionQueue:
         failed = record.failed_dependencies
         record = self._dependencies.add(record, [one for one in depends_on if one[0] not in known])
         if failed:  # it waits no more, and its worker will report the failure
-            record = changed(record, pending=0, failed_dependencies=failed)
+            record = replace(record, pending=0, failed_dependencies=failed)
         after = ActionStatus.WAITING if record.pending else ActionStatus.READY
-        key = exclusive_key(changed(record, status=after))
+        key = exclusive_key(replace(record, status=after))
         times = (record.deadline, record.started_at, record.updated_at)
         try:
             self._database.write(_ADMIT, (after, key, record.zone, *times, record.pending, record.id))

@@ -8,9 +8,10 @@ import json
 import logging
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.json import dump
-from heatlite.core.records import changed
 from heatlite.core.status import (
     LIVE_ACTIONS,
     MOVES,
@@ -166,7 +167,7 @@ class ActionTable:
             [(record.id, record.created_at, "INIT", after, record.attempt, None, "") for record, after in moves]
         )
         for record, after in moves:
-            self._report(changed(record, status=ActionStatus.INIT), after, "")
+            self._report(replace(record, status=ActionStatus.INIT), after, "")
             if after is ActionStatus.READY:
                 self.announce(record, is_ready=True)
 

@@ -14,9 +14,10 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.records import record
 from heatlite.store.admin import migrate
 from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.database import engine_lock
@@ -33,8 +34,7 @@ _TOOLS = {
 }
 
 
-@record(frozen=True, slots=True)
-class Backup:
+class Backup(Struct, frozen=True):
     """The files of a backup."""
 
     database: Path
@@ -42,8 +42,7 @@ class Backup:
     """None if the database has no key file. Its keys, if any, are in the setting `encryption_keys`."""
 
 
-@record(frozen=True, slots=True)
-class RestoreResult:
+class RestoreResult(Struct, frozen=True):
     """Result of a restore."""
 
     found: Sequence[Inconsistency]

@@ -4,8 +4,9 @@ Each rule is a query for the rows that break it. The first rules check that ende
 check that each row that is IN_PROGRESS, waits or has an owner also has an action, or a worker, that will continue it.
 """
 
+from msgspec import Struct
+
 from heatlite.core import nodes
-from heatlite.core.records import record
 from heatlite.core.status import PARKED_ACTIONS
 from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database
@@ -14,8 +15,7 @@ from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE, UNREFERENCED
 
 
-@record(frozen=True, slots=True)
-class Inconsistency:
+class Inconsistency(Struct, frozen=True):
     """A row that breaks a rule."""
 
     rule: str
@@ -27,8 +27,7 @@ class Inconsistency:
     detail: str
 
 
-@record(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     text: str
     entity: str
     sql: str

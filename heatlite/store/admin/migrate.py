@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import peewee
+from msgspec import Struct
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.records import record
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
@@ -50,8 +50,7 @@ class Applied(peewee.Model):
         legacy_table_names = False
 
 
-@record(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """A migration. `known` is False for one of a newer program."""
 
     name: str

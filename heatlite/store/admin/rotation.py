@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import peewee
+from msgspec import Struct
 
 from heatlite.core.json import dump
 from heatlite.core.masking import MASK
@@ -21,20 +21,18 @@ PAGE = 200
 """Rows per read, and on SQLite per transaction."""
 
 
-@dataclass
-class RotationResult:
+class RotationResult(Struct):
     """Result of a key rotation."""
 
     rows: int = 0
     """Number of rows written."""
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: list[str] = []
     """Rows that no key decrypts, left as they are: ``resource 5f1c…``."""
     wiped: bool = True
     """True if the old data is gone from the file; False if another process kept it busy."""
 
 
-@dataclass(frozen=True)
-class _Columns:
+class _Columns(Struct, frozen=True):
     """The columns of a table that may be encrypted."""
 
     model: type[peewee.Model]

@@ -6,7 +6,7 @@ freezes blocks its clients until they give up. These limits bound both. docs/ref
 
 from enum import Enum
 
-from heatlite.core.records import record
+from msgspec import Struct
 
 DEFAULT_LEASE = 30.0
 """Default lease in seconds."""
@@ -31,8 +31,7 @@ class Pace(Enum):
     """As maintenance, but a frozen process must not keep other engines from their periodic jobs."""
 
 
-@record(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits in seconds; None: no limit."""
 
     connect: float

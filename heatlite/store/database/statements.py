@@ -5,8 +5,9 @@ one round trip; SQLite runs each at once.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 Value: TypeAlias = None | str | int | float | bool
 Parameters: TypeAlias = Sequence[Value]
@@ -56,13 +57,12 @@ class Sent:
         return self.answer
 
 
-@dataclass
-class Waiting:
+class Waiting(Struct):
     """The statements of a thread's transaction that the server does not have yet."""
 
     begun: bool = False
     """True once the server has begun the transaction."""
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[Sent] = []
 
     def run(self, connection: Connection, sql: str, parameters: Parameters, in_transaction: bool) -> Fetched:
         """Run all that waits, then a statement; return its answer.

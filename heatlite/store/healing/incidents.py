@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState
 from heatlite.core.json import dump
-from heatlite.core.records import record
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
@@ -16,7 +17,7 @@ from heatlite.store.healing.records import HistoryLine, IncidentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.healing import Incident
 
-_NAMES = tuple(field.name for field in fields(IncidentRecord) if field.name != "id")
+_NAMES = tuple(name for name in IncidentRecord.__struct_fields__ if name != "id")
 _COLUMNS = (*_NAMES, "open_key", "object_digest")
 _CLOSED = str(IncidentState.CLOSED)
 _BEFORE_REPAIR = tuple(
@@ -25,8 +26,7 @@ _BEFORE_REPAIR = tuple(
 )
 
 
-@record(frozen=True, slots=True)
-class IncidentQuery:
+class IncidentQuery(Struct, frozen=True):
     """Filters of a list of incidents."""
 
     state: tuple[str, ...] = ()

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Iterable, Sequence, Set
 
+from msgspec.structs import asdict
+
 from heatlite.core.healing import Word
 from heatlite.core.json import canonical
-from heatlite.core.records import shallow
 from heatlite.store.batch import Table
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
@@ -163,7 +164,7 @@ class Observations:
 
 
 def _row(record: ObservationRecord) -> tuple[Value, ...]:
-    values = shallow(record)
+    values = asdict(record)
     values["word"] = str(record.word)
     values["open_key"] = open_key(record.project, record.source, record.key) if record.is_open else None
     return tuple(values[name] for name in _ALL)

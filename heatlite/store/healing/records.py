@@ -1,13 +1,13 @@
 """Records of the healing tables."""
 
+from msgspec import Struct
+
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.core.repairs import RepairStep
 
 
-@record(frozen=True, slots=True)
-class HealthSourceRecord:
+class HealthSourceRecord(Struct, frozen=True):
     """A named intake of a project."""
 
     project: str
@@ -23,8 +23,7 @@ class HealthSourceRecord:
     """The last results, oldest first."""
 
 
-@record(frozen=True, slots=True)
-class HealthTokenRecord:
+class HealthTokenRecord(Struct, frozen=True):
     """A token that only opens intakes."""
 
     id: str
@@ -40,8 +39,7 @@ class HealthTokenRecord:
     last_used_at: float | None = None
 
 
-@record(frozen=True, slots=True)
-class ObservationRecord:
+class ObservationRecord(Struct, frozen=True):
     """An episode: one firing period of a key of a source."""
 
     id: str
@@ -66,8 +64,7 @@ class ObservationRecord:
     ended_at: float | None = None
 
 
-@record(frozen=True, slots=True)
-class HistoryLine:
+class HistoryLine(Struct, frozen=True):
     """One move of an incident."""
 
     time: float
@@ -76,8 +73,7 @@ class HistoryLine:
     reason: str
 
 
-@record(frozen=True, slots=True)
-class IncidentRecord:
+class IncidentRecord(Struct, frozen=True):
     """A slot and a source, while something is wrong there."""
 
     id: str
@@ -134,8 +130,7 @@ class IncidentRecord:
     """Number of its changes; a change names the version that it read."""
 
 
-@record(frozen=True, slots=True)
-class StackHealth:
+class StackHealth(Struct, frozen=True):
     """Counts of a tree."""
 
     unhealthy: int = 0
@@ -149,8 +144,7 @@ class StackHealth:
     scopes_suspended: int = 0
 
 
-@record(frozen=True, slots=True)
-class HealingPolicyRecord:
+class HealingPolicyRecord(Struct, frozen=True):
     """The policy of a root stack."""
 
     root_id: str
@@ -160,8 +154,7 @@ class HealingPolicyRecord:
     updated_at: float
 
 
-@record(frozen=True, slots=True)
-class HealingScopeRecord:
+class HealingScopeRecord(Struct, frozen=True):
     """Brakes of one scope of a tree."""
 
     root_id: str
@@ -173,8 +166,7 @@ class HealingScopeRecord:
     """Failed repairs in a row."""
 
 
-@record(frozen=True, slots=True)
-class RepairRecord:
+class RepairRecord(Struct, frozen=True):
     """One attempt to repair a member."""
 
     id: str

@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import peewee
+from msgspec.structs import asdict
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.database.database import Database

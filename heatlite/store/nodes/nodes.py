@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import peewee
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.nodes import NodeState

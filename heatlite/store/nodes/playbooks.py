@@ -1,9 +1,9 @@
 """Playbooks of projects."""
 
 import json
-from dataclasses import asdict
 
 import peewee
+from msgspec.structs import asdict
 
 from heatlite.core.json import dump
 from heatlite.store.database.statements import Row

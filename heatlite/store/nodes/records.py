@@ -1,15 +1,14 @@
 """Records of nodes, node actions, orchestrations and playbooks."""
 
 from collections.abc import Sequence
-from dataclasses import field
+
+from msgspec import Struct
 
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import ENDED, NodeActionState, NodeState, Origin, Requester
-from heatlite.core.records import record
 
 
-@record(frozen=True, slots=True)
-class NodeRecord:
+class NodeRecord(Struct, frozen=True):
     """A node: a resource with an agent."""
 
     id: str
@@ -39,8 +38,7 @@ class NodeRecord:
     """Time of the last answer."""
 
 
-@record(frozen=True, slots=True)
-class NodeActionRecord:
+class NodeActionRecord(Struct, frozen=True):
     """An action on one node."""
 
     id: str
@@ -69,8 +67,8 @@ class NodeActionRecord:
     attempts: int = 0
     """Failed attempts to send it."""
     error: str = ""
-    progress: JsonMap = field(default_factory=dict)
-    outputs: JsonMap = field(default_factory=dict)
+    progress: JsonMap = {}
+    outputs: JsonMap = {}
     cancel_asked: bool = False
     turn: bool = True
     """False while it waits for others of its playbook's run."""
@@ -87,8 +85,7 @@ class NodeActionRecord:
         return self.state in ENDED
 
 
-@record(frozen=True, slots=True)
-class RunStep:
+class RunStep(Struct, frozen=True):
     """The part of a node action that its playbook's run reads.
 
     A run may have thousands.
@@ -110,8 +107,7 @@ class RunStep:
         return self.state in ENDED
 
 
-@record(frozen=True, slots=True)
-class NodeTransitionRecord:
+class NodeTransitionRecord(Struct, frozen=True):
     """One line in the history of a node action."""
 
     action_id: str
@@ -122,8 +118,7 @@ class NodeTransitionRecord:
     reason: str = ""
 
 
-@record(frozen=True, slots=True)
-class OrchestrationRecord:
+class OrchestrationRecord(Struct, frozen=True):
     """The lease and schedule of the orchestration of a tree's nodes."""
 
     root_id: str
@@ -134,12 +129,11 @@ class OrchestrationRecord:
     nudges: int = 0
     started_at: float | None = None
     ended_at: float | None = None
-    report: JsonMap = field(default_factory=dict)
+    report: JsonMap = {}
     """Result of the last run: ``nodes``, ``errors`` (node → text) …"""
 
 
-@record(frozen=True, slots=True)
-class NodePlaybookRecord:
+class NodePlaybookRecord(Struct, frozen=True):
     """A playbook of a project."""
 
     project: str

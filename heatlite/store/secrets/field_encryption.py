@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 import peewee
+from msgspec import Struct
 
-from heatlite.core.records import record
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -28,8 +28,7 @@ CHECKED_ROWS = 100
 """Rows at each end of a table in which a start looks for a secret to check the keys with."""
 
 
-@record(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     """A table with columns of secrets."""
 
     name: str

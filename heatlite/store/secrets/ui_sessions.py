@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.store.database.database import Database
 from heatlite.store.tables.access import UiSession
 
 
-@record(frozen=True, slots=True)
-class UiSessionRecord:
+class UiSessionRecord(Struct, frozen=True):
     """A session. `content` is encrypted with a key that the server does not keep."""
 
     digest: str

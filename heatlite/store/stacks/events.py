@@ -3,15 +3,15 @@
 import json
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
 import peewee
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
-from heatlite.core.records import record
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
@@ -23,8 +23,7 @@ from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.stacks import Event, Stack
 
 
-@record(frozen=True, slots=True)
-class EventQuery:
+class EventQuery(Struct, frozen=True):
     """A query for a list of events.
 
     An empty filter accepts all values.

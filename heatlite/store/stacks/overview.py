@@ -1,14 +1,14 @@
 """Counts of a project, for overviews."""
 
+from msgspec import Struct
+
 from heatlite.core.healing import UNHEALTHY
-from heatlite.core.records import record
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import marks
 from heatlite.store.tables.health import IS_UNHEALTHY, MAY_BE_UNWELL
 
 
-@record(frozen=True, slots=True)
-class ProjectCounts:
+class ProjectCounts(Struct, frozen=True):
     """Numbers of live root stacks, and of decisions that wait for a user."""
 
     stacks: int

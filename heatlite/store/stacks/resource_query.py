@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.core.status import Verb
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import marks
@@ -13,8 +14,7 @@ INDEXED = 64
 """Characters of a physical id or name in its index."""
 
 
-@record(frozen=True, slots=True)
-class ResourceQuery:
+class ResourceQuery(Struct, frozen=True):
     """Filters of a list of resources.
 
     An empty one accepts all values, of several values one is enough.

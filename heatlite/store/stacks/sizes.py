@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.tables.stacks import StackSize
@@ -11,8 +12,7 @@ _ROWS = 200
 """Rows in one INSERT: SQLite before 3.32 takes 999 parameters."""
 
 
-@record(frozen=True, slots=True)
-class DefinitionSize:
+class DefinitionSize(Struct, frozen=True):
     """Size of a nested stack's environment and generated template.
 
     A template in the parent's files does not count.

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 
 import peewee
+from msgspec.structs import asdict
 
 from heatlite.core.json import dump
-from heatlite.core.records import shallow
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
@@ -39,7 +39,7 @@ class SoftwareConfigs:
 
         Returns True if it was added, except on MariaDB, which counts a row that stays as well.
         """
-        kept = shallow(record)
+        kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         found: Parts = {}
         text = self._large_values.extract(dump(content), record.project, True, {}, found)
@@ -130,7 +130,7 @@ class SoftwareDeployments:
         self._database = encryption.database
 
     def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
-        values: dict[str, object] = shallow(record)
+        values: dict[str, object] = asdict(record)
         found: Parts = {}
         for name in ("input_values", "output_values"):
             text = self._large_values.extract(dump(values[name]), record.project, True, {}, found)

@@ -1,14 +1,13 @@
 """Queries for lists of stacks: filters, tags, sort keys."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from operator import and_, or_
 
 import peewee
+from msgspec import Struct
 
 from heatlite.core.healing import UNHEALTHY
-from heatlite.core.records import record
 from heatlite.core.status import Verb
 from heatlite.store.database.driver import Dialect
 from heatlite.store.tables.access import AccountProject
@@ -17,11 +16,10 @@ from heatlite.store.tables.health import FAILED_BEFORE_LOCK
 from heatlite.store.tables.stacks import Resource, Stack
 
 
-@record(frozen=True, slots=True)
-class StackQuery:
+class StackQuery(Struct, frozen=True):
     """A query for a list of stacks, named as in Heat's query string."""
 
-    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    filters: Mapping[str, Sequence[str]] = {}
     """Accepted values by filter."""
     search: str = ""
     """A part of the name, in any case."""

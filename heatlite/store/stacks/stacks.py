@@ -3,9 +3,9 @@
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import peewee
+from msgspec.structs import replace
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists

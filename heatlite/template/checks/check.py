@@ -1,8 +1,9 @@
 """Checks of a template and its environment, in Heat's order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import (
     HeatliteError,

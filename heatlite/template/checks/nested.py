@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from msgspec import Struct
+
 from heatlite.core.json import JsonMap
-from heatlite.core.records import record
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Unknown
 
 T = TypeVar("T")
 
 
-@record(frozen=True, slots=True)
-class Nested:
+class Nested(Struct, frozen=True):
     """Templates of nested stacks by resource, at every depth."""
 
     type: str

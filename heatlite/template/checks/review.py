@@ -1,7 +1,8 @@
 """All problems of a template and its files (`heatlite validate`, `all_errors`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import JsonMap

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import yaml
+from msgspec import Struct
 from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json
-from heatlite.core.records import record
 from heatlite.template.checks.constant_conditions import ConstantConditions
 from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import Template
@@ -80,8 +80,7 @@ _CONSTRUCT: Final[Mapping[str, Callable[[yaml.ScalarNode], object]]] = {
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
 
-@record(frozen=True, slots=True)
-class _Plain:
+class _Plain(Struct, frozen=True):
     """Text without quotes that YAML reads as no text."""
 
     path: Path

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
+from msgspec import Struct
+
 from heatlite.core.errors import Problem, UnknownUserParameter, UserParameterMissing
-from heatlite.core.records import record
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.parameters.parameters import Parameters, ParameterSchema
@@ -11,8 +12,7 @@ from heatlite.template.source.loader import Path
 from heatlite.template.source.problems import Findings, Phase
 
 
-@record(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """Gives parameters their values and adds the faults to `findings`."""
 
     environment: Environment

@@ -1,14 +1,13 @@
 """Resources and outputs of a template after binding."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 
-from heatlite.core.records import record
+from msgspec import Struct
+
 from heatlite.template.expression import UNKNOWN, Expression, fields, sift
 
 
-@record(frozen=True, slots=True)
-class ResourceDefinition:
+class ResourceDefinition(Struct, frozen=True):
     """One resource that shall be there.
 
     Values with functions in them are `Expression`s, to be resolved.
@@ -30,7 +29,7 @@ class ResourceDefinition:
     """The existing object that is to be adopted."""
     requires: frozenset[str]
     """Enabled resources of depends_on and of references in properties and metadata."""
-    refill: Callable[[], None] = field(repr=False, compare=False)
+    refill: Callable[[], None]
     """Restore the work limit before the resource is evaluated, as `Definition.refill`."""
 
     def named_types(self) -> list[str]:
@@ -41,8 +40,7 @@ class ResourceDefinition:
         return [name for name in named if isinstance(name, str)]
 
 
-@record(frozen=True, slots=True)
-class OutputDefinition:
+class OutputDefinition(Struct, frozen=True):
     """One output, with its description for people.
 
     Where `condition` is false, its value is null.

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from heatlite.core.records import changed
+from msgspec.structs import replace
+
 from heatlite.template.definitions.definitions import ResourceDefinition, referring
 from heatlite.template.types import ResourceTypeView
 
@@ -28,7 +29,7 @@ def with_implied(resources: Resources, view_of: Callable[[str], ResourceTypeView
         if view is not None and not by_kind.keys().isdisjoint(view.after):
             implied = _implied(found, name, view, by_kind, seen)
             if implied:
-                found[name] = changed(found[name], requires=found[name].requires | implied)
+                found[name] = replace(found[name], requires=found[name].requires | implied)
     return found
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.errors import StackValidationFailed
-from heatlite.core.records import record
 from heatlite.template.expression import Call, deferred, entries, fields
 
 MAX_TEXT: Final = 8 * 1024 * 1024
@@ -13,8 +14,7 @@ MAX_ITEMS: Final = 100_000
 """Items that one function may produce."""
 
 
-@record(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list of `low` to `high` arguments."""
 
     text: str
@@ -32,8 +32,7 @@ class Items:
             raise call.fault(self.text % call.name)
 
 
-@record(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A map with the keys `needed`, and no others than these and `optional`."""
 
     needed: Collection[str]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
-from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.patterns import MAX_LENGTH, Charge, Pattern
@@ -103,8 +104,7 @@ def coerce(kind: str, value: Json) -> Json:
 # -- constraints -----------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
-class TypedValues(AllowedValues):
+class TypedValues(AllowedValues, frozen=True):
     """The allowed values of a parameter; of a list, each element."""
 
     typed: tuple[Json, ...]
@@ -116,8 +116,7 @@ class TypedValues(AllowedValues):
         return f'"{to_text(value)}" is not an allowed value [{", ".join(map(to_text, self.allowed))}]'
 
 
-@record(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A constraint of a parameter."""
 
     constraint: Constraint
@@ -174,8 +173,7 @@ def noted(problems: list[Problem]) -> Iterator[None]:
 # -- definitions -----------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
-class ParameterSchema:
+class ParameterSchema(Struct, frozen=True):
     """A parameter as the template defines it."""
 
     name: str
@@ -336,8 +334,7 @@ def _faults(value: Json, rules: Iterable[Rule]) -> list[str]:
     return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
 
-@record(frozen=True, slots=True)
-class ConstraintParser:
+class ConstraintParser(Struct, frozen=True):
     parameter: str
     type: str
     version: str

@@ -3,12 +3,12 @@
 Texts and wire forms are Heat's.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.records import record
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.constraints import constraint_fault
 from heatlite.template.patterns import Pattern, TooMuchWork
@@ -21,16 +21,16 @@ _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
 """Parts of a constraint in HOT and in CloudFormation's language."""
 
 
-class Constraint(ABC):
+class Constraint(Struct, frozen=True):
     """One condition on a coerced value."""
 
-    @abstractmethod
     def fault(self, value: object) -> str | None:
         """Return an error text, or None for a valid value."""
+        raise NotImplementedError
 
-    @abstractmethod
     def describe(self) -> JsonMap:
-        """The form in GET /resource_types/{type} and in the parameters of a template."""
+        """Return the form in answers about types and about parameters of a template."""
+        raise NotImplementedError
 
     def describe_cfn(self) -> JsonMap:
         """Return the form in POST /validate and in CloudFormation's language."""
@@ -49,8 +49,7 @@ def _bounds(low: float | None, high: float | None) -> JsonMap:
     return bounds
 
 
-@record(frozen=True, slots=True)
-class Range(Constraint):
+class Range(Constraint, frozen=True):
     """A number between two bounds, both included; None is no bound."""
 
     low: float | None
@@ -67,8 +66,7 @@ class Range(Constraint):
         return {"range": _bounds(self.low, self.high)}
 
 
-@record(frozen=True, slots=True)
-class Length(Constraint):
+class Length(Constraint, frozen=True):
     """Number of characters, items or keys; both bounds inclusive, None: no bound."""
 
     low: int | None
@@ -86,8 +84,7 @@ class Length(Constraint):
         return {"length": _bounds(self.low, self.high)}
 
 
-@record(frozen=True, slots=True)
-class Modulo(Constraint):
+class Modulo(Constraint, frozen=True):
     """A multiple of `step`, plus `offset`."""
 
     step: float
@@ -102,8 +99,7 @@ class Modulo(Constraint):
         return {"modulo": {"step": self.step, "offset": self.offset}}
 
 
-@record(frozen=True, slots=True)
-class AllowedValues(Constraint):
+class AllowedValues(Constraint, frozen=True):
     """One of these; of a list, each element."""
 
     allowed: Sequence[Json]
@@ -123,11 +119,10 @@ class AllowedValues(Constraint):
         return {"allowed_values": list(self.allowed)}
 
 
-class AllowedPattern(Constraint):
+class AllowedPattern(Constraint, frozen=True):
     """A regular expression that the whole text matches."""
 
-    def __init__(self, pattern: Pattern) -> None:
-        self.pattern = pattern
+    pattern: Pattern
 
     def fault(self, value: object) -> str | None:
         try:
@@ -141,8 +136,7 @@ class AllowedPattern(Constraint):
         return {"allowed_pattern": self.pattern.text}
 
 
-@record(frozen=True, slots=True)
-class Custom(Constraint):
+class Custom(Constraint, frozen=True):
     """A check that is known by name. Of a list, it holds for each element."""
 
     name: str

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json

@@ -2,8 +2,9 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import IntEnum
+
+from msgspec.structs import replace
 
 from heatlite.core import errors
 from heatlite.core.errors import HeatliteError, Invalid, Problem

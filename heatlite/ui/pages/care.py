@@ -7,10 +7,10 @@ from datetime import datetime
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec import Struct
 
 from heatlite.core.healing import IGNORABLE
 from heatlite.core.json import JsonMap, as_map, as_maps
-from heatlite.core.records import record
 from heatlite.ui.client import Api, ApiError, text
 from heatlite.ui.pages.project import PAGE, labels
 from heatlite.ui.pages.stack import events
@@ -56,8 +56,7 @@ class Part(ABC):
 # -- progress ---------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A part of the work on a resource: its begin and length in units of the timeline."""
 
     name: str

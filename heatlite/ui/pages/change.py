@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 from cryptography.fernet import InvalidToken
 from falcon import Response
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import Forbidden
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
@@ -26,18 +27,17 @@ CHANGED_PLAN = "PlanChanged"
 CHANGED = "The {} has changed since the plan was made. This is the new plan."
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """A template with parameters that a form has, and what the API says about it."""
 
     name: str = ""
     template: str = ""
     url: str = ""
     environment: str = ""
-    given: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = {}
     """Values of parameters as typed."""
     problems: Sequence[JsonMap] = ()
-    parameters: Mapping[str, JsonMap] = field(default_factory=dict)
+    parameters: Mapping[str, JsonMap] = {}
     plan: Sequence[JsonMap] | None = None
     digest: str = ""
 

@@ -3,10 +3,10 @@
 import shlex
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import replace
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import replace
 
 from heatlite.api.request import Request as ApiRequest
 from heatlite.core.config import Auth

@@ -4,18 +4,18 @@ A nested stack is inside the resource that made it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, as_map, as_maps, as_texts
-from heatlite.core.records import record
 from heatlite.ui.client import Api, href, text
 
 FOLDED_ABOVE = 50
 """Members of a nested stack above which it is folded at first."""
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A resource of a stack or of a stack nested in it."""
 
     name: str
@@ -36,7 +36,7 @@ class Node:
     is_protected: bool
     is_old: bool = False
     """True for an object that an update has replaced and that waits for its deletion."""
-    members: list["Node"] = field(default_factory=list)
+    members: list["Node"] = []
 
     @property
     def is_bad(self) -> bool:
@@ -127,8 +127,7 @@ def stack_path(url: str) -> str:
     return mark + "/".join(rest.split("/")[:2]) if mark else ""
 
 
-@record(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A line of the table of resources."""
 
     node: Node

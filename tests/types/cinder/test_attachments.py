@@ -1,10 +1,10 @@
 """OS::Cinder::VolumeAttachment and attached volumes on a simulated cloud."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.status import Status
 from heatlite.simulated.simulation import Fault

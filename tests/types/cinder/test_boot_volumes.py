@@ -1,10 +1,10 @@
 """Boot volumes on a simulated cloud: kept by servers and their snapshots."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord

@@ -4,10 +4,10 @@ import base64
 import email
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status

@@ -5,11 +5,11 @@ Test modules take these tests over; they bring `store`.
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store import audit

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from operator import length_hint
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.config import Settings

@@ -6,9 +6,9 @@ Test modules take these tests over; they bring `store`.
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.json import JsonMap

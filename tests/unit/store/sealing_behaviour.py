@@ -4,9 +4,9 @@ Test modules import these tests; they bring `store` and `url`.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from store_behaviour import (
     a_config,
     a_deployment,

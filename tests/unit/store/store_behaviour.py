@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
 from heatlite.core.clock import Clock

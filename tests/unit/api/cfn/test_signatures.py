@@ -1,8 +1,8 @@
 """AWS signatures: published examples, and what a signature must not admit."""
 
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.api.cfn.errors import Code, QueryError
 from heatlite.api.cfn.signatures import Message, matches, read

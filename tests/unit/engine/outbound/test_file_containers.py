@@ -2,12 +2,12 @@
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 from heatlite.engine.outbound import file_containers

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable

@@ -1,9 +1,9 @@
 """Rules of `decide` and `choose`: state × change × type → outcome and reason."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.errors import Invalid
 from heatlite.core.repairs import RepairStep

@@ -1,9 +1,9 @@
 """Plans from decisions: steps, order, and replacements after other deletions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb

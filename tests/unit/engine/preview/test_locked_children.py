@@ -1,6 +1,7 @@
 """A locked nested stack is untouched if the plan keeps its row, not failed."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Outcome, Plan, Step

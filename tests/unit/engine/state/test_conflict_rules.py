@@ -1,6 +1,7 @@
 """Conflict rules by operation, states and live actions (docs/reference/lock.md)."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.errors import (

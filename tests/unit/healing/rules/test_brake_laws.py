@@ -4,9 +4,9 @@ A held incident is not repaired. The release of a brake begins nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.healing import STOP_BRAKES, Brake, IncidentState
 from heatlite.healing.rules.brakes import Facts, mark_brakes, repair_brakes

@@ -1,8 +1,9 @@
 """Each brake alone, and each pair in the order in which they are asked."""
 
-from dataclasses import replace
 from itertools import combinations
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from heatlite.core.healing import Brake, Mode
 from heatlite.healing.rules.brakes import (

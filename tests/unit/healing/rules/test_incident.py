@@ -1,6 +1,7 @@
 """The state machine of an incident: each event in each state."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.healing import Brake, IncidentState
 from heatlite.healing.rules.brakes import Held

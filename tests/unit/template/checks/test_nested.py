@@ -3,8 +3,8 @@
 from collections.abc import ValuesView
 
 import pytest
+from msgspec.structs import replace
 
-from heatlite.core.records import changed
 from heatlite.template.checks.nested import Nested
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
@@ -37,7 +37,7 @@ def tree() -> Nested:
     """Six nested stacks in each, twice by groups, down to the fifth level."""
     found = Nested("", level(DEPTH), Counted(), held=1, own=10)
     for number in reversed(range(DEPTH)):
-        within = Counted({str(one): changed(found, times=2) for one in range(WIDTH)})
+        within = Counted({str(one): replace(found, times=2) for one in range(WIDTH)})
         found = Nested("", level(number), within, given=[f"given-{number}"], held=1, own=10)
     Counted.looks = 0
     return found

@@ -1,6 +1,7 @@
 """The tree of resources, and the graph that is drawn of it."""
 
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from heatlite.core.json import as_maps
 from heatlite.ui.pages.tree import FOLDED_ABOVE, MOST_DRAWN, MOST_ROWS, Node, graph, rows, shortened, tree
