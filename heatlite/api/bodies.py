@@ -6,9 +6,10 @@ Every fault is a 400 that names its place.
 import json
 import math
 from collections.abc import Set
-from typing import Literal, NamedTuple, NoReturn, cast
+from typing import Literal, NoReturn, cast
 
 import msgspec.structs
+from msgspec import Struct
 
 from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
@@ -163,7 +164,7 @@ DEPLOYMENT = Shape(
 )
 
 
-class Deployment(NamedTuple):
+class Deployment(Struct, frozen=True):
     """A new software deployment."""
 
     server_id: str
@@ -174,19 +175,12 @@ class Deployment(NamedTuple):
     status_reason: str
 
 
-class Lock(NamedTuple):
+class Lock(Struct, frozen=True):
     """Options of a lock. `expires_at` is in seconds since the epoch."""
 
     level: LockLevel
     reason: str | None
     expires_at: float | None
-
-
-class Protection(NamedTuple):
-    """Target of a protection. Without `resource`, it is the stack."""
-
-    resource: str | None
-    reason: str | None
 
 
 # -- bytes → JSON ---------------------------------------------------------------------------------
@@ -486,12 +480,15 @@ def unlock(value: Json) -> None:
         raise HTTPBadRequest("unlock: must be null.")
 
 
-def protection(name: str, value: Json) -> Protection:
-    """Parse the value of `protect` and `unprotect`. null, "" and {} mean the stack."""
+def protection(name: str, value: Json) -> tuple[str | None, str | None]:
+    """Return the resource and the reason that `protect` or `unprotect` names.
+
+    Without a resource, the stack is meant.
+    """
     value = None if value == "" else value
     check(PROTECTION, value, name)
     given = as_map(value)
-    return Protection(as_text(given.get("resource")), as_text(given.get("reason")))
+    return as_text(given.get("resource")), as_text(given.get("reason"))
 
 
 def named_resources(value: Json) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
@@ -34,7 +33,7 @@ Only callers who may export the stack see it.
 """
 
 
-class Key(NamedTuple):
+class Key(Struct, frozen=True):
     """Signing key of a resource, and the start of its validity (ISO 8601)."""
 
     secret: str

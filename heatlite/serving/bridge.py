@@ -14,8 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.serving.lines import Busy, DearReads, Kind, Lines, is_urgent
@@ -48,7 +50,7 @@ MAX_MEMORY = 128 * 1024 * 1024
 """Maximum bytes of bodies and answers of all connections."""
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True):
     """The answer of the WSGI application."""
 
     status: int

@@ -4,7 +4,7 @@ The registry of types gives it.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -111,7 +111,7 @@ class Installation(Struct, frozen=True):
     """Levels of nested stacks below the first."""
 
 
-class Unavailable(NamedTuple):
+class Unavailable(Struct, frozen=True):
     """Reason why an installed type cannot be used.
 
     The caller may not, or the cloud has no such service.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import asdict
 
 from heatlite.api import bodies, query, views
 from heatlite.api.access.policy import STACK_USER
@@ -86,7 +87,7 @@ class SoftwareDeployments:
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a deployment."""
-        record = self._software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
+        record = self._software.create_deployment(req.caller.project, **asdict(bodies.deployment(req)))
         req.concerns(target=record.id)
         self._publish(record.project, record.server_id)
         resp.media = self._shown(req, record)

@@ -5,9 +5,10 @@ import select
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
+from msgspec import Struct
 from psycopg.adapt import Transformer
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, error_message
 from psycopg.pq.abc import PGresult
@@ -176,7 +177,7 @@ _Key: TypeAlias = tuple[bytes, bytes]
 _CONTROL = frozenset({b"BEGIN", b"COMMIT", b"ROLLBACK"})
 
 
-class _Change(NamedTuple):
+class _Change(Struct, frozen=True):
     """A prepared statement that is made, or else removed."""
 
     key: _Key

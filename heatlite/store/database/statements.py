@@ -5,7 +5,7 @@ one round trip; SQLite runs each at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ Row: TypeAlias = tuple[Any, ...]
 Statement: TypeAlias = tuple[str, Parameters]
 
 
-class Fetched(NamedTuple):
+class Fetched(Struct, frozen=True):
     """The answer to a statement."""
 
     rowcount: int

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 _HEX: Final = "[0-9a-fA-F]"
 _MAC: Final = re.compile(
@@ -197,7 +199,7 @@ Lookup = Callable[[str, object], str]
 _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
-class RemoteTemplate(NamedTuple):
+class RemoteTemplate(Struct, frozen=True):
     """A template for a stack in another region."""
 
     region: str
