@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from heatlite.cli.examples import epilog
+from heatlite.cli.parser import EMPTY, Parser, filled
 
 if TYPE_CHECKING:
     from heatlite.cli.session import Host
@@ -25,10 +26,6 @@ DECIMAL = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 
 Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
-
-
-EMPTY = "is empty; is a variable of the shell not set?"
-"""Error for an empty name."""
 
 
 class Argument(Struct, frozen=True):
@@ -62,27 +59,21 @@ class Command(Struct, frozen=True):
     aliases: Sequence[str]
     server: bool
 
-    def add_to(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    def add_to(self, above: Parser) -> None:
         """Add the parser of the command."""
-        parser = subparsers.add_parser(
-            self.name,
-            help=self.summary,
-            description=self.summary,
-            aliases=list(self.aliases),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        raw = argparse.RawDescriptionHelpFormatter
+        parser = above.add_command(self.name, self.summary, self.aliases, formatter_class=raw)
         parser.epilog = epilog(parser.prog)
         parser.set_defaults(run=self.run, parser=parser)
         for one in self.arguments:
-            if isinstance(one, Argument):
-                parser.add_argument(*one.flags, **one.options)
-            else:
-                exclusive = parser.add_mutually_exclusive_group()
-                for alternative in one:
-                    exclusive.add_argument(*alternative.flags, **alternative.options)
+            group = parser if isinstance(one, Argument) else parser.add_mutually_exclusive_group()
+            for each in (one,) if isinstance(one, Argument) else one:
+                is_word = not each.flags[0].startswith("-")
+                read = {"type": filled(each.options.get("type", str))} if is_word else {}
+                parser.arguments.append(group.add_argument(*each.flags, **{**each.options, **read}))
         common = parser.add_argument_group("server and settings")
         for general in (*(SERVER if self.server else ()), CONFIG, DATABASE):
-            common.add_argument(*general.flags, **general.options)
+            parser.general.append(common.add_argument(*general.flags, **general.options))
 
 
 class CommandGroup:
@@ -105,15 +96,15 @@ class CommandGroup:
 
         return add
 
-    def add_to(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    def add_to(self, above: Parser) -> None:
         """Add the parsers of all commands."""
         if self._name:
-            parser = subparsers.add_parser(self._name, help=self._summary, description=self._summary)
-            subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+            above = above.add_command(self._name, self._summary)
+            above.add_commands(title="commands")
         for command in self._commands:
-            command.add_to(subparsers)
+            command.add_to(above)
         for group in self._subgroups:
-            group.add_to(subparsers)
+            group.add_to(above)
 
 
 def named(given: str) -> str:

@@ -9,6 +9,7 @@ from io import StringIO
 from heatlite.cli import contexts, transport
 from heatlite.cli.client import Client, text
 from heatlite.cli.errors import CommandError
+from heatlite.cli.parser import Parser
 from heatlite.cli.session import Host, connect
 from heatlite.core.errors import HeatliteError
 
@@ -27,29 +28,21 @@ def begun(environ: Mapping[str, str] = os.environ) -> str:
     return words[1] if len(words) > 2 else ""
 
 
-def complete(parser: argparse.ArgumentParser, host: Host) -> None:
+def complete(parser: Parser, host: Host) -> None:
     """Answer a shell's request for completions, and exit."""
     import argcomplete
 
     sys.stdin = StringIO()  # no question about a password in the middle of a line
     transport.TIMEOUT_SECONDS = MAX_SECONDS
     completers = {**{name: _names(host, read) for name, read in SERVED.items()}, **LOCAL}
-    for one in _below(parser):
-        for action in one._actions:
+    for one in parser.below():
+        for action in (*one.arguments, *one.general):
             # Its stacks are those of another Heat.
             if isinstance(action.metavar, str) and not one.prog.startswith("heatlite migrate"):
                 kind = "--context" if "--context" in action.option_strings else action.metavar
                 if kind in completers:
                     action.completer = completers[kind]  # type: ignore[attr-defined]  # argcomplete reads it
     argcomplete.autocomplete(parser, always_complete_options=False)
-
-
-def _below(parser: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for child in set(action.choices.values()):
-                yield from _below(child)
 
 
 def _names(host: Host, read: Read) -> Completer:

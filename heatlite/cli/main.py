@@ -2,17 +2,17 @@
 
 import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from heatlite import __version__
-from heatlite.cli.arguments import EMPTY, CommandGroup, Run
+from heatlite.cli.arguments import CommandGroup, Run
 from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.parser import MISUSE, Parser, print_error, with_percents_last
 from heatlite.cli.session import Host
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import HeatliteError
@@ -71,46 +71,12 @@ ELSEWHERE: Mapping[str, str] = {
 
 SNAPSHOTS = "snapshots are made with: openstack stack snapshot create STACK (heatlite env points it at the server)"
 
-MISUSE = 2
-"""Exit code for a wrong command line or setting, as of argparse."""
-
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command as Ctrl-C does: its temporary files are removed."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that suggests names for misspelt commands.
-
-    It takes ``-10%`` for a number.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._negative_number_matcher = re.compile(r"-\d*\.?\d+%?$")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        choices = action.choices
-        if isinstance(action, argparse._SubParsersAction) and choices is not None and value not in choices:
-            names = list(map(str, choices))
-            self.error(f"there is no command {value!r}; {_hint(str(value), names)}")
-        super()._check_value(action, value)
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Refuse an empty positional argument, mostly a variable that is not set."""
-        is_word = not action.option_strings and not isinstance(action, argparse._SubParsersAction)
-        if not arg_string and is_word:
-            raise argparse.ArgumentError(action, EMPTY)
-        return super()._get_value(action, arg_string)
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the error, and exit."""
-        self.print_usage(sys.stderr)
-        _print_error(f"{self.prog}: error: {message}\nSee: {self.prog} --help")
-        self.exit(MISUSE)
 
 
 def _hint(word: str, names: Sequence[str]) -> str:
@@ -124,21 +90,22 @@ def _hint(word: str, names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
 
 
-def build_parser(module: str | None = None) -> argparse.ArgumentParser:
+def build_parser(module: str | None = None) -> Parser:
     """Build the parser with all commands, or with those of one module."""
-    parser: argparse.ArgumentParser = Parser(
+    parser = Parser(
         prog="heatlite",
         usage="heatlite COMMAND [OPTION ...]",
         description="Stacks from Heat templates, in one process.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"heatlite {__version__}")
-    subparsers = parser.add_subparsers(prog="heatlite", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    parser.add_commands(prog="heatlite", help=argparse.SUPPRESS)
     for name in _modules() if module is None else (module,):
         commands: CommandGroup = import_module(f"heatlite.cli.commands.{name}").commands
-        commands.add_to(subparsers)
+        commands.add_to(parser)
     if module is None:
-        parser.epilog = _overview({one.dest: one.help or "" for one in subparsers._choices_actions})
+        named = ((one.prog.partition(" ")[2], one.description or "") for one in parser.commands.values())
+        parser.epilog = _overview(dict(named))
     return parser
 
 
@@ -169,15 +136,28 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     first = arguments[0] if arguments else ""
     if first.startswith("--") and first not in ("--help", "--version"):
         build_parser().error(f"options come after the command: heatlite COMMAND {first} …")
-    parsed, unknown = build_parser(_module_of(first)).parse_known_args(arguments)
+    parser = build_parser(_module_of(first))
+    _check_commands(parser, arguments)
+    parsed, unknown = parser.parse_known_args(with_percents_last(arguments))
     if unknown:
-        parser: argparse.ArgumentParser = parsed.parser
+        command: Parser = parsed.parser
         import difflib
 
-        close = difflib.get_close_matches(unknown[0], parser._option_string_actions, 1)
+        flags = [flag for one in (*command.arguments, *command.general) for flag in one.option_strings]
+        close = difflib.get_close_matches(unknown[0], flags, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return parsed
+
+
+def _check_commands(parser: Parser, words: Iterable[str]) -> None:
+    """Exit with an error if a word is to be a command and is none."""
+    for word in words:
+        if word.startswith("-") or not parser.commands:
+            return
+        if word not in parser.commands:
+            parser.error(f"there is no command {word!r}; {_hint(word, [*parser.commands])}")
+        parser = parser.commands[word]
 
 
 def run(arguments: Sequence[str] | None, host: Host) -> int:
@@ -261,13 +241,7 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
 
 
 def _complain(text: str) -> None:
-    _print_error(f"heatlite: {text}")
-
-
-def _print_error(text: str) -> None:
-    from heatlite.cli.output.render import folded
-
-    print(folded(text, sys.stderr), file=sys.stderr)
+    print_error(f"heatlite: {text}")
 
 
 def _record(arguments: argparse.Namespace, message: str, status: int | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.main import SECTIONS, build_parser
+from heatlite.cli.parser import Parser
 
 _FRAME = """.TH HEATLITE 1 "" "heatlite" "User Commands"
 .SH NAME
@@ -73,34 +74,34 @@ def page() -> str:
         lines.append(f'.SH "{title.upper()}"')
         for names in modules.values():
             for name in names:
-                lines += _command(_below(parser)[name], name)
+                lines += _command(parser.commands[name], name)
     return "\n".join([*lines, _END])
 
 
-def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return {name: one for action in found for name, one in action.choices.items()}
-
-
-def _command(parser: argparse.ArgumentParser, words: str) -> Iterator[str]:
+def _command(parser: Parser, words: str) -> Iterator[str]:
     """Yield the lines on a command and those below it. Aliases have none."""
     if parser.prog != f"heatlite {words}":
         return
-    below = _below(parser)
-    if below:
-        for name, child in below.items():
+    if parser.commands:
+        for name, child in parser.commands.items():
             yield from _command(child, f"{words} {name}")
         return
     yield f'.SS "heatlite {words}"'
     yield _text((parser.description or "").capitalize() + ".")
-    formatter = parser._get_formatter()
-    own = [group for group in parser._action_groups if group.title != "server and settings"]
-    for action in (action for group in own for action in group._group_actions if action.help and action.dest != "help"):
-        flags = ", ".join(action.option_strings) or formatter._metavar_formatter(action, action.dest)(1)[0]
-        takes = formatter._format_args(action, action.dest.upper()) if action.option_strings else ""
-        yield f".TP\n.B {_text(f'{flags} {takes}'.rstrip())}\n{_text(action.help or '')}"
+    for action in sorted(parser.arguments, key=lambda one: bool(one.option_strings)):
+        takes = f"{', '.join(action.option_strings)} {_values(action)}".strip()
+        yield f".TP\n.B {_text(takes)}\n{_text(action.help or '')}"
     for example in EXAMPLES.get(words, ()):
         yield f".PP\n.EX\nheatlite {_text(example)}\n.EE"
+
+
+def _values(action: argparse.Action) -> str:
+    """Return what an argument takes: ``FILE``, ``[SECONDS]``, or nothing."""
+    choices = None if action.choices is None else f"{{{','.join(map(str, action.choices))}}}"
+    name = str(action.metavar or choices or (action.dest.upper() if action.option_strings else action.dest))
+    if not action.option_strings or action.nargs is None:
+        return name
+    return {0: "", "?": f"[{name}]"}[action.nargs]
 
 
 def _text(text: str) -> str:

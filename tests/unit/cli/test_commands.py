@@ -19,7 +19,7 @@ from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
 from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.files import parameters
-from heatlite.cli.main import build_parser, run
+from heatlite.cli.main import build_parser, parse, run
 from heatlite.cli.output import progress, render
 from heatlite.cli.transport import HTTPTransport, Transport
 from heatlite.core.clock import Clock, from_text
@@ -123,7 +123,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_command_lines_are_understood(line: str) -> None:
-    assert callable(build_parser().parse_args(line.split()).run)
+    assert callable(parse(line.split()).run)
 
 
 def test_the_seeds_names_are_the_same_commands() -> None:
