@@ -107,14 +107,9 @@ class Execution:
             self._unit_of_work, self._resources, self._breakpoints, parts.clock.now, parts.settings.action_retry_limit
         )
         self._transitions.operations.keeps_objects = keeps_objects(action)
+        most = parts.settings.max_resources_per_stack
         children = Children(
-            parts.store,
-            parts.clock,
-            parts.definitions,
-            self._resources,
-            action,
-            parts.settings.max_resources_per_stack,
-            self._transitions.budget,
+            parts.store, parts.clock, parts.definitions, self._resources, action, most, self._transitions.budget
         )
         self._stopping = Stopping(
             parts.clock,
@@ -124,37 +119,19 @@ class Execution:
             is_repair=action.inputs.heal is not None,
             deadline=deadline,
         )
+        lease, ask = parts.settings.lease_seconds, partial(retry_while_unavailable, parts.clock, self._read_control)
         self._calls = Calls(
-            parts.pool,
-            parts.meter,
-            parts.clock,
-            parts.settings.lease_seconds,
-            partial(retry_while_unavailable, parts.clock, self._read_control),
-            parts.store.transaction,
-            parts.settings.handler_threads,
+            parts.pool, parts.meter, parts.clock, lease, ask, parts.store.transaction, parts.settings.handler_threads
         )
         self._commits = Commits(
-            parts.store,
-            parts.clock,
-            parts.settings.lease_seconds,
-            action,
-            self._unit_of_work,
-            self._transitions,
-            self._breakpoints,
-            children,
-            self._calls,
-            self._stopping,
-        )
+            parts.store, parts.clock, lease, action, self._unit_of_work, self._transitions, self._breakpoints, children,
+            self._calls, self._stopping,
+        )  # fmt: skip
         self.walker = Walker(
-            parts.clock,
-            self._calls,
-            self._transitions,
-            children,
-            self._commits.write_progress,
+            parts.clock, self._calls, self._transitions, children, self._commits.write_progress,
             lambda actions, held: retry_while_unavailable(parts.clock, self._commits.park, actions, held),
-            lambda: retry_while_unavailable(parts.clock, self._commits.set_aside),
-            self._stopping,
-        )
+            lambda: retry_while_unavailable(parts.clock, self._commits.set_aside), self._stopping,
+        )  # fmt: skip
         """The walk; other threads notify it."""
         if action.data.checked is not None:
             self._transitions.operations.tally = action.data.checked.copy()
@@ -205,12 +182,14 @@ class Execution:
         engine is to continue. All results but RETRY are written. Raises `Fenced` if another worker has taken the action
         over.
         """
+        self._stopping.control = self.action.control
         try:
-            for until in self._run():
-                # No handler is running now, so this action is not the cause if the engine ends.
-                self._count_takeovers(0)
-                yield until
-                self._count_takeovers(self._commits.suspected)
+            for part in (self.walker.rest, self._course):
+                for until in part():
+                    # No handler is running now, so this action is not the cause if the engine ends.
+                    self._count_takeovers(0)
+                    yield until
+                    self._count_takeovers(self._commits.suspected)
         except Fenced:
             # In another thread: a handler call may hang forever, and the slot is needed.
             self._parts.afterwards(self._clear_up)
@@ -233,49 +212,54 @@ class Execution:
         orphans = Orphans(self._parts.store, self._parts.clock, self._parts.meter, self._stack.project)
         orphans.remove(self._calls.unwritten(), self._parts.stopping)
 
-    def _run(self) -> Iterator[float | None]:
-        self._stopping.control = self.action.control
-        yield from self.walker.rest()
+    def _course(self) -> Iterator[float | None]:
+        """Return the course of the operation. Yields as `Walker.walk`."""
         if self.action.failed_dependencies:
             self._end_unbegun()
-            return
+            return iter(())
         objection = "" if self._needs_no_cloud else self._parts.engine_services.stack_clouds.objection(self._stack)
         if objection:
             self._end_refused(objection)
-            return
+            return iter(())
         operations = self._transitions.operations
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
-                yield from self._converge()
+                return self._converge()
             case Verb.DELETE:
-                yield from self._delete()
+                return self._delete()
             case Verb.CHECK:
                 names = self.action.inputs.checked
                 rows = [row for row in self._undone() if not names or row.name in names]
-                yield from self._walk_last(planner.plan_check(rows), operations.begin_check)
+                return self._walk(planner.plan_check(rows), operations.begin_check)
             case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
                 self._delete_snapshot(self.action.inputs.deleted_snapshot)
+                return iter(())
             case Verb.SNAPSHOT:
                 operations.snapshot = self.action.inputs.snapshot or ""
-                yield from self._walk_last(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
+                return self._walk(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
             case Verb.SUSPEND:
-                yield from self._walk_last(planner.plan_suspend(self._undone()), operations.begin_suspend)
+                return self._walk(planner.plan_suspend(self._undone()), operations.begin_suspend)
             case Verb.RESUME:
-                yield from self._walk_last(planner.plan_resume(self._undone()), operations.begin_resume)
+                return self._walk(planner.plan_resume(self._undone()), operations.begin_resume)
             case Verb.LOCK if self.action.inputs.level is LockLevel.ALL:
-                yield from self._walk_last(planner.plan_lock(self._undone()), operations.begin_lock)
+                return self._walk(planner.plan_lock(self._undone()), operations.begin_lock)
             case Verb.LOCK | Verb.UNLOCK:
-                nested_outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
-                nested = planner.plan_nested(filter(self._is_nested, self._undone()), nested_outcome)
-                yield from self.walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
-                yield from self._walk_last(nested, operations.begin_nested)
+                return self._unlock()
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
 
-    def _walk_last(self, plan: Plan, begin: Callable[[Step], StepExecution]) -> Iterator[float | None]:
-        """Walk the last plan of an operation, and end it."""
+    def _walk(self, plan: Plan, begin: Callable[[Step], StepExecution]) -> Iterator[float | None]:
+        """Walk the only plan of an operation, and end it."""
         yield from self.walker.walk(plan, begin)
         yield from self._end()
+
+    def _unlock(self) -> Iterator[float | None]:
+        """Unlock the objects, and lock or unlock the nested stacks."""
+        operations = self._transitions.operations
+        nested_outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
+        nested = planner.plan_nested(filter(self._is_nested, self._undone()), nested_outcome)
+        yield from self.walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
+        yield from self._walk(nested, operations.begin_nested)
 
     def _rows(self) -> list[ResourceRecord]:
         return list(self._unit_of_work.rows.values())
@@ -294,43 +278,58 @@ class Execution:
     # -- operations of several walks ---------------------------------------------------------------
 
     def _converge(self) -> Iterator[float | None]:
-        if self._stack.verb is not Verb.ROLLBACK:
-            entries = self.action.inputs.resources
-            if entries is not None and self.action.verb is Verb.ADOPT:
-                self._transitions.converging.adopt(self._parts.store, self._parts.definitions.of(self._stack), entries)
-            elif entries is not None:
-                self._resources.restore(entries)
-            if self.action.inputs.converge:
-                self._resources.observe(self._rows(), self._parts.pool.map)
-            if not self._stopping.gives_up or any(row.status is Status.IN_PROGRESS for row in self._rows()):
-                yield from self._make(self._parts.definitions.of(self._stack))
+        """Converge the stack to its definition, after a failure to that of its rollback."""
+        is_rollback = self._stack.verb is Verb.ROLLBACK
+        if not is_rollback:
+            self._prepare()
+        while True:
+            goal = rollback_target(self._stack) if is_rollback else self._stack
+            has_steps = is_rollback or not self._stopping.gives_up or self._has_begun()
+            plan = self._plan(self._parts.definitions.of(goal)) if has_steps else None
+            if plan is not None:
+                yield from self.walker.walk(plan, self._transitions.converging.begin)
+                if self._stopping.stop is None:
+                    self._stopping.finish_making()
+                if self._stopping.is_made:
+                    keep = [row.id for row in self._transitions.rows.chosen.values()]
+                    surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
+                    yield from self.walker.walk(surplus, self._transitions.operations.begin_delete)
+            if is_rollback:
+                break
             yield from self.walker.wait_out()
             if not self._stopping.turns_back:
-                yield from self._end()
-                return
+                break
             self._start_rollback()
-        yield from self._make(self._parts.definitions.of(rollback_target(self._stack)))
+            is_rollback = True
         yield from self._end()
 
-    def _make(self, definition: Definition) -> Iterator[float | None]:
-        """Converge the stack to `definition`, then remove surplus objects."""
+    def _prepare(self) -> None:
+        """Take the objects and values that the action itself gives, and observe."""
+        entries = self.action.inputs.resources
+        if entries is not None and self.action.verb is Verb.ADOPT:
+            self._transitions.converging.adopt(self._parts.store, self._parts.definitions.of(self._stack), entries)
+        elif entries is not None:
+            self._resources.restore(entries)
+        if self.action.inputs.converge:
+            self._resources.observe(self._rows(), self._parts.pool.map)
+
+    def _has_begun(self) -> bool:
+        """Return whether an earlier attempt has begun a step and not ended it."""
+        return any(row.status is Status.IN_PROGRESS for row in self._rows())
+
+    def _plan(self, definition: Definition) -> Plan | None:
+        """Plan to converge the stack. None: it is refused, and the operation stops."""
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = converge(definition, self._rows(), PlannedValues(self._resources))
         protected = planner.protected(plan, self._removable(plan, plan.kept), self._resources.protected)
         refused = [f"DeletionProtected: {text}" for text in protected]
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
-        if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
+        if refused and not self._has_begun():
             # Begin nothing. Steps of an earlier attempt continue; the steps themselves refuse the rest.
             self._stopping.fail(*refused)
-            return
+            return None
         self._transitions.converging.start(definition, plan)
-        yield from self.walker.walk(plan, self._transitions.converging.begin)
-        if self._stopping.stop is None:
-            self._stopping.finish_making()
-        if self._stopping.is_made:
-            keep = [row.id for row in self._transitions.rows.chosen.values()]
-            cleanup = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
-            yield from self.walker.walk(cleanup, self._transitions.operations.begin_delete)
+        return plan
 
     def _removable(self, plan: Plan, chosen: Mapping[str, ResourceRecord]) -> list[ResourceRecord]:
         """Return the rows that the clean-up may delete."""

@@ -100,20 +100,16 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     Raises errors of functions, schemas, types and observations.
     """
     resources, newest_first = values.resources, sorted(rows, key=lambda row: row.id, reverse=True)
+    restricted, above = definition.environment.restricted_actions(name), replaced_above(resources.stack)
     resources.remember_restored(name, newest_first)
-    choice = _choice(definition, name, newest_first, values)
-    was_restored = choice.wanted is not None and choice.wanted.restored is not None and resources.saved(name) is None
-    if was_restored and choice.decision.outcome in {*NEW_OBJECT, Outcome.REBUILD}:
+    while True:
+        wanted = evaluate(definition, name, resources, values)
+        candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in newest_first]
+        decision = choose(candidates, restricted, above)
+        keeps_restored = wanted.restored is None or resources.saved(name) is not None
+        if keeps_restored or decision.outcome not in {*NEW_OBJECT, Outcome.REBUILD}:
+            return Choice(decision, wanted)
         resources.drop_restored(name)
-        choice = _choice(definition, name, newest_first, values)
-    return choice
-
-
-def _choice(definition: Definition, name: str, rows: Sequence[ResourceRecord], values: Values) -> Choice:
-    resources, restricted = values.resources, definition.environment.restricted_actions(name)
-    wanted = evaluate(definition, name, resources, values)
-    candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in rows]
-    return Choice(choose(candidates, restricted, replaced_above(resources.stack)), wanted)
 
 
 def evaluate(definition: Definition, name: str, resources: ResourceFactory, values: Scope) -> Wanted:

@@ -34,8 +34,13 @@ def retry_while_unavailable(
     while True:
         try:
             return ask(*given)
-        except UnreadableSecret:
-            raise  # a key does not come back as a database does
         except DatabaseUnavailable as error:
-            log.warning("the database is unavailable, trying again: %s", error)
-            clock.wait(threading.Event(), RETRY)
+            wait_until_retry(clock, error)
+
+
+def wait_until_retry(clock: Clock, error: DatabaseUnavailable) -> None:
+    """Log an outage and wait before the next attempt. Raises UnreadableSecret."""
+    if isinstance(error, UnreadableSecret):
+        raise error  # a key does not come back as a database does
+    log.warning("the database is unavailable, trying again: %s", error)
+    clock.wait(threading.Event(), RETRY)

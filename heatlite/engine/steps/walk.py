@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.engine.calls.handlers import advance, give_up
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
 from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.planning.plan import Plan, Step, waiting
-from heatlite.engine.state.database_retry import retry_while_unavailable
+from heatlite.engine.state.database_retry import retry_while_unavailable, wait_until_retry
 from heatlite.engine.steps.child_waits import ChildWaits
 from heatlite.engine.steps.children import Children
 from heatlite.engine.steps.transitions import Transitions
@@ -160,10 +161,22 @@ class Walker:
         self._check_stop()
 
     def _begin_ready(self, plan: Plan, begin: Callable[[Step], StepExecution]) -> None:
+        """Begin steps. While the walk stops, only those that an earlier attempt has begun."""
         for _ in range(MAX_STEPS_PER_TICK):
             if not self._can_begin():
                 break
-            self._begin(plan.steps[self._ready.popleft()], begin)
+            step = plan.steps[self._ready[0]]
+            try:
+                goes_on = self._stopping.stop is None or self._transitions.continues(step)
+                execution = begin(step) if goes_on else None
+            except DatabaseUnavailable as error:
+                wait_until_retry(self._clock, error)
+                continue
+            self._ready.popleft()
+            if execution is not None and (self._stopping.stop is None or self._may_continue(execution)):
+                self._go_on(execution)
+            elif execution is not None:
+                self._give_up(execution)
             if self._transitions.budget.wants_commit:
                 break
 
@@ -199,22 +212,13 @@ class Walker:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _begin(self, step: Step, begin: Callable[[Step], StepExecution]) -> None:
-        """Begin a step. While the walk stops, only if an earlier attempt has begun it."""
-        if self._stopping.stop is None:
-            self._go_on(retry_while_unavailable(self._clock, begin, step))
-            return
-        if not retry_while_unavailable(self._clock, self._transitions.continues, step):
-            return
-        execution = retry_while_unavailable(self._clock, begin, step)
+    def _may_continue(self, execution: StepExecution) -> bool:
+        """Return whether a stopping walk continues what an earlier attempt has begun."""
         # A cancel repeats no call: that call may have ended the engine.
         was_called = execution.phase is Phase.CHECKING
         may_call = was_called or self._stopping.cause is Stop.FAILURE
         is_ordered = isinstance(execution, NestedOperation) and was_called  # the nested stack is asked to stop
-        if execution.has_ended or is_ordered or may_call and not self._stopping.must_abort(execution):
-            self._go_on(execution)
-        else:
-            self._give_up(execution)
+        return execution.has_ended or is_ordered or may_call and not self._stopping.must_abort(execution)
 
     def _go_on(self, execution: StepExecution) -> None:
         """Continue an execution: quick handlers at once, others after their intent."""
