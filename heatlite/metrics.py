@@ -35,6 +35,7 @@ from heatlite.core.healing import DEFAULT_SOURCES, OPEN_INCIDENTS, Brake, Report
 from heatlite.core.meter import Meter
 from heatlite.core.nodes import NodeState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
+from heatlite.engine.dispatch.hints import is_up
 from heatlite.store.counts import Totals
 from heatlite.store.store import Store
 
@@ -67,9 +68,10 @@ ON_STACKS = [verb for verb in Verb if verb not in (Verb.INIT, Verb.ROLLBACK)]
 class Metrics(Meter):
     """The metrics of this process, in a registry of their own."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, has_engine: Callable[[], bool]) -> None:
+        """`has_engine` is that of `Components`."""
         self.registry = CollectorRegistry()
-        self.registry.register(DatabaseGauges(store, clock))  # first: the counters below count its errors
+        self.registry.register(DatabaseGauges(store, clock, has_engine))  # first: the counters below count its errors
         shared = SHARED in os.environ
         if shared:
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
@@ -165,9 +167,10 @@ class Metrics(Meter):
 class DatabaseGauges:
     """Gauges that read the database at each scrape."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, has_engine: Callable[[], bool]) -> None:
         self._store = store
         self._clock = clock
+        self._has_engine = has_engine
         self._last: Totals | None = None
         self._counted = 0.0
 
@@ -202,7 +205,7 @@ class DatabaseGauges:
         text = "Engines that have not left, by whether they report."
         family = GaugeMetricFamily("heatlite_engines", text, labels=("status",))
         now = self._clock.now()
-        up = [service.is_up(now) for service in self._store.services.list()]
+        up = [is_up(service, now, self._has_engine) for service in self._store.services.list()]
         family.add_metric(("up",), sum(up))
         family.add_metric(("down",), len(up) - sum(up))
         return family

@@ -12,7 +12,15 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
 from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of, open_beside
-from heatlite.wiring import check_simulation, dashboard, distributed, installed_types, metering, stack_domain
+from heatlite.wiring import (
+    begin_simulation,
+    check_simulation,
+    dashboard,
+    distributed,
+    installed_types,
+    metering,
+    stack_domain,
+)
 
 
 class NotLoopback(BadSetting):
@@ -64,6 +72,7 @@ def check_servable(settings: Settings) -> None:
     store.close()
     if engine is not None:
         raise busy(engine, settings.database)
+    begin_simulation(settings, store.database.path)
     if settings.broker is not None:
         distributed().check_broker(settings.broker)
     if settings.cloud not in (None, SIMULATED):

@@ -1,35 +1,54 @@
 """Server processes in the foreground: `heatlite serve` and `heatlite api`."""
 
+import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from socket import socket
 
 from msgspec.structs import replace
 
 from heatlite import __version__, preflight, wiring
 from heatlite.core import logs
 from heatlite.core.config import Auth, Settings
-from heatlite.serving.application import Server
+from heatlite.engine.dispatch.hints import Hints
+from heatlite.serving import engine
+from heatlite.serving.application import GRACE, Server
+from heatlite.serving.supervisor import Child, Supervisor, unblock
 
 log = logging.getLogger(__name__)
 
+COMMON = (
+    "heatlite.api.further_routes",
+    "heatlite.healing.sweep",
+    "heatlite.nodes.deployments",
+    "heatlite.nodes.orchestrator",
+)
+"""Modules that would be imported later: processes share what is loaded before the fork."""
 SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 """Variable with the folder through which processes share the counts of `metrics`."""
+STOP_SECONDS = GRACE + 15.0
+"""Seconds for a graceful stop of the API, and of the engine after it."""
 
 
 @contextmanager
-def _shared_counts() -> Iterator[None]:
-    """Let processes share their counts through a folder.
+def _shared_folder(settings: Settings) -> Iterator[Path]:
+    """Create the folder through which processes share hints and counts.
 
     Enter before the first import of `metrics`.
     """
-    first, folder = os.getpid(), tempfile.mkdtemp(prefix="heatlite-metrics-")
-    os.environ[SHARED_COUNTS] = folder
+    first, folder = os.getpid(), tempfile.mkdtemp(prefix="heatlite-")
+    if settings.metrics:
+        os.environ[SHARED_COUNTS] = folder
     try:
-        yield
+        yield Path(folder)
     finally:
         if os.getpid() == first:  # forked processes leave by here, too
             shutil.rmtree(folder, ignore_errors=True)
@@ -40,7 +59,13 @@ def serve(settings: Settings) -> None:
 
     Raises EngineBusy, NotLoopback, and errors of opening the database. Does not return.
     """
-    _run(settings, lambda found: wiring.embedded(found, url=f"http://{found.address}"), 1)
+    if settings.serve_processes:
+        with _shared_folder(settings) as folder:
+            settings, bound = _listen(settings)
+            sys.exit(_supervisor(settings, bound, Hints(folder)).run())
+    settings, bound = _listen(settings)
+    build = partial(wiring.embedded, url=f"http://{settings.address}")
+    Server(settings, build, 1, bound, may_reload=not settings.database.startswith("sqlite:")).run()
 
 
 def serve_api(settings: Settings) -> None:
@@ -49,15 +74,33 @@ def serve_api(settings: Settings) -> None:
     Raises NotDistributed, NotLoopback, and errors of opening the database. Does not return.
     """
     preflight.check_distributed(settings, "api")
-    _run(settings, wiring.api, settings.api_processes)
+    settings, bound = _listen(settings)
+    Server(settings, wiring.api, settings.api_processes, bound).run()
 
 
-def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
-    with _shared_counts() if settings.metrics and processes > 1 else nullcontext():
-        _start(settings, build, processes)
+def _supervisor(settings: Settings, bound: socket, hints: Hints) -> Supervisor:
+    """Return the supervisor of an engine and of the API's processes."""
+
+    def run_engine() -> None:
+        bound.close()
+        engine.run(settings, hints)
+
+    def run_api() -> None:
+        unblock()
+        Server(settings, partial(wiring.api, hints=hints), settings.serve_processes, bound).run()
+
+    for module in COMMON:
+        import_module(module)
+    gc.freeze()  # a collection would write to the memory that processes share after the fork
+    children = (Child("the engine", run_engine), Child("the API", run_api, reloads=True))
+    return Supervisor(children, STOP_SECONDS, bound.close)
 
 
-def _start(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
+def _listen(settings: Settings) -> tuple[Settings, socket]:
+    """Check the settings and bind the address. Returns the settings with its port.
+
+    Raises the errors of `preflight`.
+    """
     preflight.check_servable(settings)
     logs.configure(settings.log_format)
     if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
@@ -69,4 +112,4 @@ def _start(settings: Settings, build: Callable[[Settings], wiring.Embedded], pro
     settings = replace(settings, port=bound.getsockname()[1])  # it may have been 0
     log.info("heatlite %s at http://%s, %s", __version__, settings.address, settings.shown_database)
     log.info('Point the openstack command at it: eval "$(heatlite env)"')
-    Server(settings, build, processes, bound).run()
+    return settings, bound

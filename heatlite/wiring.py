@@ -19,19 +19,18 @@ from heatlite.api.app import create_app
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
 from heatlite.api.routes import App
-from heatlite.clients.cloud import Cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
-from heatlite.core.reading import NeedsEngine
 from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.dispatch import Dispatcher
+from heatlite.engine.dispatch.hints import Hint, Hints
 from heatlite.engine.dispatch.local import LocalDispatcher, Slots
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
@@ -132,6 +131,15 @@ class Embedded(Struct, frozen=True):
         """The operations on stacks."""
         return self.components.stacks
 
+    def take(self, hint: Hint, about: str) -> None:
+        """Act on a hint of another process of this server."""
+        if hint is Hint.ACTION and self.worker is not None:
+            self.worker.wake()
+        elif hint is Hint.MESSAGE and self.worker is not None:
+            self.worker.deliver(about)
+        elif hint is Hint.NODES and self.orchestrator is not None:
+            self.orchestrator.wake()
+
     def close(self) -> None:
         """Release unfinished actions, and close the database."""
         if self.dispatcher is not None:
@@ -147,6 +155,7 @@ class Embedded(Struct, frozen=True):
         if self.dispatcher is not None:
             self.dispatcher.close()
         self.components.streams.close()
+        self.components.admission.suppressed.close()
         self.store.audit.close()
         self.store.close()
         if self.lock is not None:
@@ -178,35 +187,19 @@ def reader(settings: Settings, one_command: bool = False) -> Embedded:
     return Embedded(cache(partial(_create_app, components, settings, meter, one_command)), components, meter)
 
 
-def api(settings: Settings, clock: Clock | None = None) -> Embedded:
+def api(settings: Settings, clock: Clock | None = None, hints: Hints | None = None) -> Embedded:
     """Create the application for engines in other processes.
 
-    Raises BadSetting, MissingLibrary.
+    `hints` wake the engine of this server, if it has one. Raises BadSetting, MissingLibrary.
     """
     store, clock = open_store(settings), clock or Clock()
-    check_keys(store)
-    meter = metering(settings, store, clock)
-    components = _components(settings, store, clock, meter)
+    check_keys(store, warns=hints is None)
+    meter = metering(settings, store, clock, hints)
+    components = _components(settings, store, clock, meter, hints=hints)
     dispatcher = _dispatcher(settings, store)
-    store.listen(_listeners(components, meter, dispatcher, ignore, ignore))
+    listeners = _listeners(components, meter, dispatcher, ignore, ignore, hints)
+    store.listen(listeners if hints is None else hints.for_engine(listeners))
     return Embedded(cache(partial(_create_app, components, settings, meter)), components, meter, dispatcher)
-
-
-def beside(settings: Settings, clock: Clock | None = None) -> Embedded:
-    """Create the application of a reader, a process beside the engine's.
-
-    Raises BadSetting, MissingLibrary.
-    """
-    store, clock = open_store(settings), clock or Clock()
-    meter = metering(settings, store, clock)
-    clouds = Clouds(settings.cloud, clock.now, _ask_engine)
-    components = _components(settings, store, clock, meter, clouds=clouds)
-    store.listen(replace(NO_LISTENERS, database_unavailable=meter.database_unavailable))
-    return Embedded(cache(partial(_create_app, components, settings, meter)), components, meter)
-
-
-def _ask_engine(_project: str) -> Cloud:
-    raise NeedsEngine
 
 
 def embedded(
@@ -216,10 +209,12 @@ def embedded(
     one_command: bool = False,
     slots: Slots | None = None,
     due: Callable[[Components], None] = lambda _: None,
+    hints: Hints | None = None,
 ) -> Embedded:
     """Start an engine in this process.
 
     Raises EngineBusy if the database has one, BadSetting.
+    `hints` wake the event streams of this server's other processes.
     `slots` run the actions; without them the engine has threads of its own. `due` is called once a second.
     `url` is the address of this server, which the lock tells to later processes; None without a server.
     With `one_command`, parts that most commands do without are created when they are first needed.
@@ -243,7 +238,9 @@ def embedded(
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
             store.orchestrations.expire_all()
-        _begin_simulation(settings, store)
+            store.services.remove([engine.id for engine in store.services.list()])
+    if hints is None:
+        begin_simulation(settings, store.database.path)
     components = _components(settings, store, clock, meter)
     dispatcher = _dispatcher(settings, store)
     heal = partial(_heal_if_any, components) if one_command else components.healing.sweep
@@ -264,7 +261,7 @@ def embedded(
     )
     sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks, timer)
     orchestrator = OnDemandOrchestrator(components, timer)
-    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver))
+    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver, hints))
     worker.start()
     sinks.start()
     if not one_command or store.orchestrations.exist():
@@ -291,12 +288,15 @@ def _listeners(
     dispatcher: Dispatcher,
     orchestration_due: Callable[[], None],
     message_stored: Callable[[str], None],
+    hints: Hints | None,
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
     def committed() -> None:
         meter.committed()
         components.streams.wake()
+        if hints is not None:
+            hints.committed()
 
     return Listeners(
         action_announced=dispatcher.announce,
@@ -354,17 +354,22 @@ def installed_types(settings: Settings) -> Registry:
 
 
 def _components(
-    settings: Settings, store: Store, clock: Clock, meter: Meter, works: bool = True, clouds: Clouds | None = None
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    meter: Meter,
+    works: bool = True,
+    hints: Hints | None = None,
 ) -> Components:
     """Create all components.
 
-    Without `works`, they only read, and need no valid cloud. `clouds` None: those of the settings.
+    Without `works`, they only read, and need no valid cloud.
     """
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
-    clouds = clouds or _clouds(settings, store.database.path, clock, works, store.credentials.of)
+    clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
     stack_clouds = StackClouds(store, types, clouds)
     admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
@@ -404,7 +409,7 @@ def _components(
     preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, regions, has_accounts)
     schedule = Schedule(store, clock, settings, admission)
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
-    streams = Streams(store, settings.max_event_streams, max_duration=max_duration)
+    streams = Streams(store, settings.max_event_streams, max_duration=max_duration, hints=hints)
     stacks = Stacks(
         store, clock, settings, definitions, preparation, admission, reader, schedule, clouds, stack_clouds
     )
@@ -426,7 +431,12 @@ def _components(
         streams=streams,
         self_auth=self_auth,
         accounts=accounts,
+        has_engine=_has_engine(hints),
     )
+
+
+def _has_engine(hints: Hints | None) -> Callable[[], bool]:
+    return (lambda: True) if hints is None else hints.has_engine
 
 
 def _clouds(
@@ -472,12 +482,12 @@ def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
     return read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
 
 
-def _begin_simulation(settings: Settings, store: Store) -> None:
-    """Let the scripted faults of a simulated cloud begin anew."""
-    if settings.cloud == SIMULATED and store.database.path is not None:
+def begin_simulation(settings: Settings, database: Path | None) -> None:
+    """Let the faults of a simulated cloud begin anew. `database`: see `_clouds`."""
+    if settings.cloud == SIMULATED and database is not None:
         from heatlite.simulated import simulation
 
-        simulation.begin(_simulated(store.database.path))
+        simulation.begin(_simulated(database))
 
 
 @contextmanager
@@ -564,7 +574,7 @@ def _file(settings: Settings) -> Path | None:
     return store.database.path
 
 
-def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
+def metering(settings: Settings, store: Store, clock: Clock, hints: Hints | None = None) -> Meter:
     """Return the meter of this process. Raises MissingLibrary."""
     meter = Meter()
     if settings.metrics:
@@ -572,5 +582,5 @@ def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
             from heatlite.metrics import Metrics
         except ImportError as error:
             raise MissingLibrary("The setting metrics", error.name, "server") from error
-        meter = Metrics(store, clock)
+        meter = Metrics(store, clock, _has_engine(hints))
     return meter

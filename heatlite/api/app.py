@@ -84,7 +84,7 @@ def _add_server(routes: Routes, components: Components, meter: Meter | None) -> 
     versions = Versions()
     routes.add("/", versions, GET=OPEN)
     routes.add("/versions", versions, GET=OPEN)
-    routes.add("/healthcheck", HealthCheck(), GET=OPEN)
+    routes.add("/healthcheck", HealthCheck(components.has_engine), GET=OPEN)
     routes.add("/openapi.json", Description(), GET=OPEN)
     routes.add("/docs", Page(), GET=OPEN)
     if meter is not None:
@@ -92,7 +92,7 @@ def _add_server(routes: Routes, components: Components, meter: Meter | None) -> 
     routes.add(P + "/build_info", BuildInfo(components.types), GET="build_info:build_info")
     audit = Audit(components.store)
     routes.add(P + "/audit", audit, query={"GET": AUDIT_KEYS}, GET="audit:index")
-    routes.add(P + "/services", Engines(components.store, components.clock), GET="service:index")
+    routes.add(P + "/services", Engines(components.store, components.clock, components.has_engine), GET="service:index")
 
 
 def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[str]) -> None:

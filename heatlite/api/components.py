@@ -1,5 +1,6 @@
 """The objects that the route table gives to handlers."""
 
+from collections.abc import Callable
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar, overload
@@ -91,6 +92,8 @@ class Components(Struct, frozen=True, dict=True):
     streams: Streams
     self_auth: SelfAuth | None
     accounts: Accounts | None
+    has_engine: Callable[[], bool]
+    """Returns whether the engine of this server runs; True if this server has none of its own."""
 
     @Part
     def maintenance(self) -> MaintenanceLock:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from math import inf
 
@@ -17,6 +18,7 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
+from heatlite.engine.dispatch.hints import Hints
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery, event_number
 from heatlite.store.store import Store
@@ -120,8 +122,11 @@ class Streams:
         heartbeat: float = HEARTBEAT,
         max_duration: float = inf,
         recheck_interval: float = RECHECK_INTERVAL,
+        hints: Hints | None = None,
     ) -> None:
+        """`hints` tell of the commits of this server's other processes."""
         self._store = store
+        self._hints = hints
         self._max_streams = max_streams
         self._heartbeat = heartbeat
         self._max_duration = max_duration
@@ -228,23 +233,30 @@ class Streams:
 
     async def _run(self) -> None:
         """Read events while there are streams."""
-        while self._streams:
-            try:
-                async with asyncio.timeout(min(POLL_INTERVAL, self._heartbeat)):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
-            self._woken.clear()
-            self._is_wake_pending = False
-            is_closing = self._is_closing
-            waiting = [stream for stream in self._streams if stream.is_waiting and not stream.ready.is_set()]
-            if await asyncio.to_thread(self._read, waiting):
-                self._woken.set()
-            for stream in waiting:
-                stream.is_ended |= is_closing or time.monotonic() - stream.started > self._max_duration
-                if stream.unsent or stream.is_ended:
-                    stream.ready.set()
-            await asyncio.sleep(MIN_INTERVAL)
+        with ExitStack() as ends:
+            if self._hints is not None:
+                ends.callback(self._hints.follow_commits(self.wake))
+            while self._streams:
+                await self._run_round()
+
+    async def _run_round(self) -> None:
+        """Wait for a commit, and read its events."""
+        try:
+            async with asyncio.timeout(min(POLL_INTERVAL, self._heartbeat)):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+        self._is_wake_pending = False
+        is_closing = self._is_closing
+        waiting = [stream for stream in self._streams if stream.is_waiting and not stream.ready.is_set()]
+        if await asyncio.to_thread(self._read, waiting):
+            self._woken.set()
+        for stream in waiting:
+            stream.is_ended |= is_closing or time.monotonic() - stream.started > self._max_duration
+            if stream.unsent or stream.is_ended:
+                stream.ready.set()
+        await asyncio.sleep(MIN_INTERVAL)
 
     async def _recheck_access(self) -> None:
         """Repeat the access checks of all streams.

@@ -558,7 +558,7 @@ def _lock(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
     }
 
 
-def service(record: ServiceRecord, running: Sequence[ActionRecord], project: str, now: float) -> JsonMap:
+def service(record: ServiceRecord, is_up: bool, running: Sequence[ActionRecord], project: str) -> JsonMap:
     """Return an engine, with the running actions of the caller's project only.
 
     `running` are the running actions of all engines.
@@ -576,7 +576,7 @@ def service(record: ServiceRecord, running: Sequence[ActionRecord], project: str
         "created_at": _service_time(record.created_at),
         "updated_at": _service_time(record.updated_at),
         "deleted_at": None,
-        "status": "up" if record.is_up(now) else "down",
+        "status": "up" if is_up else "down",
         "running": len(doing),
         "actions": [{"id": action.id, "name": action.name, "target": action.stack_id} for action in own],
     }

@@ -132,8 +132,8 @@ class Settings(HidesSecrets, frozen=True):
     api_processes: int = 1
     """Number of processes of `heatlite api`."""
     processes: int | None = None
-    """Processes of `heatlite serve` that answer reads, beside the engine's process; 0: none.
-    None: one with two or three processors, two with more."""
+    """Processes of `heatlite serve` that answer requests, beside the engine's process; 0: one process does all.
+    None: 0 with one processor, 1 with two or three, 2 with more."""
     broker: str | None = None
     """Message broker between processes; None: a single process.
     ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``."""
@@ -300,7 +300,7 @@ class Settings(HidesSecrets, frozen=True):
         return frozenset(Kind(name) for name in self.worker_kinds) or None
 
     @property
-    def readers(self) -> int:
+    def serve_processes(self) -> int:
         """`processes`, or its default for this machine."""
         if self.processes is not None:
             return self.processes

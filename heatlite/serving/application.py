@@ -23,6 +23,7 @@ from heatlite.core.config import Settings
 from heatlite.core.garbage import freeze_loaded
 from heatlite.serving.bridge import Bridge, Message
 from heatlite.serving.guard import INTERVAL, Guard
+from heatlite.serving.supervisor import end_with_parent
 from heatlite.store.database.row_waits import RowWaits
 
 log = logging.getLogger(__name__)
@@ -54,12 +55,21 @@ class Server(BaseApplication):  # type: ignore[misc]
     """
 
     def __init__(
-        self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int, bound: socket.socket
+        self,
+        settings: Settings,
+        build: Callable[[Settings], wiring.Embedded],
+        processes: int,
+        bound: socket.socket,
+        may_reload: bool = True,
     ) -> None:
-        """Serve the address of `bound`, whose port `settings` has."""
+        """Serve the address of `bound`, whose port `settings` has.
+
+        Without `may_reload` the process has the engine of a SQLite file, which has no second one.
+        """
         self._settings = settings
         self._build = build
         self._processes = processes
+        self._may_reload = may_reload
         self._bind = f"fd://{bound.detach()}"
         self._embedded: wiring.Embedded | None = None
         self._worker: Any = None
@@ -80,6 +90,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "proc_name": "heatlite",
             "logger_class": Log,
             "when_ready": self._prepare,
+            "post_fork": lambda server, _worker: end_with_parent(server.pid),
             "post_worker_init": self._begin_process,
             "worker_exit": self._end_process,
             "forwarder_headers": "",  # SCRIPT_NAME would let a client change the path that a proxy has checked
@@ -158,8 +169,8 @@ class Server(BaseApplication):  # type: ignore[misc]
         wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        if self._processes == 1 and self._settings.database.startswith("sqlite:"):
-            # A new process would start beside the old one, and the engine of a SQLite file has no second one.
+        if not self._may_reload:
+            # A new process would start beside the old one.
             text = "SIGHUP is ignored: the process has the engine of a SQLite file"
             signal.signal(signal.SIGHUP, lambda *_: log.warning(text))
 

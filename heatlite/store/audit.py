@@ -11,13 +11,12 @@ import peewee
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import canonical
-from heatlite.core.reading import only_reads, require_engine
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
+from heatlite.store.late_writes import LateWrite
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
 
@@ -32,8 +31,6 @@ MAX_DISTINCT = 100
 DISTINCT_SECONDS = 3600.0
 MAX_REFUSALS = 1000
 """Rows that are read for the refusals of one operation."""
-WRITE_SECONDS = 1.0
-"""Maximum seconds for which repeats of a refusal are counted in memory only."""
 MAX_CACHED = 1000
 """Refusals whose repeats are counted in memory. Those beyond are written at once."""
 
@@ -182,13 +179,10 @@ class AuditLog:
         refused = " AND ".join(f"{name} = ?" for name in map(database.quote, ("user", "user_id", "outcome")))
         self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
         self._cached: dict[_Same, _Repeats] = {}
-        self._taken_next: dict[_Same, _Repeats] = {}
-        """Those of a reader with repeats for the engine's process."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        """Held while repeats are written, so that a reader and the end of the process wait for that."""
-        self._timer: threading.Timer | None = None
-        """Will write the repeats; None if there are none."""
+        """Held while repeats are written, so that a list and the end of the process wait for that."""
+        self._late = LateWrite("repeated refusals in the audit log", self.flush, database.close)
 
     def begin(self, describe: Callable[[], AuditRecord]) -> Entry:
         """Begin the row of the request that this thread serves.
@@ -214,62 +208,21 @@ class AuditLog:
     def is_repeat(self, record: AuditRecord) -> bool:
         """Count a repeat of a refusal in memory, and return True.
 
-        Return False for the first one, which the caller writes. Repeats are written after `WRITE_SECONDS`, so a client
-        that retries neither waits for the database's writer nor delays it. In a reader the first one raises
-        NeedsEngine, and `take_repeats` returns the others.
+        Return False for the first one of this process, which the caller writes. Repeats are written later, so a client
+        that retries neither waits for the database's writer nor delays it.
         """
         key = _same(record)
         with self._lock:
             found = self._cached.get(key)
             if found is not None:
                 found.last, found.pending = record, found.pending + 1
-                if only_reads():
-                    self._taken_next[key] = found
-                else:
-                    self._start_timer()
+                self._late.ask()
                 return True
             if len(self._cached) >= MAX_CACHED:
                 self._cached = {same: one for same, one in self._cached.items() if one.pending}
             if len(self._cached) < MAX_CACHED:
                 self._cached[key] = _Repeats(record)
-        require_engine()
         return False
-
-    def take_repeats(self) -> list[AuditRecord]:
-        """Return the repeats that a reader has counted, and forget them."""
-        with self._lock:
-            counted = [*self._taken_next.values()]
-            self._taken_next.clear()
-            found = [replace(one.last, times=one.pending) for one in counted]
-            for one in counted:
-                one.pending = 0
-        return found
-
-    def add_repeats(self, record: AuditRecord) -> None:
-        """Count the repeats that a reader has counted."""
-        with self._lock:
-            found = self._cached.setdefault(_same(record), _Repeats(record))
-            found.last, found.pending = record, found.pending + record.times
-            self._start_timer()
-
-    def _start_timer(self) -> None:
-        """Let the repeats be written. Call with the lock."""
-        if self._timer is None:
-            self._timer = threading.Timer(WRITE_SECONDS, self._write_repeats)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _write_repeats(self) -> None:
-        with self._lock:
-            self._timer = None
-        self._try_flush()
-        self.database.close()
-
-    def _try_flush(self) -> None:
-        try:
-            self.flush()
-        except DatabaseUnavailable as error:
-            log.warning("repeated refusals are missing in the audit log so far: %s", error)
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
@@ -294,14 +247,8 @@ class AuditLog:
             raise
 
     def close(self) -> None:
-        """Write the counted repeats at the end of the process, unless it is a reader."""
-        if only_reads():
-            return
-        with self._lock:
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-        self._try_flush()
+        """Write the counted repeats at the end of the process."""
+        self._late.end()
 
     def _repeat_key(self, record: AuditRecord) -> str:
         if record.user is not None and self._has_most(record):
@@ -318,7 +265,6 @@ class AuditLog:
 
     def page(self, project: str, query: AuditQuery) -> list[AuditRecord]:
         """Return a page of a project's requests, newest first."""
-        require_engine()  # it counts repeats
         self.flush()
         wanted: list[peewee.ColumnBase] = [Audit.project == project]
         for name in ("user", "operation", "outcome", "address", "request_id"):

@@ -24,8 +24,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers in the test's own folder, and leaves none behind."""
     started = []
 
-    def start(port: int = 0) -> Server:
-        started.append(Server(tmp_path, port))
+    def start(port: int = 0, **variables: str) -> Server:
+        started.append(Server(tmp_path, port, **variables))
         return started[-1]
 
     yield start

@@ -241,13 +241,23 @@ class Server(Process):
         engine = json.loads(lock.read_text() or "{}").get("pid", 0) if lock.exists() else 0
         return engine if engine in self._children() else 0
 
-    def readers(self) -> list[int]:
-        """The ids of the processes that answer reads."""
-        return [pid for pid in self._children() if pid != self.worker()]
+    def gunicorn(self) -> int:
+        """The id of gunicorn's process; 0 while there is none."""
+        return next((pid for pid in self._children() if pid != self.worker()), 0)
+
+    def apis(self) -> list[int]:
+        """The ids of the processes that answer requests."""
+        return _children(self.gunicorn())
 
     def _children(self) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [*map(int, children)]
+        return _children(self.process.pid)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 @dataclass

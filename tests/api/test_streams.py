@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +23,13 @@ from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
+from heatlite.engine.dispatch.hints import Hints
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
+from tests.waiting import eventually
 
 from .conftest import Heat, template, value
 
@@ -220,6 +224,27 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
     streams.close()
     assert client.rest() == ""
     client.close()
+
+
+def test_a_commit_of_another_process_wakes_a_stream(
+    known: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_streams, "POLL_INTERVAL", 3600.0)
+    own = stack(known, "s")
+    hints = Hints(tmp_path / "hints")
+    hints.folder.mkdir()
+    streams = Streams(known, max_streams=1, heartbeat=3600.0, hints=hints)
+    client = Client(streams, own)
+    eventually(lambda: [*hints.folder.iterdir()] != [], "it follows commits")
+    tell(known, (own, "a"))
+    code = f"from heatlite.engine.dispatch.hints import Hints, Path; Hints(Path({str(hints.folder)!r})).committed()"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    assert client.names(1) == "a"
+    streams.close()
+    assert client.rest() == ""
+    client.close()
+    eventually(lambda: [*hints.folder.iterdir()] == [], "it follows no more")
+    hints.close()
 
 
 def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -> None:

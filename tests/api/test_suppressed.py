@@ -1,15 +1,12 @@
 """Suppressed requests and their replay (docs/decisions/0021-what-a-lock-hides.md)."""
 
 import json
-import time
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.json import canonical
-from heatlite.engine.admission.suppressed_requests import Repeats
+from heatlite.engine.admission.suppressed_requests import SuppressedRequests
 from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, Town, template, value
@@ -137,12 +134,6 @@ def lock_of(server: Embedded, entry: SuppressedRecord) -> float:
     return stack.lock.locked_at
 
 
-def repeats(server: Embedded, entry: SuppressedRecord, times: int) -> Repeats:
-    """Return repeats of a request, as a reader counts them."""
-    digest = server.store.suppressed.digest(entry, lock_of(server, entry))
-    return Repeats(entry.stack_id, digest, canonical(entry.author.get("roles")), time.time(), times)
-
-
 def failing(*_arguments: object) -> None:
     raise DatabaseUnavailable(reason="the power has failed")
 
@@ -210,43 +201,54 @@ class TestList:
         path = heat.create(template(a=value()))
         locked(heat, path)
         heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
-        (entry,) = server.store.suppressed.list(path.rpartition("/")[2])
         suppressed = server.components.admission.suppressed
-        suppressed.add_repeats(repeats(server, entry, 3))
         with monkeypatch.context() as broken:
             broken.setattr(type(server.store.suppressed), "count_repeat", failing)
+            for _ in range(3):
+                heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
             with pytest.raises(DatabaseUnavailable):
                 suppressed.flush()
         assert [one["count"] for one in listed(heat, path)] == [4]
 
-    def test_no_repeat_is_lost_if_another_request_is_dropped(self, server: Embedded, heat: Heat) -> None:
+    def test_no_repeat_is_lost_if_another_request_is_dropped(self, heat: Heat) -> None:
         path = heat.create(template(a=value(), b=value()))
         locked(heat, path)
         for name in ("a", "b"):
-            heat.call("PATCH", f"{path}/resources/{name}", MARK, code=409)
-        first, other = server.store.suppressed.list(path.rpartition("/")[2])
-        for one in (first, other):
-            server.components.admission.suppressed.add_repeats(repeats(server, one, 3))
-        heat.call("DELETE", f"{path}/lock/suppressed/{first.id}", code=204)
+            for _ in range(4):
+                heat.call("PATCH", f"{path}/resources/{name}", MARK, code=409)
+        first, _ = listed(heat, path)
+        heat.call("DELETE", f"{path}/lock/suppressed/{first['id']}", code=204)
         assert [one["count"] for one in listed(heat, path)] == [4]
         heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
         assert [one["count"] for one in listed(heat, path)] == [4, 1]
 
-    def test_no_repeat_is_lost_that_comes_during_a_write(self, server: Embedded, heat: Heat) -> None:
-        """As when an engine has just started, and readers still know the request."""
+    def test_repeats_are_written_without_a_look(self, server: Embedded, heat: Heat) -> None:
+        """Other processes see them, too."""
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        for _ in range(3):
+            heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+
+        def counts() -> list[int]:
+            return [one.count for one in server.store.suppressed.list(path.rpartition("/")[2])]
+
+        eventually(lambda: counts() == [3], "the repeats are written")
+
+    def test_two_processes_may_record_a_request_at_once(self, server: Embedded, heat: Heat) -> None:
         path = heat.create(template(a=value()))
         locked(heat, path)
         heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
         (entry,) = server.store.suppressed.list(path.rpartition("/")[2])
-        suppressed = server.components.admission.suppressed
-        suppressed.clear_cache()
+        heat.call("DELETE", f"{path}/lock/suppressed/{entry.id}", code=204)
+        suppressed, other = server.components.admission.suppressed, SuppressedRequests(server.store)
+        locked_at = lock_of(server, entry)
 
         def effect() -> dict[str, Any]:
-            suppressed.add_repeats(repeats(server, entry, 3))
+            other.add(entry, locked_at, dict)
             return {}
 
-        suppressed.add(replace(entry, count=1), lock_of(server, entry), effect)
-        assert [one["count"] for one in listed(heat, path)] == [5]
+        suppressed.add(entry, locked_at, effect)
+        assert [one["count"] for one in listed(heat, path)] == [2]
 
     def test_a_full_list_says_so_and_keeps_the_newest(
         self, heat: Heat, monkeypatch: pytest.MonkeyPatch

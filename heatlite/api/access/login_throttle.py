@@ -16,7 +16,6 @@ from heatlite.api.request import Request
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import TooManyFailures, Unavailable
-from heatlite.core.reading import require_engine
 
 FREE: Final = 5
 """Wrong passwords for a name from an address without a delay."""
@@ -74,8 +73,7 @@ class FailureCounter:
         self._lock = Lock()
 
     def ask(self, *key: str) -> None:
-        """Raise TooManyFailures if the key is delayed, NeedsEngine in a reader."""
-        require_engine()
+        """Raise TooManyFailures if the key is delayed."""
         with self._lock:
             found, now = self._failures.get(_digest(key)), self._now()
             if found is not None and now < found.until:

@@ -1,11 +1,11 @@
 """`auth` = ``basic``: a name and a password (RFC 7617)."""
 
 import hashlib
-import mmap
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from struct import Struct
+from threading import Lock
 
 import bcrypt
 
@@ -23,45 +23,13 @@ MAX_BYTES = 72
 """Bytes of a password that bcrypt uses."""
 
 
-class Remembered:
-    """Digests of correct passwords, in memory that forked processes share.
-
-    Each has a time until which it counts. A reader never checks a password: the throttle is the engine's. So it has to
-    know the correct ones. Writers take no lock: a digest that two of them have mixed equals none, and its password is
-    checked again.
-    """
-
-    ENTRY = Struct("32sd")
-    WAYS = 8
-    """Entries of a bucket; a new digest takes the place of the one that ends first."""
-    BUCKETS = 4096
-
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, self.BUCKETS * self.WAYS * self.ENTRY.size)
-
-    def end(self, digest: bytes) -> float:
-        """Return the time until which a password counts as correct; 0 for an unknown one."""
-        return next((end for _, found, end in self._bucket(digest) if found == digest), 0.0)
-
-    def put(self, digest: bytes, end: float) -> None:
-        """Remember a correct password."""
-        at = min(self._bucket(digest), key=lambda entry: (entry[1] != digest, entry[2]))[0]
-        self.ENTRY.pack_into(self._memory, at, digest, end)
-
-    def _bucket(self, digest: bytes) -> list[tuple[int, bytes, float]]:
-        size = self.ENTRY.size
-        first = int.from_bytes(digest[:4]) % self.BUCKETS * self.WAYS
-        places = range(first * size, (first + self.WAYS) * size, size)
-        return [(at, *self.ENTRY.unpack_from(self._memory, at)) for at in places]
-
-
-REMEMBERED = Remembered()
-"""Those of this process and its forks. Imported before the fork by `preflight`."""
+MAX_REMEMBERED = 10_000
+"""Passwords that are remembered. The least recent go first."""
 SALT = os.urandom(32)
 
 
 class Basic:
-    """Identifies callers by name and password."""
+    """Identifies callers by name and password. Safe for threads."""
 
     challenge = 'Basic realm="heatlite", charset="UTF-8"'
 
@@ -72,12 +40,15 @@ class Basic:
         self._now = now
         self._file = str(users_file).encode()
         self._throttle = LoginThrottle(now)
+        self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        """Digests of correct passwords → times until which they count."""
+        self._lock = Lock()
         self._trusted = trusted
 
     def identify(self, req: Request) -> Identity | None:
         """Return the caller of a correct password.
 
-        Raises TooManyFailures, TooManyLogins, and NeedsEngine in a reader that does not know the password.
+        Raises TooManyFailures, TooManyLogins.
         """
         user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
         if not user:
@@ -113,10 +84,14 @@ class Basic:
         return hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
 
     def _is_remembered(self, key: bytes) -> bool:
-        return REMEMBERED.end(key) > self._now()
+        return self._remembered.get(key, 0.0) > self._now()
 
     def _remember(self, key: bytes) -> None:
-        REMEMBERED.put(key, self._now() + REMEMBERED_SECONDS)
+        with self._lock:
+            self._remembered[key] = self._now() + REMEMBERED_SECONDS
+            self._remembered.move_to_end(key)
+            while len(self._remembered) > MAX_REMEMBERED:
+                self._remembered.popitem(last=False)
 
     @staticmethod
     def _check(password: bytes, hashed: str) -> bool:

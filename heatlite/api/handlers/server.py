@@ -1,5 +1,6 @@
 """The server itself: versions, health, metrics, build information and engines."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 
 from falcon import MEDIA_TEXT, Response
@@ -9,9 +10,11 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.meter import Meter
-from heatlite.core.reading import require_engine
+from heatlite.engine.dispatch.hints import is_up
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
+
+NO_ENGINE = "OK, but the engine is not running. Requests are accepted, and their actions wait. The log says why."
 
 
 class Versions:
@@ -31,10 +34,13 @@ class Versions:
 class HealthCheck:
     """/healthcheck."""
 
+    def __init__(self, has_engine: Callable[[], bool]) -> None:
+        self._has_engine = has_engine
+
     def on_get(self, req: Request, resp: Response) -> None:
-        """Answer OK: the server accepts requests."""
+        """Answer OK: the server accepts requests. Actions wait while it has no engine."""
         resp.content_type = MEDIA_TEXT
-        resp.text = "OK"
+        resp.text = "OK" if self._has_engine() else NO_ENGINE
 
 
 class Metrics:
@@ -45,7 +51,6 @@ class Metrics:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Return the metrics in the text format of Prometheus."""
-        require_engine()
         resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
         resp.data = self._meter.text()
 
@@ -70,13 +75,14 @@ class BuildInfo:
 class Engines:
     """P/services."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, has_engine: Callable[[], bool]) -> None:
         self._store = store
         self._clock = clock
+        self._has_engine = has_engine
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the engines with their state and running actions."""
         now = self._clock.now()
         running, project = self._store.actions.running(), req.caller.project
-        known = self._store.services.list()
-        resp.media = {"services": [views.service(record, running, project, now) for record in known]}
+        known = {one: is_up(one, now, self._has_engine) for one in self._store.services.list()}
+        resp.media = {"services": [views.service(one, up, running, project) for one, up in known.items()]}

@@ -17,7 +17,7 @@ PROCESSES = argument(
     "--processes",
     type=number,
     metavar="N",
-    help="processes that answer reads, beside the engine (default: by processors)",
+    help="processes that answer requests, beside the engine; 0: one for all (default: by processors)",
 )
 
 commands = CommandGroup()

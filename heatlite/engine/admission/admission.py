@@ -7,7 +7,6 @@ lock refused.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +28,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.reading import when_answered
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.engine.admission.offered_types import check_types
@@ -104,7 +102,7 @@ class Admission:
         self._clouds = clouds
         self._clock = clock
         self._settings = settings
-        self.suppressed = SuppressedRequests(store, clock)
+        self.suppressed = SuppressedRequests(store)
 
     def precheck_action(
         self, context: Context, operation: Operation, stack: StackRecord, options: Json = None
@@ -233,7 +231,7 @@ class Admission:
         stack, context = request.stack, request.context
         operation, target = request.operation, request.target
         text = "refused stack=%s request=%s target=%s by=%s"
-        when_answered(partial(audit.info, text, stack.id, operation, target, context.user))
+        audit.info(text, stack.id, operation, target, context.user)
         if context.replay is None and operation not in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
             self._suppress(request, error)
 

@@ -121,9 +121,7 @@ class MaintenanceLock:
 
         Admission has removed the entry already. If the request had nothing to change, it is removed here.
         """
-        if replay.is_settled:
-            self._admission.suppressed.clear_cache()
-        else:
+        if not replay.is_settled:
             self._admission.suppressed.remove(entry.stack_id, entry.id)
         audit.info(
             "replay stack=%s entry=%s request=%s by=%s for=%s",

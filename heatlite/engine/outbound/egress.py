@@ -19,8 +19,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from heatlite.core.reading import require_engine
-
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
 _SPECIAL_IPV4: Final = tuple(
@@ -208,11 +206,10 @@ def remaining(end: float) -> float:
 def resolve(host: str, port: int, seconds: float) -> str:
     """Resolve the first address of a host.
 
-    Raises TimeoutError, the resolver's errors, and NeedsEngine in a reader.
+    Raises TimeoutError, and the resolver's errors.
 
     A resolver cannot be interrupted: a slow one continues in its own thread, and its result is dropped.
     """
-    require_engine()  # a reader has few threads
     with contextlib.suppress(ValueError):  # a name
         return str(ipaddress.ip_address(host))
     answer: Future[str] = Future()

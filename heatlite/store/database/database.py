@@ -13,7 +13,6 @@ import peewee
 from peewee import Field, Insert, Query, Select
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
-from heatlite.core.reading import only_reads, require_engine
 from heatlite.store.database.driver import TABLES, Dialect, Driver, SqliteConnection
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
@@ -265,8 +264,6 @@ class Database:
             return state.closer.connection
         connection = self._driver.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
         state.closer = _Closer(connection, self._errors)
-        if only_reads() and self.dialect is Dialect.SQLITE:
-            connection.run([("PRAGMA query_only = 1", ())])
         return connection
 
     def _connect(self) -> None:
@@ -313,9 +310,8 @@ class Database:
 
         On SQLite it takes the write lock at once, so that data read inside cannot change before the commit. After an
         error of the database the transaction can only be rolled back. A caller that catches the error and goes on
-        gets RuntimeError at the end. Raises NeedsEngine in a process that only reads.
+        gets RuntimeError at the end.
         """
-        require_engine()
         state = self._state
         if state.open:
             yield

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store import audit
+from heatlite.store import audit, late_writes
 from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
 from heatlite.store.store import Store
 from tests.waiting import eventually
@@ -70,7 +70,7 @@ def test_equal_refusals_of_a_minute_are_counted(store: Store) -> None:
 
 def test_repeats_are_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeat neither reads nor writes; the log of this process shows it at once."""
-    monkeypatch.setattr(audit, "WRITE_SECONDS", 3600.0)
+    monkeypatch.setattr(late_writes, "WRITE_SECONDS", 3600.0)
     refused = [replace(record(1, user="kate", status=409), request_id=f"req-{number}") for number in range(5)]
 
     def stored() -> list[tuple[int]]:
@@ -87,7 +87,7 @@ def test_repeats_are_written_later(store: Store, monkeypatch: pytest.MonkeyPatch
     assert stored() == [(2,)]
     store.audit.close()
     assert stored() == [(4,)]
-    monkeypatch.setattr(audit, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(late_writes, "WRITE_SECONDS", 0.0)
     store.audit.begin(lambda: refused[4]).close()
     eventually(lambda: stored() == [(5,)], "the repeat is written")
 
@@ -96,7 +96,7 @@ def test_a_repeat_is_kept_until_the_database_takes_it(store: Store, monkeypatch:
     def unavailable(_: AuditRecord) -> None:
         raise DatabaseUnavailable(reason="full")
 
-    monkeypatch.setattr(audit, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(late_writes, "WRITE_SECONDS", 0.0)
     for number in (1, 2):
         store.audit.begin(lambda number=number: replace(record(1, user="luke"), request_id=f"r{number}")).close()  # type: ignore[misc]
         monkeypatch.setattr(store.audit, "insert", unavailable)
@@ -113,7 +113,7 @@ def test_a_reader_waits_for_repeats_that_another_thread_writes(store: Store, mon
         assert goes_on.wait(240)
         raise DatabaseUnavailable(reason="full")
 
-    monkeypatch.setattr(audit, "WRITE_SECONDS", 3600.0)
+    monkeypatch.setattr(late_writes, "WRITE_SECONDS", 3600.0)
     for number in (1, 2):
         store.audit.begin(lambda number=number: replace(record(1, user="luke"), request_id=f"r{number}")).close()  # type: ignore[misc]
     monkeypatch.setattr(store.audit, "insert", fail)

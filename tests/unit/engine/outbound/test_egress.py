@@ -2,13 +2,9 @@
 
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-import pytest
-
-from heatlite.core.reading import NeedsEngine, only_read
-from heatlite.engine.outbound.egress import EgressHosts, _is_public, connection
+from heatlite.engine.outbound.egress import _is_public, connection
 from tests.tables import table
 
 
@@ -85,15 +81,6 @@ from tests.tables import table
 )
 def test_what_is_public(address: str, public: bool) -> None:
     assert _is_public(address) is public
-
-
-@pytest.mark.parametrize("url", ["http://nobody.invalid/", "http://127.0.0.1/"])
-def test_a_reader_asks_no_resolver(url: str) -> None:
-    """A slow one would hold up its other requests."""
-    parts = urlsplit(url)
-    hosts = EgressHosts("template_hosts", (parts.hostname or "",))
-    with ThreadPoolExecutor(1, initializer=only_read) as reader, pytest.raises(NeedsEngine):
-        reader.submit(hosts.address, parts, time.monotonic() + 60).result()
 
 
 def test_small_requests_are_not_held_back() -> None:
