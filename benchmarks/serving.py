@@ -8,7 +8,7 @@ import resource
 import socket
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -28,7 +28,7 @@ MARKS = 300.0
 OVERLOAD = 2.0
 """Requests of an overload as a multiple of the best throughput."""
 RECOVERY = 10.0
-"""Seconds after an overload in which requests must be as fast as before."""
+"""Seconds after an overload in which requests are watched."""
 FEW = 8
 """Normal clients beside slow ones."""
 SLOW = 1000
@@ -141,7 +141,7 @@ def overload(bench: Bench) -> None:
                 answers = running.stop()
             with probes:
                 time.sleep(max(0.0, ended + RECOVERY - time.perf_counter()))
-                after = probes.stop()
+                after = sorted(probes.stop())
             accepted = [one for one in answers if one.status in (200, 409)]
             name = f"{side.prefix}overload"
             bench.add(f"{name}.best", best)
@@ -167,10 +167,12 @@ def _most_memory(server: Server, seconds: float) -> float:
     return most
 
 
-def _recovery(probes: Iterable[Answer], ended: float, bound_ms: float) -> float:
-    """Return the seconds until the last answer that was no 200 or too slow."""
-    bad = [one for one in probes if one.status != 200 or one.seconds * 1000 > bound_ms]
-    return max((one.asked + one.seconds - ended for one in bad), default=0.0)
+def _recovery(probes: Sequence[Answer], ended: float, bound_ms: float) -> float:
+    """Return the seconds until the first of ten answers that are as before."""
+    good = [one.status == 200 and one.seconds * 1000 <= bound_ms for one in probes]
+    starts = (number for number in range(len(good) - 9) if all(good[number : number + 10]))
+    first = next(starts, None)
+    return RECOVERY if first is None else max(0.0, probes[first].asked - ended)
 
 
 def together(bench: Bench) -> None:
