@@ -84,6 +84,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "asgi_lifespan": "on",
             "asgi_disconnect_grace_period": 0,  # a request that waits for a thread ends with its client
             "http_parser": "python",
+            "limit_request_field_size": 4094,  # a length of more than 4300 digits would be an error of Python
             "graceful_timeout": GRACE,
             "timeout": 60,
             "keepalive": 75,

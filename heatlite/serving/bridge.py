@@ -312,11 +312,13 @@ def _plain(status: HTTPStatus, text: str, *headers: tuple[bytes, bytes]) -> Answ
 
 def _environ(scope: Message, body: bytes) -> Environ:
     """Return the WSGI environment of a request (PEP 3333)."""
-    client, server = scope["client"], scope["server"]
+    client, server, path = scope["client"], scope["server"], scope["raw_path"]
+    if not path.startswith(b"/") and b"://" in path:  # a target for a proxy (RFC 9112, 3.2.2)
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
     environ: Environ = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
         "SERVER_NAME": server[0],

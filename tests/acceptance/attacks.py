@@ -1,6 +1,6 @@
-"""Messages about whose end or meaning two programs may disagree: a proxy and heatlite (RFC 9112, section 11).
+"""Requests that a proxy and a server may read differently (RFC 9112, section 11).
 
-Each is a request of a connection on which another one follows.
+Each is followed by another request on its connection.
 """
 
 import json
@@ -11,12 +11,12 @@ from enum import Enum, auto
 from tests.acceptance.raw_http import chunked, request
 
 SMUGGLED = request("GET /v1/demo/stacks/smuggled HTTP/1.1")
-"""A request that nobody sends: a body, or a part of one."""
+"""A body, or a part of one, that looks like a request."""
 CHUNKED = "Transfer-Encoding: chunked"
 
 
 class Outcome(Enum):
-    """What has to become of a request, and of the connection."""
+    """Required end of a request, and of its connection."""
 
     REFUSED = auto()
     """Answered with an error, or not at all. The connection closes, so that nothing after it is a request."""
@@ -156,12 +156,15 @@ HEADS: dict[str, tuple[Outcome, Change]] = {
 
 
 def sized(*headers: str, body: bytes = SMUGGLED) -> Callable[[str], bytes]:
-    """Return a POST with these headers, and a body that only one reading of them takes for one."""
+    """Return a POST with headers and a body that are ambiguous."""
     return lambda _: whole(Frame(*_of(post(*headers)), body))
 
 
 def holding(*headers: str, of: Callable[[bytes], bytes]) -> Callable[[str], bytes]:
-    """Return a POST of a body that names its mark. `of` changes the body, and @ stands for its length."""
+    """Return a POST of a body that names its mark.
+
+    `of` changes the body. @ in a header stands for its length.
+    """
 
     def made(mark: str) -> bytes:
         body = of(own_body(mark))

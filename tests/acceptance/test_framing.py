@@ -1,6 +1,6 @@
-"""Where requests end: attacks × bodies × uses of a connection, against a real server.
+"""Ends of requests: attacks × bodies × uses of a connection, on a real server.
 
-Each answer belongs to its request, and nothing is an answer to what nobody has asked.
+Each answer belongs to a request that a client has sent, and comes in its place.
 """
 
 import itertools
@@ -60,7 +60,10 @@ def in_pieces(payload: bytes) -> Iterable[bytes]:
 
 
 def converse(server: Server, use: str, attack: bytes, outcome: Outcome) -> list[Reply]:
-    """Send an attack and another request on a connection. Returns the answers, without those to requests before."""
+    """Send an attack and another request on a connection.
+
+    Returns the answers to the two.
+    """
     before, after = f"before-{next(NUMBERS)}", get("after", "Connection: close")
     with connect(server.port) as connection, connection.makefile("rb") as lines:
         if use == "after an answer":

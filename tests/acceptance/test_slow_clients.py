@@ -1,4 +1,4 @@
-"""Clients that are slow, silent or endless: they cost memory that is bounded, no thread, and nobody's place."""
+"""Slow, silent and endless clients: each costs a bounded memory and no thread."""
 
 import itertools
 import resource
@@ -32,10 +32,10 @@ SLOW = {
     "a body for a host that is refused": request(STACKS, "Host: evil.example", "Content-Length: 100000", body=b"{"),
     "a body of what takes none": request("GET /healthcheck HTTP/1.1", "Content-Length: 100000", body=b"{"),
     "a body that is too large": request(STACKS, JSON, "Content-Length: 100000000", body=b"{"),
-    "a body that waits to be asked for": request(STACKS, JSON, "Content-Length: 9", "Expect: 100-continue"),
+    "a body that waits to be asked for": request(STACKS, JSON, "Content-Length: 100000", "Expect: 100-continue"),
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 }
-"""What clients begin with. They go on with a byte now and then, or with nothing."""
+"""First bytes of clients. They go on with a byte now and then, or with nothing."""
 MANY, VERY_MANY = 1000, 5000
 SPARE_FILES = 500
 """Files that a process has open besides connections."""
@@ -53,7 +53,7 @@ def stack(server: Server) -> bytes:
 
 @contextmanager
 def many_files(number: int) -> Iterator[None]:
-    """In the block this process may open so many files more. The servers that it starts may, too."""
+    """Allow so many open files more to this process and those that it starts."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < number + SPARE_FILES:
         pytest.skip(f"{number} connections need `ulimit -Hn {number + SPARE_FILES}`")
@@ -64,7 +64,10 @@ def many_files(number: int) -> Iterator[None]:
 
 @contextmanager
 def slow_clients(port: int, begins: list[bytes]) -> Iterator[list[socket.socket]]:
-    """In the block there is a client for each beginning. Each second one has had an answer on its connection."""
+    """Connect a client for each beginning.
+
+    Each second one has had an answer on its connection.
+    """
     with ExitStack() as opened:
         clients = []
         for number, begin in enumerate(begins):
@@ -180,10 +183,17 @@ def test_silence_costs_memory_only(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_slow_client_loses_its_connection(server: Server) -> None:
-    """Each phase of a request has a deadline, for silent clients and for slow ones (docs/reference/limits.md)."""
-    with slow_clients(server.port, [*SLOW.values()] * 4) as clients, dripping(clients[: 2 * len(SLOW)]):
-        for client in clients:
-            wait_until_closed(client)
+    """Each phase of a request has a deadline (docs/reference/limits.md)."""
+    begins = [*SLOW.values()]
+    with ExitStack() as opened:
+        clients = [opened.enter_context(connect(server.port)) for _ in begins * 2]
+        for client, begin in zip(clients, begins * 2, strict=True):
+            with suppress(OSError):
+                client.sendall(begin)
+            client.setblocking(False)
+        with dripping(clients[: len(begins)]):
+            for client in clients:
+                wait_until_closed(client)
 
 
 FLOODS: dict[str, tuple[bytes, bytes]] = {
@@ -198,10 +208,9 @@ FLOODS: dict[str, tuple[bytes, bytes]] = {
     "chunks": (request(STACKS, JSON, "Transfer-Encoding: chunked"), b"10000\r\n%b\r\n" % (b"x" * 65_536)),
     "small chunks": (request(STACKS, JSON, "Transfer-Encoding: chunked"), b"1\r\nx\r\n" * 10_000),
     "a body": (request(STACKS, JSON, "Content-Length: 1000000000"), b"x" * 65_536),
-    "requests": (b"", ASK * 1000),
     "requests behind a stream": (STREAM, ASK * 1000),
 }
-"""What clients begin with, and go on with as long as somebody takes it."""
+"""First bytes of clients, and the bytes that they repeat while the server takes them."""
 FLOOD_BYTES = 50_000_000
 FLOOD_MEMORY = 30_000_000
 
