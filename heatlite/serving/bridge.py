@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from io import BytesIO
@@ -229,22 +229,24 @@ class Bridge:
         elif is_urgent(target, body):
             kind = Kind.AHEAD
         await self._lines.enter(kind)
-        loop, begun = asyncio.get_running_loop(), time.monotonic()
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer] = loop.create_future()
 
-        def ended(_answer: "Future[Answer]") -> None:
-            # Also if the client is gone: the thread is busy until then.
-            loop.call_soon_threadsafe(self._lines.leave, kind, time.monotonic() - begun)
+        def run() -> None:
+            begun, cost = time.monotonic(), time.thread_time()
+            answer = self._call(environ)
+            if method in ("GET", "HEAD"):
+                self._dear.note(target, time.thread_time() - cost)
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(end, answer, time.monotonic() - begun)
 
-        running = self._pool.submit(self._call_in_thread, environ, target if kind in (Kind.READ, Kind.DEAR) else "")
-        running.add_done_callback(ended)
-        return await asyncio.wrap_future(running)
+        def end(answer: Answer, seconds: float) -> None:
+            self._lines.leave(kind, seconds)
+            if not answered.done():  # otherwise the client is gone
+                answered.set_result(answer)
 
-    def _call_in_thread(self, environ: Environ, read: str) -> Answer:
-        begun = time.thread_time()
-        answer = self._call(environ)
-        if read:
-            self._dear.note(read, time.thread_time() - begun)
-        return answer
+        self._pool.submit(run)
+        return await answered
 
     def _call(self, environ: Environ) -> Answer:
         """Call the application."""

@@ -1,0 +1,148 @@
+"""Waiting lines before the threads of a process."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+
+import pytest
+from pytest import MonkeyPatch
+
+from heatlite.serving import lines
+from heatlite.serving.lines import RESERVED, Busy, Kind, Lines, is_urgent
+from tests.tables import table
+
+
+def in_loop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """Run a test in an event loop."""
+
+    def run() -> None:
+        asyncio.run(test())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+class Crowd:
+    """Requests that wait. `order` has those with a thread, by their turns."""
+
+    def __init__(self, threads: int) -> None:
+        self.lines = Lines(threads)
+        self.order: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, kind: Kind, *names: str) -> None:
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._wait(kind, name))
+        await self.settle()
+
+    async def _wait(self, kind: Kind, name: str) -> None:
+        await self.lines.enter(kind)
+        self.order.append(name)
+
+    async def go(self, *kinds: Kind, seconds: float = 0.001) -> None:
+        for kind in kinds:
+            self.lines.leave(kind, seconds)
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def end(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()
+
+
+@in_loop
+async def test_reads_and_writes_leave_each_other_a_thread() -> None:
+    crowd = Crowd(4)
+    await crowd.come(Kind.READ, *(f"r{number}" for number in range(9)))
+    assert crowd.order == ["r0", "r1", "r2"]
+    await crowd.come(Kind.WRITE, "w0", "w1")
+    assert crowd.order[3:] == ["w0"]
+    await crowd.go(Kind.READ, Kind.READ)
+    assert crowd.order[4:] == ["r3", "w1"]  # they take turns
+    crowd.end()
+
+
+@in_loop
+async def test_dear_reads_get_a_quarter_of_the_threads() -> None:
+    crowd = Crowd(8)
+    await crowd.come(Kind.DEAR, *"abcd")
+    await crowd.come(Kind.READ, *"rst")
+    assert crowd.order == ["a", "b", "r", "s", "t"]
+    await crowd.go(Kind.DEAR)
+    assert crowd.order[5:] == ["c"]
+    crowd.end()
+
+
+@in_loop
+async def test_locks_pass_all_others_and_have_threads_of_their_own() -> None:
+    crowd = Crowd(2)
+    await crowd.come(Kind.READ, "r0", "r1", "r2")
+    await crowd.come(Kind.WRITE, "w0", "w1")
+    await crowd.come(Kind.AHEAD, *(f"a{number}" for number in range(RESERVED + 1)))
+    assert crowd.order == ["r0", "w0", *(f"a{number}" for number in range(RESERVED))]
+    await crowd.go(Kind.READ)
+    assert crowd.order[-1] == f"a{RESERVED}"
+    crowd.end()
+
+
+@in_loop
+async def test_who_would_wait_too_long_is_refused_at_once() -> None:
+    crowd = Crowd(2)
+    await crowd.come(Kind.WRITE, "first")
+    await crowd.go(Kind.WRITE, seconds=0.6)
+    await crowd.come(Kind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.6 s each
+    with pytest.raises(Busy) as refused:
+        await crowd.lines.enter(Kind.WRITE)
+    assert refused.value.retry_after == 3
+    await crowd.come(Kind.READ, "read")  # the lines are apart
+    await crowd.come(Kind.AHEAD, "lock")
+    assert crowd.order == ["first", "a", "read", "lock"]
+    crowd.end()
+
+
+@in_loop
+async def test_who_has_waited_too_long_is_refused() -> None:
+    """The estimate may be wrong: answers may take longer than before."""
+    crowd = Crowd(2)
+    await crowd.come(Kind.READ, "a", "b")
+    late = time.monotonic() + lines.MAX_WAIT + 0.1
+    with MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: late)
+        await crowd.go(Kind.READ)
+    assert isinstance(crowd.tasks["b"].exception(), Busy)
+    assert crowd.lines.waiting == 0
+    crowd.end()
+
+
+@in_loop
+async def test_who_is_gone_takes_no_thread() -> None:
+    crowd = Crowd(2)
+    await crowd.come(Kind.READ, "a", "b", "c")
+    crowd.tasks["b"].cancel()
+    await crowd.go(Kind.READ)
+    assert crowd.order == ["a", "c"]
+    await crowd.come(Kind.READ, "d", "e")
+    crowd.lines.leave(Kind.READ, 0.001)
+    crowd.tasks["d"].cancel()  # in the moment in which it gets the thread
+    await crowd.settle()
+    assert crowd.order == ["a", "c", "e"]
+    crowd.end()
+
+
+@table(
+    ("target", "body", "urgent"),
+    [
+        ("/v1/p/stacks/s/1/actions", b'{"lock": {"level": "all"}}', True),
+        ("/v1/p/stacks/s/1/actions", b' {\n "unlock" : null}', True),
+        ("/v1/p/stacks/s/1/actions", b'{"cancel_update": null}', True),
+        ("/v1/p/stacks/s/1/actions", b'{"suspend": null}', False),
+        ("/v1/p/stacks/s/1/actions", b'{"lock": "' + b"x" * 5000 + b'"}', False),
+        ("/v1/p/stacks", b'{"lock": null}', False),
+        ("/v1/p/stacks/s/1/actions", b"", False),
+    ],
+)
+def test_locks_and_cancels_are_urgent(target: str, body: bytes, urgent: bool) -> None:
+    assert is_urgent(target, body) is urgent
