@@ -55,6 +55,10 @@ class Program:
         """Create it. With `one_command` this process needs one database's driver only."""
         self._one_command = one_command
 
+    def _needless(self, settings: Settings) -> Sequence[str]:
+        """Return the drivers that this process does without."""
+        return DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()
+
     def running_server(self, settings: Settings) -> str | None:
         from heatlite.store.database.engine_lock import engine_of
 
@@ -66,7 +70,7 @@ class Program:
         url = self.running_server(settings)
         if url is not None:
             return HTTPTransport(url, credentials(settings), is_here=True)
-        with quick_imports(DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()):
+        with quick_imports(self._needless(settings)):
             from heatlite import wiring
             from heatlite.administration import EngineBusy
 
@@ -85,7 +89,8 @@ class Program:
         return WSGITransport(embedded.app, embedded.close, f"of {settings.shown_database}")
 
     def serve(self, settings: Settings) -> None:
-        from heatlite import server
+        with quick_imports(self._needless(settings)):
+            from heatlite import server
 
         server.serve(settings)
 
