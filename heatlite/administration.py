@@ -112,6 +112,15 @@ def lock_engine(store: Store, url: str | None) -> EngineLock | None:
         raise busy(error.info, str(store.database.path)) from error
 
 
+def hold_engine(settings: Settings, url: str) -> EngineLock | None:
+    """Take the engine lock for this process and its children. Raises EngineBusy."""
+    with closing(Store.open(settings.database)) as store:
+        lock = lock_engine(store, url)
+    if lock is not None:
+        lock.share()
+    return lock
+
+
 def busy(engine: JsonMap, database: str) -> EngineBusy:
     """Return the error that names the running engine, as its lock describes it."""
     url = engine.get("url")

@@ -16,6 +16,7 @@ from socket import socket
 from msgspec.structs import replace
 
 from heatlite import __version__, preflight, wiring
+from heatlite.administration import hold_engine
 from heatlite.core import logs
 from heatlite.core.config import Auth, Settings
 from heatlite.engine.dispatch.hints import Hints
@@ -62,7 +63,12 @@ def serve(settings: Settings) -> None:
     if settings.serve_processes:
         with _shared_folder(settings) as folder:
             settings, bound = _listen(settings)
-            sys.exit(_supervisor(settings, bound, Hints(folder)).run())
+            # Held also while the engine is started again: commands go on asking this server.
+            lock = hold_engine(settings, f"http://{settings.address}")
+            code = _supervisor(settings, bound, Hints(folder)).run()
+            if lock is not None:
+                lock.close()
+            sys.exit(code)
     settings, bound = _listen(settings)
     build = partial(wiring.embedded, url=f"http://{settings.address}")
     Server(settings, build, 1, bound, may_reload=not settings.database.startswith("sqlite:")).run()

@@ -214,7 +214,7 @@ def embedded(
     """Start an engine in this process.
 
     Raises EngineBusy if the database has one, BadSetting.
-    `hints` wake the event streams of this server's other processes.
+    `hints` wake the event streams of this server's other processes. The supervisor of these holds the engine lock.
     `slots` run the actions; without them the engine has threads of its own. `due` is called once a second.
     `url` is the address of this server, which the lock tells to later processes; None without a server.
     With `one_command`, parts that most commands do without are created when they are first needed.
@@ -225,14 +225,14 @@ def embedded(
 
         Agents(settings).check()
     store = open_store(settings)
-    check_keys(store, warns=url is not None)
+    check_keys(store, warns=url is not None or hints is not None)
     meter = metering(settings, store, clock)
     try:
-        lock = lock_engine(store, url)
+        lock = None if hints is not None else lock_engine(store, url)
     except EngineBusy:
         store.close()
         raise
-    if lock is not None:
+    if store.database.path is not None:
         # This engine is the only one now, so no running action has an owner.
         with store.transaction():
             store.claims.expire_all(clock.now())

@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 def run(settings: Settings, hints: Hints) -> None:
     """Run an engine until SIGTERM, which the caller has blocked.
 
-    Raises EngineBusy, BadSetting, and errors of opening the database.
+    Raises BadSetting, and errors of opening the database.
     """
-    embedded = wiring.embedded(settings, url=f"http://{settings.address}", hints=hints)
+    embedded = wiring.embedded(settings, hints=hints)
     stop = receive(hints.inbox(ENGINE), embedded.take)  # its existence says that the engine works
     freeze_loaded()
     log.info("the engine works")

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 STABLE_SECONDS = 10.0
 """Life of a process after which its end is no longer counted as a failed start."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """Seconds until the next start after failed ones. Each doubles the pause."""
 
 HANDLED = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})

@@ -239,6 +239,8 @@ class Server(Process):
         """The id of the process that runs the engine; 0 while there is none."""
         lock = self.home / "heatlite.db.engine"
         engine = json.loads(lock.read_text() or "{}").get("pid", 0) if lock.exists() else 0
+        if engine == self.process.pid:  # a supervisor holds the lock
+            engine = int([0, *re.findall(r"\[(\d+)\] \[INFO\] the engine works", self.log.read_text())][-1])
         return engine if engine in self._children() else 0
 
     def gunicorn(self) -> int:

@@ -33,7 +33,7 @@ class Codes:
 
 
 def test_a_request_after_a_refusal_may_have_any_form(server: Server) -> None:
-    path = server.create("s", TEMPLATE)
+    path = server.create("connections", TEMPLATE)
     server.settled(path)
 
     def request(body: bytes, *lines: str, version: str = "1.1") -> bytes:

@@ -1,6 +1,5 @@
 """The processes of `heatlite serve`: each one dies, and nothing accepted is lost."""
 
-import fcntl
 import json
 import os
 import signal
@@ -9,12 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.acceptance.processes import START_SECONDS, CommandLine, Server
 from tests.acceptance.test_streams import Following
-from tests.processes import freeze
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.full
@@ -159,34 +159,34 @@ def test_a_reload_under_load_replaces_the_api(server: Server) -> None:
     assert server.complaints() == ""
 
 
-def test_requests_are_accepted_without_an_engine(server: Server) -> None:
-    """The server says what is missing, and goes on once it is back."""
+def test_requests_are_accepted_without_an_engine(
+    serve: Callable[..., Server], heatlite: CommandLine, tmp_path: Path
+) -> None:
+    """The server says what is missing, and goes on once that is back."""
+    types = tmp_path / "types"
+    types.mkdir()
+    server = serve(HEATLITE_ENVIRONMENT_DIR=str(types), **VARIABLES)
     assert server.request("GET", "/healthcheck").data == "OK"
-    engine = server.worker()
-    freeze(engine)
-    with (server.home / "heatlite.db.engine").open() as lock:
-        os.kill(engine, signal.SIGKILL)
-        eventually(lambda: _is_locked(lock.fileno()), "no other engine can start")
-        eventually(lambda: server.request("GET", "/healthcheck").data != "OK", "it tells that the engine is gone")
-        assert "actions wait" in str(server.request("GET", "/healthcheck").data)
-        listed = server.request("GET", "/services").data
-        assert [one["status"] for one in listed["services"]] == ["down"]  # type: ignore[index]
-        assert 'heatlite_engines{status="up"} 0.0' in str(server.request("GET", "/metrics").data)
-        path = server.create("s", TEMPLATE)
-        assert server.stack(path)["stack_status"] == "CREATE_IN_PROGRESS"
+    wrong = types / "wrong.yaml"
+    wrong.write_text("resource_registry: 3\n")  # the next engine cannot start
+    os.kill(server.worker(), signal.SIGKILL)
+    eventually(lambda: server.request("GET", "/healthcheck").data != "OK", "it tells that the engine is gone")
+    assert "actions wait" in str(server.request("GET", "/healthcheck").data)
+    listed: Any = server.request("GET", "/services").data
+    assert [one["status"] for one in listed["services"]] == ["down"]
+    assert 'heatlite_engines{status="up"} 0.0' in str(server.request("GET", "/metrics").data)
+    path = server.create("s", TEMPLATE)
+    assert server.stack(path)["stack_status"] == "CREATE_IN_PROGRESS"
+    database = f"sqlite:///{server.home / 'heatlite.db'}"
+    assert f"uses {database}" in heatlite("db", "restore", str(wrong), "--database", database).err
+    assert "CREATE_IN_PROGRESS" in heatlite("ls", "--database", database, "--project", "demo").out
+    eventually(lambda: "starts in 0.4 s" in server.log.read_text(), "it is tried again")
+    wrong.unlink()
     assert server.settled(path) == "CREATE_COMPLETE"
     assert server.request("GET", "/healthcheck").data == "OK"
     listed = server.request("GET", "/services").data
-    assert [one["status"] for one in listed["services"]] == ["up"]  # type: ignore[index]
+    assert [one["status"] for one in listed["services"]] == ["up"]
     server.stop()
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def test_refusals_of_all_processes_are_counted(server: Server) -> None:

@@ -179,7 +179,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], S
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     second = heatlite("serve", "--port", "0", "--database", database)
     assert second.code == 1
-    assert f"(process {server.worker()}) uses {database} and serves {server.url}" in second.err
+    assert f"(process {server.process.pid}) uses {database} and serves {server.url}" in second.err
     assert second.err.count("\n") == 1
     taken = heatlite("serve", "--port", str(server.port))
     assert taken.code == 1

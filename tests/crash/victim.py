@@ -58,7 +58,7 @@ class Bomb:
 bomb = Bomb()
 
 
-class Cursor(sqlite3.Cursor):
+class Connection(sqlite3.Connection):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
             bomb.tick(after=False)
@@ -69,16 +69,11 @@ class Cursor(sqlite3.Cursor):
             bomb.tick(after=True)
         return result
 
-    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:  # type: ignore[override]
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
         rows = list(rows)
         for row in rows:
             bomb.see(row)
         return super().executemany(sql, rows)
-
-
-class Connection(sqlite3.Connection):
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:
-        return super().cursor(Cursor)
 
 
 def count_commits() -> None:

@@ -30,19 +30,24 @@ class EngineLock:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+        self._is_shared = False
         reference = weakref.ref(self)
 
         def forget() -> None:
             found = reference()
-            if found is not None:
+            if found is not None and not found._is_shared:
                 found._drop()
 
         # A child would keep the lock beyond its parent's death. It closes its copy of the descriptor, which leaves the
         # parent's lock alone.
         os.register_at_fork(after_in_child=forget)
 
+    def share(self) -> None:
+        """Let processes that are forked from now on keep the lock, too."""
+        self._is_shared = True
+
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock, also for those."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self._drop()
