@@ -6,7 +6,6 @@ Used in the event loop only.
 import asyncio
 import math
 import re
-import time
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -79,8 +78,8 @@ class _Line:
         """Maximum number of requests that are answered at once."""
         self.busy = 0
         """Requests that are answered now."""
-        self.waiting: deque[tuple[asyncio.Future[None], float]] = deque()
-        """Requests that wait, each with its time of arrival."""
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        """Requests that wait."""
         self.seconds = 0.0
         """Average time of an answer."""
 
@@ -127,13 +126,23 @@ class Lines:
         if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
             raise Busy(wait)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.waiting.append((turn, time.monotonic()))
+        line.waiting.append(turn)
         self._admit()
+        try:
+            async with asyncio.timeout(None if kind is Kind.AHEAD else MAX_WAIT):
+                await self._come(turn, kind)
+        except TimeoutError:
+            raise Busy(MAX_WAIT) from None
+
+    async def _come(self, turn: "asyncio.Future[None]", kind: Kind) -> None:
+        """Wait for a turn. Leaves the line if the wait is cancelled."""
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
+            if not turn.cancelled():  # the thread came at the same moment
                 self._end(kind)
+            elif turn in (waiting := self._lines[kind].waiting):
+                waiting.remove(turn)
             raise
 
     def leave(self, kind: Kind, seconds: float) -> None:
@@ -150,15 +159,10 @@ class Lines:
         """Give free threads to requests that wait."""
         for kind in self._open():
             line = self._lines[kind]
-            turn, since = line.waiting.popleft()
-            if turn.done():  # its client is gone
-                continue
-            waited = time.monotonic() - since
-            if waited > MAX_WAIT and kind is not Kind.AHEAD:
-                turn.set_exception(Busy(waited))
-                continue
-            line.busy += 1
-            turn.set_result(None)
+            turn = line.waiting.popleft()
+            if not turn.done():  # else it ends in this moment
+                line.busy += 1
+                turn.set_result(None)
 
     def _open(self) -> Iterator[Kind]:
         """Yield the kind of each request that may have a thread now."""
