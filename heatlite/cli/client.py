@@ -186,6 +186,10 @@ class Client:
             print(f"Nothing was changed: {IGNORED.get(ignored, ignored)}.", file=sys.stderr)
         return answer.data
 
+    def lacks_engine(self) -> bool:
+        """Return True if the server says that its engine is not running."""
+        return text(self._transport.request("GET", "/healthcheck", None).data).startswith("OK, ")
+
     # -- stacks --------------------------------------------------------------------------------
 
     def stacks(self, query: Mapping[str, str] | None = None) -> list[Object]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import START_SECONDS, CommandLine, Server
+from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server
 from tests.acceptance.test_streams import Following
 from tests.waiting import eventually
 
@@ -180,8 +180,12 @@ def test_requests_are_accepted_without_an_engine(
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     assert f"uses {database}" in heatlite("db", "restore", str(wrong), "--database", database).err
     assert "CREATE_IN_PROGRESS" in heatlite("ls", "--database", database, "--project", "demo").out
-    eventually(lambda: "starts in 0.4 s" in server.log.read_text(), "it is tried again")
+    waiting = heatlite.start("up", "--yes", str(TEMPLATES / "hello.yaml"), "--database", database)
+    eventually(lambda: "/v1/default/stacks' 201" in server.log.read_text(), "its stack is accepted")
+    eventually(lambda: "starts in 0.8 s" in server.log.read_text(), "it is tried again")
     wrong.unlink()
+    _, err = waiting.communicate(timeout=START_SECONDS)
+    assert (waiting.returncode, "engine is not running" in err) == (0, True), err
     assert server.settled(path) == "CREATE_COMPLETE"
     assert server.request("GET", "/healthcheck").data == "OK"
     listed = server.request("GET", "/services").data

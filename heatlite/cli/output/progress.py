@@ -291,12 +291,15 @@ def _suspended(client: Client, stack: Stack) -> Object | None:
     return found[0] if found else None
 
 
+NO_ENGINE = "heatlite: The server's engine is not running, and its log says why. The work waits."
+
+
 def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
     """Show the events after `after` until no operation is in progress.
 
     Returns the final state of the stack, or None if it is gone. An outage of the server's database only delays it.
     """
-    pause, notice, is_told = FIRST_PAUSE, SuspensionNotice(stack.name), False
+    pause, notice, is_told, is_warned = FIRST_PAUSE, SuspensionNotice(stack.name), False, False
     while True:
         try:
             # Read the state before the events, so that these include its cause.
@@ -311,6 +314,9 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
                 return now
             if pause >= LONG_PAUSE:
                 notice.update(_suspended(client, stack))
+                if not is_warned and client.lacks_engine():
+                    is_warned = True
+                    print(NO_ENGINE, file=sys.stderr)
         except Refused as error:
             is_told = tell_outage(error, is_told)
         time.sleep(pause)
