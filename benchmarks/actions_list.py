@@ -93,11 +93,12 @@ def fill(database: Database) -> None:
     with Action.bind_ctx(database.peewee):
         # To sort a million keys is quicker than to put them in one by one.
         of_table = " ON action" if database.dialect is Dialect.MARIADB else ""
-        for index in Action._meta.fields_to_index():
-            database.peewee.execute_sql(f"DROP INDEX {index._name}{of_table}")
+        for index in database.peewee.get_indexes("action"):
+            if index.columns != ["seq"]:  # its primary key
+                database.peewee.execute_sql(f"DROP INDEX {database.quote(index.name)}{of_table}")
         with database.transaction():
             database.write(insert if database.dialect is Dialect.SQLITE else insert.replace("%", "%%"))
-        Action._schema.create_indexes()  # type: ignore[attr-defined]
+        Action.create_table()
     if database.dialect is Dialect.POSTGRESQL:
         database.peewee.execute_sql("ANALYZE action")  # as autovacuum does, which knows of the rows a minute later
 

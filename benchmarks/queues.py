@@ -83,7 +83,7 @@ def celery(broker: str, prefix: str, _take: Take | None) -> Send:
     if _take is not None:
         return heatlite(broker, prefix, _take)
     dispatcher = CeleryDispatcher(Settings("sqlite:///unused", queue_prefix=prefix), broker)
-    return lambda name: dispatcher._send(Announcement(name, Kind.STACK, None, True))
+    return lambda name: dispatcher.send(Announcement(name, Kind.STACK, None, True))
 
 
 def threads(_broker: str, _prefix: str, take: Take | None) -> Send:

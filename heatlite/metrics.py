@@ -22,11 +22,12 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Histogram,
+    Metric,
     ProcessCollector,
     generate_latest,
     make_wsgi_app,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from heatlite.core.clock import Clock

@@ -26,8 +26,7 @@ from heatlite.core.masking import origin
 if TYPE_CHECKING:
     import ssl
     from http.client import HTTPConnection
-
-    from _typeshed.wsgi import WSGIApplication
+    from wsgiref.types import WSGIApplication
 
 REDIRECTS = frozenset({301, 302, 307, 308})
 MAX_REDIRECTS = 5
@@ -205,10 +204,11 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
     """Return host and port of the proxy for a server, or None. Raises CommandError."""
     if host in ("localhost", "127.0.0.1", "::1") or not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    from urllib.request import getproxies, proxy_bypass  # a slow import
+    from urllib.request import getproxies  # a slow import
 
-    found = getproxies().get(scheme)
-    if not found or proxy_bypass(host):
+    proxies = getproxies()
+    found, direct = proxies.get(scheme), [name.strip().lstrip(".") for name in proxies.get("no", "").split(",")]
+    if not found or any(name and (name == "*" or f".{host}".endswith(f".{name}")) for name in direct):
         return None
     parts = urlsplit(found if "://" in found else f"http://{found}")
     if parts.scheme != "http" or not parts.hostname:

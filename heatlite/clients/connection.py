@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import signature
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, cast
 
 from heatlite.clients import rest, sdk_compute, sdk_network, sdk_storage
@@ -300,31 +301,40 @@ VERSION = re.compile(r"/v\d[\d.]*/?$")
 """URL of the root of an API, which the SDK asks for versions."""
 
 
-def _look_at(response: "Response", *_: object, **__: object) -> None:
+def _look_at(response: "Response", *_: object, **__: object) -> "Response | None":
     """Raise _Garbage for a successful answer that is not JSON.
 
-    The SDK would take it for an empty one.
+    The SDK would take it for an empty one. Returns an answer to replace one that the SDK could not read.
 
     HTML is garbage, too, except from the object store, which uses it in successful answers.
     """
     kind = response.headers.get("Content-Type", "")
     if not 200 <= response.status_code < 300 or "X-Trans-Id" in response.headers or not response.content:
-        return
+        return None
     if kind and "json" not in kind and "html" not in kind:
-        return
+        return None
     try:
         answer = response.json()
     except ValueError:
         start = response.content[:60].decode(errors="replace")
         raise _Garbage(f"{response.url} has answered what is no JSON: {start!r}") from None
     if isinstance(answer, dict | list):
-        return
+        return None
     if answer is None and response.request.method != "GET":
-        response._content = b""  # Zun says null where other services say nothing
-        return
+        return _with_content(response, b"")  # Zun says null where other services say nothing
     if not VERSION.search(response.url):
         raise _Garbage(f"{response.url} has answered JSON that is neither an object nor a list")
-    response._content = b"{}"  # Octavia tells its version as text there, at which the SDK would fail
+    return _with_content(response, b"{}")  # Octavia tells its version as text there, at which the SDK would fail
+
+
+def _with_content(response: "Response", content: bytes) -> "Response":
+    from requests import Response
+
+    made = Response()
+    for name in ("status_code", "reason", "headers", "url", "encoding", "request", "elapsed", "history"):
+        setattr(made, name, getattr(response, name))
+    made.raw = BytesIO(content)
+    return made
 
 
 def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Mapping[str, Json]) -> object:

@@ -35,7 +35,7 @@ class Suppressed(FormattableColumn[list[dict[str, Any]]]):
     """Suppressed requests: lines for a terminal, objects for programs."""
 
     def human_readable(self) -> str:
-        return "\n".join(map(_line, self._value))
+        return "\n".join(map(_line, self.machine_readable()))
 
 
 def _line(entry: dict[str, Any]) -> str:
@@ -61,7 +61,7 @@ class _StackCommand(command.ShowOne):
 
     def _resolve(self, stack: str) -> str:
         """Return ``<name>/<id>`` of a stack by name or id."""
-        return str(self._client().stacks._resolve_stack_id(stack))
+        return str(self._client().stacks.get(stack, resolve_outputs=False).identifier)
 
     def _get(self, identity: str) -> Any:
         return self._client().stacks.get(identity, resolve_outputs=False)

@@ -400,8 +400,9 @@ def test_a_version_told_as_text_is_no_garbage() -> None:
 
     answer = Response()
     answer.status_code, answer._content, answer.url = 200, b'"v2"', "http://balancer/v2.0/"
-    _look_at(answer)
-    assert answer.json() == {}
+    replaced = _look_at(answer)
+    assert replaced is not None
+    assert (replaced.json(), replaced.status_code, replaced.url) == ({}, 200, answer.url)
     answer._content, answer.url = b'"v2"', "http://balancer/v2.0/lbaas/pools"
     with pytest.raises(_Garbage, match="neither an object nor a list"):
         _look_at(answer)

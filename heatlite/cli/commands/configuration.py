@@ -64,7 +64,7 @@ def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: AR
 def completion(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Print the code for a shell: ``eval "$(heatlite completion bash)"``."""
     try:
-        from argcomplete.shell_integration import shellcode
+        from argcomplete import shellcode  # type: ignore[attr-defined]  # it has no `__all__`
     except ImportError:
         raise MissingLibrary("Completion", "argcomplete", "cli") from None
     print(shellcode(["heatlite"], shell=arguments.shell))

@@ -79,10 +79,8 @@ commands = CommandGroup()
 class _Loader(yaml.SafeLoader):
     """Reads dates as texts, as in templates."""
 
-    yaml_implicit_resolvers = {
-        first: [one for one in found if one[0] != "tag:yaml.org,2002:timestamp"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
 
 
 class _Late(Exception):

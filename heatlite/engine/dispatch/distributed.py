@@ -118,7 +118,7 @@ class CeleryDispatcher:
         is_away = False
         while (announcement := self._unsent.get()) is not None:
             try:
-                self._send(announcement)
+                self.send(announcement)
             except errors as error:
                 if not is_away:
                     log.warning("the broker takes no hints; workers poll the table meanwhile: %s", error)
@@ -136,7 +136,8 @@ class CeleryDispatcher:
                     log.info("the broker takes hints again")
                 is_away = False
 
-    def _send(self, announcement: Announcement) -> None:
+    def send(self, announcement: Announcement) -> None:
+        """Send a hint before it returns. Raises the errors of the broker's connection."""
         self._app.send_task(
             TASK,
             (announcement.action_id,),

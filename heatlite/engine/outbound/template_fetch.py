@@ -2,6 +2,7 @@
 
 import http.client
 import time
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -88,7 +89,7 @@ class Fetcher(Struct, frozen=True):
         raise _failed(url, f"there are more than {_MAX_REDIRECTS} redirects")
 
     def _content(self, url: str, response: Response) -> str:
-        if response.status != http.client.OK:
+        if response.status != HTTPStatus.OK:
             raise _failed(url, f"the answer is {response.status}")
         if len(response.body) > self.most_bytes:
             text = f"Template {_shown(url)} exceeds maximum allowed size ({self.most_bytes} bytes)."

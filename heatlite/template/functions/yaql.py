@@ -134,14 +134,19 @@ def _language() -> Callable[[str], Query]:
 
 def _counting_context() -> Any:  # the library has no types
     """Return a context that counts the work of functions registered in it."""
-    from yaql.language import contexts, conventions
+    from yaql.language import contexts, conventions, specs, yaqltypes
 
     class Counting(contexts.Context):  # type: ignore[misc]  # the library has no types
-        @staticmethod
-        def _import_function_definition(definition: Any) -> Any:  # the library has no types
-            own = definition.clone()
-            own.payload = counted(definition.name, definition.payload, _meter.get)
-            return own
+        def register_function(self, spec: Any, *names: Any, exclusive: bool = False, **options: Any) -> None:
+            """Register it with counting, and with `Regex` in place of re.Pattern."""
+            if not isinstance(spec, specs.FunctionDefinition):
+                spec = specs.get_function_definition(spec, *names, convention=self.convention, **options)
+            own = spec.clone()
+            own.payload = counted(own.name, own.payload, _meter.get)
+            for parameter in own.parameters.values():
+                if getattr(parameter.value_type, "python_type", None) is re.Pattern:
+                    parameter.value_type = yaqltypes.PythonType(Regex, nullable=False)
+            super().register_function(own, exclusive=exclusive)
 
     return Counting(convention=conventions.CamelCaseConvention())
 
@@ -198,11 +203,8 @@ def _expanded(new: str, match: Match) -> str:
 
 
 def _bounded(root: Any) -> Any:  # the library has no types
-    """Return the library's functions, with regular expressions on `Regex`."""
-    import yaql.standard_library.regex as regexes
+    """Return the library's functions, with those that read a pattern on `Regex`."""
     from yaql.language import specs, yaqltypes
-
-    context = root.create_child_context()
 
     def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> Regex:
         return Regex(pattern, "i" * ignore_case + "m" * multi_line + "s" * dot_all)
@@ -219,19 +221,7 @@ def _bounded(root: Any) -> Any:  # the library has no types
     def not_matching(string: str, pattern: str) -> bool:
         return not matches(string, pattern)
 
-    class Guard:
-        """Registers functions of the library with `Regex` in place of re.Pattern."""
-
-        @staticmethod
-        def register_function(function: object) -> None:
-            definition = specs.get_function_definition(function, convention=context.convention)
-            for parameter in definition.parameters.values():
-                if getattr(parameter.value_type, "python_type", None) is re.Pattern:
-                    parameter.value_type = yaqltypes.PythonType(Regex, nullable=False)
-            context.register_function(definition)
-
-    regexes.register(Guard)
-    context = context.create_child_context()
+    context = root.create_child_context()
     text = yaqltypes.String()
     for function, parameters, mark in (
         (regex, {"pattern": text}, specs.name("regex")),
