@@ -23,12 +23,17 @@ class Client:
         return answer.status, answer.read()
 
     def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any:
-        """One JSON request.
+        """One JSON request, repeated while a server under load refuses it.
 
         Raises RuntimeError when the answer has another status than expected.
         """
         data = None if body is None else json.dumps(body).encode()
-        status, answer = self.send(method, path, data, {"Content-Type": "application/json"})
+        status = 503
+        ends = time.monotonic() + 60
+        while status == 503 != expect and time.monotonic() < ends:
+            status, answer = self.send(method, path, data, {"Content-Type": "application/json"})
+            if status == 503:
+                time.sleep(0.2)
         if status != expect:
             raise RuntimeError(f"{method} {path}: {status} instead of {expect}: {answer[:500]!r}")
         return json.loads(answer) if answer.strip() else None

@@ -80,9 +80,8 @@ def beside(bench: Bench) -> None:
             _note(bench, "hello_alone", rates(answers, 200))
     for side in bench.turns():
         with bench.heatlite(side) as server:
-            client = Client(server.port)
-            kinds = _requests(client, bench)
-            alone = statistics.median(_creates(bench, client, []))
+            kinds = _requests(Client(server.port), bench)
+            alone = statistics.median(_creates(bench, server.port, []))
             bench.add(f"{side.prefix}create_alone", alone)
             mark = kinds["mark"]
             paced = Requests("paced_mark", mark.lines, mark.expect)
@@ -91,19 +90,17 @@ def beside(bench: Bench) -> None:
                 *((kinds[name], CLIENTS, 0.0) for name in ("show", "mark", "locked")),
             ):
                 bench.say(f"{side.prefix}{kind.name}, alone and beside creates of {bench.large}")
-                _beside(bench, client, side, kind, clients, rate, alone)
+                _beside(bench, server.port, side, kind, clients, rate, alone)
 
 
-def _beside(
-    bench: Bench, client: Client, side: Checkout, kind: Requests, clients: int, rate: float, alone: float
-) -> None:
+def _beside(bench: Bench, port: int, side: Checkout, kind: Requests, clients: int, rate: float, alone: float) -> None:
     name = f"{side.prefix}{kind.name}"
-    answers = load(client.port, kind.lines, bench.seconds, clients=clients, rate=rate)
+    answers = load(port, kind.lines, bench.seconds, clients=clients, rate=rate)
     _note(bench, f"{name}_alone", rates(answers, kind.expect))
     times: list[tuple[float, float]] = []
-    with Load(client.port, kind.lines, clients=clients, rate=rate) as running:
+    with Load(port, kind.lines, clients=clients, rate=rate) as running:
         time.sleep(1.0)
-        took = statistics.median(_creates(bench, client, times))
+        took = statistics.median(_creates(bench, port, times))
         answers = running.stop()
     bench.add(f"{name}.create", took)
     bench.add(f"{name}.create_ratio", took / alone)
@@ -111,12 +108,13 @@ def _beside(
     _note(bench, f"{name}_beside", rates(within, kind.expect))
 
 
-def _creates(bench: Bench, client: Client, times: list[tuple[float, float]]) -> list[float]:
+def _creates(bench: Bench, port: int, times: list[tuple[float, float]]) -> list[float]:
     """Create the large stack some times. Adds begin and end of each to `times`."""
     found = []
     for _ in range(CREATES):
+        stack = Stack(Client(port), bench.new_name())  # a server closes connections that are not used
         began = time.perf_counter()
-        found.append(Stack(client, bench.new_name()).create(template(bench.large)))
+        found.append(stack.create(template(bench.large)))
         times.append((began, time.perf_counter()))
     return found
 
@@ -125,8 +123,7 @@ def overload(bench: Bench) -> None:
     """Offer twice the best throughput of a mix of requests for half a minute."""
     for side in bench.turns():
         with bench.heatlite(side) as server:
-            client = Client(server.port)
-            kinds = _requests(client, bench)
+            kinds = _requests(Client(server.port), bench)
             mix = [kinds[name].lines[0] for name in ("show", "list", "show", "locked", "show", "show", "show")]
             mix = [line for mark in kinds["mark"].lines for line in (mark, *mix, mark)]
             best = len(load(server.port, mix, bench.seconds, clients=CLIENTS)) / bench.seconds
@@ -290,7 +287,7 @@ def idle(bench: Bench) -> None:
             bench.add(f"{side.prefix}streams_processor_percent", _percent(server, IDLE_SECONDS))
             streams.close()
             for name, count in (("1000", 1000), ("large", bench.large)):
-                Stack(client, bench.new_name()).create(template(count))
+                Stack(Client(server.port), bench.new_name()).create(template(count))
                 time.sleep(1.0)
                 bench.add(f"{side.prefix}mb_with_{name}", server.memory())
             bench.add(f"{side.prefix}peak_mb", server.peak())
@@ -309,13 +306,13 @@ def requests(bench: Bench) -> None:
         servers = {}
         for side in bench.sides:
             server = stack.enter_context(bench.heatlite(side))
-            client = Client(server.port)
-            servers[side] = (server, client, _requests(client, bench))
+            servers[side] = (server, _requests(Client(server.port), bench))
         for side in bench.turns():
-            server, client, kinds = servers[side]
+            server, kinds = servers[side]
             bench.say(f"{side.prefix}processor time of requests")
             for name in ("show", "mark"):
                 kind = kinds[name]
+                client = Client(server.port)
                 before = server.processor_time()
                 for number in range(ONE_BY_ONE):
                     method, path, _ = kind.lines[number % len(kind.lines)].split(" ", 2)
