@@ -23,7 +23,7 @@ class Client:
         return answer.status, answer.read()
 
     def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any:
-        """One JSON request, repeated while a server under load refuses it.
+        """One JSON request, repeated while a server under load does not take it.
 
         Raises RuntimeError when the answer has another status than expected.
         """
@@ -31,7 +31,11 @@ class Client:
         status = 503
         ends = time.monotonic() + 60
         while status == 503 != expect and time.monotonic() < ends:
-            status, answer = self.send(method, path, data, {"Content-Type": "application/json"})
+            try:
+                status, answer = self.send(method, path, data, {"Content-Type": "application/json"})
+            except ConnectionError as error:
+                self.close()
+                status, answer = 503, str(error).encode()
             if status == 503:
                 time.sleep(0.2)
         if status != expect:

@@ -21,6 +21,7 @@ PATIENCE = 10.0
 WARM_UP = 0.7
 """Seconds of a load that do not count: its process starts, and opens its connections."""
 MAX_CONNECTIONS = 10_000
+"""Connections of a load at a rate. What needs more has no answer."""
 
 
 class Answer(NamedTuple):
@@ -58,9 +59,10 @@ class Driver:
     A request uses a connection that is free, or opens one. `waiting` is the number of requests without an answer.
     """
 
-    def __init__(self, port: int, requests: Sequence[bytes]) -> None:
+    def __init__(self, port: int, requests: Sequence[bytes], connections: int = MAX_CONNECTIONS) -> None:
         self._port = port
         self._requests = requests
+        self._connections = connections
         self.selector = selectors.DefaultSelector()
         self._free: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -78,7 +80,7 @@ class Driver:
         self.sent += 1
         if self._free:
             connection = self._free.pop()
-        elif len(self._busy) < MAX_CONNECTIONS:
+        elif len(self._busy) < self._connections:
             connection = Connection(self._port)
             self.selector.register(connection.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, connection)
             connection.request = request
@@ -165,13 +167,13 @@ def at_once(port: int, request: str, clients: int) -> list[Answer]:
     return driver.answers
 
 
-def drive(port: int, requests: Sequence[str], clients: int, rate: float) -> list[Answer]:
+def drive(port: int, requests: Sequence[str], clients: int, rate: float, connections: int) -> list[Answer]:
     """Send requests in turn until the standard input ends.
 
     They come from `clients` without a pause, or `rate` of them per second, whatever the others do. Those at a rate take
     their time from the moment at which they are due.
     """
-    driver = Driver(port, [request.encode() for request in requests])
+    driver = Driver(port, [request.encode() for request in requests], connections)
     driver.selector.register(sys.stdin, selectors.EVENT_READ)
     began = time.perf_counter()
     ended = False
@@ -190,7 +192,15 @@ def drive(port: int, requests: Sequence[str], clients: int, rate: float) -> list
 class Load:
     """A load on a server from its start until `stop`, see `drive`."""
 
-    def __init__(self, port: int, requests: Sequence[str], *, clients: int = 0, rate: float = 0.0) -> None:
+    def __init__(
+        self,
+        port: int,
+        requests: Sequence[str],
+        *,
+        clients: int = 0,
+        rate: float = 0.0,
+        connections: int = MAX_CONNECTIONS,
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.load"],
             stdin=subprocess.PIPE,
@@ -199,7 +209,9 @@ class Load:
             cwd=CHECKOUT,
         )
         assert self._process.stdin is not None
-        orders = {"port": port, "requests": requests, "clients": clients, "rate": rate}
+        orders = {
+            "port": port, "requests": requests, "clients": clients, "rate": rate, "connections": connections
+        }  # fmt: skip
         self._process.stdin.write(json.dumps(orders) + "\n")
         self._process.stdin.flush()
 

@@ -25,6 +25,8 @@ CREATES = 3
 """Creates of the large stack for each kind of load."""
 MARKS = 300.0
 """Marks per second of the open loop."""
+CONNECTIONS = 500
+"""Connections of that loop: fewer than a process keeps, so that the client that creates has one."""
 OVERLOAD = 2.0
 """Requests of an overload as a multiple of the best throughput."""
 RECOVERY = 10.0
@@ -98,7 +100,7 @@ def _beside(bench: Bench, port: int, side: Checkout, kind: Requests, clients: in
     answers = load(port, kind.lines, bench.seconds, clients=clients, rate=rate)
     _note(bench, f"{name}_alone", rates(answers, kind.expect))
     times: list[tuple[float, float]] = []
-    with Load(port, kind.lines, clients=clients, rate=rate) as running:
+    with Load(port, kind.lines, clients=clients, rate=rate, connections=CONNECTIONS) as running:
         time.sleep(1.0)
         took = statistics.median(_creates(bench, port, times))
         answers = running.stop()
