@@ -182,8 +182,9 @@ class Store:
         if self.database.dialect is Dialect.SQLITE:
             try:
                 # Free pages and the write-ahead log still have the overwritten data.
-                self.database.read("VACUUM")
-                ((busy, _, _),) = self.database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+                with self.database.alone():
+                    self.database.read("VACUUM")
+                    ((busy, _, _),) = self.database.read("PRAGMA wal_checkpoint(TRUNCATE)")
                 done.wiped = not busy
             except DatabaseUnavailable:
                 done.wiped = False

@@ -161,7 +161,7 @@ def _new_file(path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
     try:
         yield new, install
     finally:
-        for suffix in ("", "-journal", "-wal", "-shm", ".upgrade"):
+        for suffix in ("", "-journal", "-wal", "-shm", ".upgrade", ".turn", ".waiting"):
             Path(f"{new}{suffix}").unlink(missing_ok=True)
 
 

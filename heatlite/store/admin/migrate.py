@@ -129,7 +129,7 @@ def _create(database: Database) -> list[str]:
     """
     names = sorted(_scripts())
     models: list[type[peewee.Model]] = [*MODELS, Applied]
-    with database.peewee.atomic(), database.peewee.bind_ctx(models):
+    with database.alone(), database.peewee.atomic(), database.peewee.bind_ctx(models):
         for model in models:
             model.create_table(safe=False)
         Applied.insert_many([{"name": name} for name in names]).execute()

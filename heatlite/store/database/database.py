@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -14,11 +14,12 @@ from peewee import Field, Insert, Query, Select
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.store.database.driver import TABLES, Dialect, Driver, SqliteConnection
+from heatlite.store.database.group_commit import GroupCommit
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import quoted
 from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
-from heatlite.store.database.turns import Shared, Turn, Turns
+from heatlite.store.database.turns import Turns
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 SILENT_SECONDS = 1.0
@@ -55,8 +56,6 @@ class _ThreadState(threading.local):
     """Call to make at the end of the next transaction."""
     pace: Pace | None = None
     """Pace of this thread; None: the pace of the database."""
-    lent: Connection | None = None
-    """Connection of the transaction that another thread has passed to this one."""
 
     def __init__(self) -> None:
         self.waiting = Waiting()
@@ -81,7 +80,8 @@ class Database:
         self._errors = self._driver.errors
         self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        self._turns = Turns[Connection]()
+        self._turns = None if self.path is None else Turns(self.path)
+        self._commits = None if self.path is None else GroupCommit(self.path)
         self._silent: float | None = None
         """Time of the server's last timeout; None: it answers."""
         self._probing = threading.Lock()
@@ -256,8 +256,6 @@ class Database:
 
     def _connection(self) -> Connection:
         state = self._state
-        if state.lent is not None:
-            return state.lent
         if self.dialect is not Dialect.SQLITE and self.peewee.is_closed():
             self._connect()
         elif state.closer is not None:
@@ -316,30 +314,40 @@ class Database:
         if state.open:
             yield
             return
-        with self._turn() as turn:
+        with self._turn():
             state.open = True
             state.memo, state.after_commit = {}, []
             last = state.before_commit
             try:
-                self._begin(turn)
+                self._begin()
                 yield
                 self._check_sound()
                 if last is not None:
                     last()
-                self._commit(turn)
+                self._commit()
             except BaseException:
-                self._roll_back(turn)
+                self._roll_back()
                 raise
             finally:
-                state.open, state.lent = False, None
+                state.open = False
                 state.failure = None
                 state.waiting.clear()
         state.before_commit = None
+        self._make_durable()
         calls, state.after_commit = state.after_commit, []
-        if turn.shared is None:
-            self.listeners.committed()
+        self.listeners.committed()
         for call in calls:
             call()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nothing else write to a SQLite file, without a transaction.
+
+        Raises DatabaseUnavailable.
+        """
+        with self._turn():
+            yield
+        self._make_durable()
 
     def before_commit(self, call: Callable[[], None]) -> None:
         """Make a call at the end of this thread's next transaction that commits."""
@@ -358,66 +366,44 @@ class Database:
         self.check_open()
         self._state.after_commit.append(call)
 
-    @contextmanager
-    def _turn(self) -> Iterator[Turn[Connection]]:
-        """Wait for other threads that write to SQLite, at the end for a shared commit."""
-        pace = self._state.pace or self._pace
-        if self.dialect is not Dialect.SQLITE:
-            yield Turn(pace)
-            return
-        turn = self._turns.take(pace, self.listeners.database_unavailable)
-        try:
-            yield turn
-        finally:
-            self._turns.release(turn)
-            # One that has failed waits, too: what it has read may not come true.
-            if turn.shared is not None and not turn.shared.is_committed():
-                self._drop()  # the connection of the first one may still be in the transaction
-                raise DatabaseUnavailable(reason=f"a commit of several threads failed: {turn.shared.failure}")
+    def _turn(self) -> AbstractContextManager[None]:
+        """Wait for others that write to a SQLite file."""
+        return nullcontext() if self._turns is None else self._turns.turn(self.listeners.database_unavailable)
 
-    def _begin(self, turn: Turn[Connection]) -> None:
-        """Begin a transaction."""
-        if self.dialect is not Dialect.SQLITE:
-            return  # with the first statement
-        self._state.lent = None if turn.shared is None else turn.shared.connection
-        turn.open(self._run)
-        self._state.waiting.begun = True
+    def _begin(self) -> None:
+        """Begin a transaction; on a server the first statement does."""
+        if self.dialect is Dialect.SQLITE:
+            self._run("BEGIN IMMEDIATE", ())
+            self._state.waiting.begun = True
 
-    def _commit(self, turn: Turn[Connection]) -> None:
-        """Commit the transaction, or pass it to the next thread in line."""
-        if self._turns.choose_next(turn):
-            turn.shared = turn.shared or Shared(self._connection())
-            turn.shared.passed += 1
-            return
+    def _commit(self) -> None:
         if not self._state.waiting.begun:
             self.flush()  # a lost connection is replaced only until then: a COMMIT is not repeated
         if self._state.waiting.begun:
-            turn.close(self._run)
-        if turn.shared is not None:
-            self.listeners.committed()
-            turn.shared.end()
+            self._run("COMMIT", ())
 
-    def _roll_back(self, turn: Turn[Connection]) -> None:
-        """Undo the changes of this thread.
-
-        Those of other threads are only undone if the whole transaction has failed.
-        """
-        shared = turn.shared
-        self._state.waiting.sent.clear()
-        if shared is not None and shared.failure is None and turn.undo(self._run):
-            with suppress(Exception):
-                self._commit(turn)
-                return
+    def _make_durable(self) -> None:
+        """Wait for the disk, which other transactions need not wait for."""
+        if self._commits is None:
+            return
         try:
-            if self._state.waiting.begun or shared is not None:
+            self._commits.wait()
+        except OSError as error:
+            with suppress(DatabaseUnavailable):  # the log is still readable: its content goes to the file itself
+                ((busy, _, _),) = self.read("PRAGMA wal_checkpoint(TRUNCATE)")
+                if not busy:
+                    return
+            raise self._failed(CommitUnanswered(reason=str(error))) from error
+
+    def _roll_back(self) -> None:
+        self._state.waiting.sent.clear()
+        try:
+            if self._state.waiting.begun:
                 self._execute("ROLLBACK", ())
         except (*self._errors, MemoryError):
             # SQLite has rolled back by itself (disk or memory full), or the server is gone. A closed connection commits
             # nothing.
             self._drop()
-        finally:
-            if shared is not None:
-                shared.end()
 
     @property
     def transaction_memo(self) -> dict[str, int]:
@@ -449,7 +435,9 @@ class Database:
         _INHERITED.extend(self._by_pace.values())
         self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        self._turns = Turns[Connection]()
+        if self.path is not None and self._turns is not None:
+            self._turns.close_after_fork()
+            self._turns, self._commits = Turns(self.path), GroupCommit(self.path)
         self._probing = threading.Lock()
         self._connecting = threading.Lock()
         self.row_waits = RowWaits(self.row_waits.threads)

@@ -30,7 +30,7 @@ from heatlite.store.database.statements import Connection, Fetched, Statement, V
 from heatlite.store.errors import Duplicate
 
 BUSY_SECONDS = 5
-"""Seconds that a SQLite connection waits for another writer."""
+"""Seconds that a writer of a SQLite file waits for its turn, and a connection for a program without turns."""
 
 NO_RIGHTS = "42501"
 """PostgreSQL's code for missing rights, which its driver takes for a fault in the statement."""
@@ -81,14 +81,14 @@ class SqliteConnection:
         """Run statements. Raises the first error."""
         answers = []
         for sql, values in statements:
-            cursor = self._connection.execute(sql, values)
+            cursor = self._connection.cursor().execute(sql, values)
             # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
             answers.append(Fetched(cursor.rowcount, cursor.fetchall()))
         return answers
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run a statement once for each row."""
-        self._connection.executemany(sql, rows)
+        self._connection.cursor().executemany(sql, rows)
 
     def close(self) -> None:
         """Close the connection."""
@@ -129,12 +129,11 @@ class Driver:
     def connections(self, limits: Limits) -> peewee.Database:
         """Return connections with these time limits, one per thread, opened on first use."""
         if self.path is not None:
-            # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
             if _is_read_only(self.path):
                 return peewee.SqliteDatabase(f"{self.path.absolute().as_uri()}?immutable=1", uri=True)
             return peewee.SqliteDatabase(
                 str(self.path),
-                pragmas={"journal_mode": "wal", "synchronous": "full"},
+                pragmas={"journal_mode": "wal", "synchronous": "normal"},  # `GroupCommit` waits for the disk
                 timeout=BUSY_SECONDS,
                 check_same_thread=False,  # the thread that drops the Database closes what others have left
                 field_types={"LONGTEXT": "TEXT"},

@@ -66,9 +66,9 @@ def acquire(database: Path, info: JsonMap) -> EngineLock:
     """
     descriptor = open_beside(database, "engine")
     begin = time.monotonic()
-    while not _lock(descriptor, fcntl.LOCK_EX):
+    while not lock(descriptor, fcntl.LOCK_EX):
         # Readers share the lock, an engine does not.
-        longest = READER_SECONDS if _lock(descriptor, fcntl.LOCK_SH) else ENGINE_SECONDS
+        longest = READER_SECONDS if lock(descriptor, fcntl.LOCK_SH) else ENGINE_SECONDS
         if time.monotonic() - begin > longest:
             found = _read(descriptor)
             os.close(descriptor)
@@ -120,7 +120,7 @@ def holder(database: Path) -> JsonMap | None:
     except OSError as error:  # another user's, or below what is no folder
         raise DatabaseUnusable(path=database, reason=str(error), way="Correct that") from error
     try:
-        if _lock(descriptor, fcntl.LOCK_SH):  # shared: readers do not see each other
+        if lock(descriptor, fcntl.LOCK_SH):  # shared: readers do not see each other
             return None
         end = time.monotonic() + WRITE_SECONDS
         while not (found := _read(descriptor)) and time.monotonic() < end:
@@ -130,7 +130,7 @@ def holder(database: Path) -> JsonMap | None:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, mode: int) -> bool:
+def lock(descriptor: int, mode: int) -> bool:
     """Take the lock at once, or return False."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)

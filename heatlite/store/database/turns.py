@@ -1,184 +1,179 @@
-"""Turns of the threads that write to a SQLite file.
+"""Turns of the processes and threads that write to a SQLite file.
 
-A commit waits for the disk, which takes longer than most requests and ticks. So a thread whose work is done passes the
-open transaction to the next one in line: a request to a request, a worker to a worker. The last one commits for all,
-and each returns after that commit.
+SQLite has one writer at a time. Its own lock makes the others poll, and a busy one may starve them.
 """
 
+import os
 import threading
+import time
+import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
+from pathlib import Path
+from queue import SimpleQueue
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database.driver import BUSY_SECONDS
-from heatlite.store.database.limits import Pace
-from heatlite.store.database.statements import Parameters
+from heatlite.store.database.engine_lock import lock, open_beside
 
 PAUSE_SECONDS = 0.25
-"""Seconds of one pause while another thread writes."""
-MOST_TOGETHER = 16
-"""Maximum number of threads that share a transaction. Other writers wait for all of them."""
-SHARING = frozenset({Pace.REQUEST, Pace.WORK})
-"""Paces of threads that share transactions, each with its own kind. The others are in no hurry."""
+"""Seconds of one pause of a thread in line. Pauses are counted, so a process that stands still ends no wait."""
+GIVE_WAY_SECONDS = 0.001
+"""Seconds in which a process lets those begin that waited before it."""
 
 
-Handle = TypeVar("Handle")
-"""A connection."""
-Run: TypeAlias = Callable[[str, Parameters], object]
-"""Runs a statement. Raises the store's errors."""
+class WriterLock:
+    """The turn of a process, which the kernel frees with the process.
 
+    There are two files beside the database. The process that writes has locked one of them. Those that wait share the
+    lock of the other, so that a busy process gives way. One that is stopped meanwhile costs the others
+    `GIVE_WAY_SECONDS` for each turn.
+    """
 
-class Shared(Generic[Handle]):
-    """A transaction that threads pass on."""
+    def __init__(self, database: Path) -> None:
+        self._turn = open_beside(database, "turn")
+        self._waiting = open_beside(database, "waiting")
+        # In a child after a fork this leaves the parent's locks alone.
+        self.close = weakref.finalize(self, _close, self._turn, self._waiting)
+        self.close.atexit = False
 
-    def __init__(self, connection: Handle) -> None:
-        self.connection = connection
-        self.passed = 0
-        """Number of times that it was passed on."""
-        self.failure: Exception | None = None
-        """Error because of which none of its changes is kept."""
-        self._ended = threading.Event()
-
-    def end(self) -> None:
-        """Let the threads go on."""
-        self._ended.set()
-
-    def is_committed(self) -> bool:
-        """Wait for the end; return False after a failure."""
-        self._ended.wait()
-        return self.failure is None
-
-
-class Turn(Generic[Handle]):
-    """The turn of a thread, with its part of a transaction."""
-
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
-        # The main thread alone may be interrupted while it waits.
-        self._may_share = pace in SHARING and threading.current_thread() is not threading.main_thread()
-        self.left = float(BUSY_SECONDS)
-        """Seconds left to wait for another process."""
-        self.shared: Shared[Handle] | None = None
-        """The transaction, if other threads take part."""
-        self.next: Turn[Handle] | None = None
-        """The turn that goes on with the transaction."""
-        self._begins = threading.Lock()
-        self._begins.acquire()
-
-    def shares_with(self, other: "Turn[Handle]") -> bool:
-        """Return True if both may be in one transaction."""
-        return self._may_share and other._may_share and self.pace is other.pace
-
-    def begin(self) -> None:
-        """Let the thread begin."""
-        self._begins.release()
-
-    def wait(self) -> bool:
-        """Wait for one pause. Returns True if the thread may begin."""
-        return self._begins.acquire(timeout=PAUSE_SECONDS)
-
-    def open(self, run: Run) -> None:
-        """Open a transaction, or a part of that of other threads."""
-        if self.shared is not None:
-            self._run(run, "SAVEPOINT part")
-        elif self.left > BUSY_SECONDS - 0.5:
-            run("BEGIN IMMEDIATE", ())
-        else:  # the thread has waited already
-            run(f"PRAGMA busy_timeout = {max(0, int(self.left * 1000))}", ())
-            try:
-                run("BEGIN IMMEDIATE", ())
-            finally:
-                run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}", ())
-
-    def undo(self, run: Run) -> bool:
-        """Undo this part of a shared transaction.
-
-        Returns False if the other parts are lost, too.
-        """
-        try:
-            self._run(run, "ROLLBACK TO part")
-        except Exception:  # noqa: BLE001 - noted; SQLite has rolled back by itself, as on a full disk
+    def try_lock(self) -> bool:
+        """Take the turn at once. Returns False if another process has it or waits for it."""
+        if not lock(self._waiting, LOCK_EX):
             return False
-        return True
-
-    def close(self, run: Run) -> None:
-        """Commit the transaction with all its parts."""
-        self._run(run, "COMMIT")
-
-    def _run(self, run: Run, sql: str) -> None:
-        """Run a statement whose failure is that of all parts."""
         try:
-            run(sql, ())
-        except Exception as error:
-            if self.shared is not None:
-                self.shared.failure = error
-            raise
+            return lock(self._turn, LOCK_EX)
+        finally:
+            flock(self._waiting, LOCK_UN)
+
+    def wait(self) -> None:
+        """Wait for the turn, without a time limit."""
+        for _ in range(5):  # another process may be in `try_lock`
+            if lock(self._waiting, LOCK_SH):
+                break
+            time.sleep(GIVE_WAY_SECONDS)
+        if lock(self._turn, LOCK_EX):  # free, although others may have been woken for it
+            flock(self._turn, LOCK_UN)
+            time.sleep(GIVE_WAY_SECONDS)
+        flock(self._turn, LOCK_EX)
+        flock(self._waiting, LOCK_UN)
+
+    def unlock(self) -> None:
+        """End the turn."""
+        flock(self._turn, LOCK_UN)
 
 
-class Turns(Generic[Handle]):
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+class Turns:
     """The threads of a process that write, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._file: WriterLock | None = None
         self._lock = threading.Lock()
         self._is_taken = False
-        self._line: deque[Turn[Handle]] = deque()
+        """True while the process has the turn, or waits for it."""
+        self._line = deque[threading.Lock]()
+        """Threads in line: each has locked its lock twice, the second time in vain."""
+        self._requests: SimpleQueue[bool] | None = None
+        """Each True makes a thread wait for the turn; False ends it. None: there was no need of it yet."""
 
-    def take(self, pace: Pace, given_up: Callable[[], None]) -> Turn[Handle]:
-        """Wait for the turn.
+    @contextmanager
+    def turn(self, given_up: Callable[[], None]) -> Iterator[None]:
+        """Wait for the turn of this thread, and pass it on at the end of the block.
 
-        SQLite itself polls, with pauses of up to 0.1 s. Both count pauses: a process that stands still ends no write.
         Raises DatabaseUnavailable after calling `given_up`.
         """
-        turn = Turn[Handle](pace)
+        self._take(given_up)
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _take(self, given_up: Callable[[], None]) -> None:
+        begins = threading.Lock()
+        begins.acquire()
         with self._lock:
+            file = self._opened()
             if not self._is_taken:
                 self._is_taken = True
-                return turn
-            self._line.append(turn)
+                if file.try_lock():
+                    return
+                self._wait(file)
+            self._line.append(begins)
         try:
-            while not turn.wait():
-                turn.left -= PAUSE_SECONDS
-                if turn.left <= 0 and self._leave_line(turn):
-                    given_up()
-                    raise DatabaseUnavailable(reason="database is locked")
-        except KeyboardInterrupt:  # of the main thread, which shares nothing
-            if not self._leave_line(turn):
-                self.release(turn)
+            for _ in range(int(BUSY_SECONDS / PAUSE_SECONDS)):
+                if begins.acquire(timeout=PAUSE_SECONDS):
+                    return
+        except KeyboardInterrupt:
+            if not self._leave_line(begins):
+                self._release()
             raise
-        return turn
+        if self._leave_line(begins):
+            given_up()
+            raise DatabaseUnavailable(reason="database is locked")
 
-    def _leave_line(self, turn: Turn[Handle]) -> bool:
+    def _opened(self) -> WriterLock:
+        if self._file is None:
+            self._file = WriterLock(self._database)
+        return self._file
+
+    def _wait(self, file: WriterLock) -> None:
+        """Wait for other processes, in a thread of its own.
+
+        A call of `flock` has no time limit, and nothing ends it.
+        """
+        if self._requests is None:
+            self._requests = SimpleQueue[bool]()
+            arguments = (weakref.ref(self), file, self._requests)
+            threading.Thread(target=_answer, args=arguments, name="writer-turns", daemon=True).start()
+            weakref.finalize(self, self._requests.put, False).atexit = False
+        self._requests.put(True)
+
+    def _leave_line(self, begins: threading.Lock) -> bool:
         """Return False if the turn has come."""
         with self._lock:
-            if turn not in self._line:
+            if begins not in self._line:
                 return False
-            self._line.remove(turn)
+            self._line.remove(begins)
             return True
 
-    def choose_next(self, turn: Turn[Handle]) -> bool:
-        """Choose the turn that goes on with the transaction of this one.
-
-        Returns False if there is none.
-
-        It may come before others in the line, which wait for `MOST_TOGETHER` turns at most.
-        """
-        if turn.shared is not None and turn.shared.passed >= MOST_TOGETHER - 1:
-            return False
+    def _release(self) -> None:
         with self._lock:
-            turn.next = next(filter(turn.shares_with, self._line), None)
-            if turn.next is not None:
-                self._line.remove(turn.next)
-        return turn.next is not None
+            file = self._opened()
+            file.unlock()
+            if not self._line:
+                self._is_taken = False
+            elif file.try_lock():
+                self._line.popleft().release()
+            else:
+                self._wait(file)
 
-    def release(self, turn: Turn[Handle]) -> None:
-        """Let the next thread begin."""
-        following = turn.next
-        if following is not None:
-            following.shared = turn.shared
-        else:
-            with self._lock:
-                following = self._line.popleft() if self._line else None
-                self._is_taken = following is not None
-        if following is not None:
-            following.begin()
+    def begin_next(self, file: WriterLock) -> None:
+        """Let the first thread in line begin, now that the process has the turn."""
+        with self._lock:
+            if self._line:
+                self._line.popleft().release()
+            else:
+                file.unlock()
+                self._is_taken = False
+
+    def close_after_fork(self) -> None:
+        """Close the files of the parent in its child."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _answer(turns: "weakref.ref[Turns]", file: WriterLock, requests: SimpleQueue[bool]) -> None:
+    while requests.get():
+        file.wait()
+        found = turns()
+        if found is not None:
+            found.begin_next(file)
+        del found

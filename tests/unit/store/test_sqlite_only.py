@@ -21,10 +21,9 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
 from heatlite.store.database import engine_lock
-from heatlite.store.database.database import Connection, Database
+from heatlite.store.database.database import Database
 from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
-from heatlite.store.database.turns import Turn
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
@@ -112,48 +111,6 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     assert store.stacks.count("acme", StackQuery()) == 2
 
 
-@pytest.mark.full
-def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one whose turn comes late has no further five seconds."""
-    granted: list[float] = []
-    begin = Database._begin
-
-    def recorded(database: Database, turn: Turn[Connection]) -> None:
-        granted.append(turn.left)
-        begin(database, turn)
-
-    monkeypatch.setattr(Database, "_begin", recorded)
-
-    def write() -> None:
-        with pytest.raises(DatabaseUnavailable, match="database is locked"), store.transaction():
-            pass
-        store.close()
-
-    assert store.database.path is not None
-    other = sqlite3.connect(store.database.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        with ThreadPoolExecutor() as pool:
-            for asked in [pool.submit(write) for _ in range(3)]:
-                asked.result()
-            for pause in (1, 2, 4, 4, 4):  # until a thread has come to wait for its turn
-                with store.database._turn():
-                    late = pool.submit(write)
-                    time.sleep(pause)
-                late.result()
-                if granted[-1] < BUSY_SECONDS:
-                    break
-    finally:
-        other.close()
-    assert max(granted) == BUSY_SECONDS
-    assert 0 < granted[-1] < BUSY_SECONDS
-    with store.transaction():
-        ((busy,),) = store.database.read("PRAGMA busy_timeout")
-    assert busy == BUSY_SECONDS * 1000
-
-
 def _two_writers(url: str, waits: Event) -> None:
     """Hold the turn in one thread, for half a second; write in another one meanwhile."""
     store = Store.open(url)
@@ -208,11 +165,6 @@ def test_an_idle_worker_takes_no_lock(store: Store) -> None:
     done.set()
     holder.join()
     holder.join()
-
-
-def test_commits_survive_a_power_cut(store: Store) -> None:
-    assert store.database.read("PRAGMA journal_mode") == [("wal",)]
-    assert store.database.read("PRAGMA synchronous") == [(2,)]
 
 
 @table("url", ["sqlite:///", "sqlite://x", "sqlite:///:memory:", "oracle://x/y", "heatlite.db"])
