@@ -24,6 +24,7 @@ from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import BUSY_SECONDS, Dialect
 from heatlite.store.database.ownership import give_to_owner
+from heatlite.store.database.turns import Turns
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -117,10 +118,11 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
             owner = target if target.exists() else target.parent
             for file in (new, new_key):
                 give_to_owner(file, owner)
-            aside = _set_aside(target, own_key)
-            if key is not None:
-                install_key()
-            install()
+            with Turns(target).turn(lambda: None):
+                aside = _set_aside(target, own_key)
+                if key is not None:
+                    install_key()
+                install()
     except (OSError, sqlite3.OperationalError) as error:
         raise DatabaseUnavailable(reason=f"{target}: {error}") from error
     return RestoreResult(found, True, aside)

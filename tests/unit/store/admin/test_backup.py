@@ -45,7 +45,8 @@ def stacks(url: str, keys: tuple[str, ...] = ()) -> dict[str, object]:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if not path.name.endswith((".engine", ".upgrade"))}
+    locks = (".engine", ".upgrade", ".turn", ".waiting")
+    return {path.name for path in folder.iterdir() if not path.name.endswith(locks)}
 
 
 def test_a_backup_has_the_database_and_its_key_for_their_owner_only(tmp_path: Path) -> None:
