@@ -15,7 +15,7 @@ from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
 from heatlite.api.request import Request
 from heatlite.core import clock
-from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
+from heatlite.core.errors import HTTPBadRequest, InvalidValue
 from heatlite.core.json import MAX_DEPTH, Json, JsonMap, as_map, as_text, as_texts, cleaned, is_deeper
 from heatlite.core.shapes import Shape, closed, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
@@ -220,28 +220,11 @@ def read(req: Request, *also: str, cleans: bool = False) -> Json:
 
 
 def raw(req: Request) -> bytes:
-    """Return the bytes of the body; none without one.
-
-    Raises HTTPBadRequest, RequestLimitExceeded.
-    """
-    try:
-        return _received(req)
-    except OSError:
-        raise HTTPBadRequest("The body did not arrive: the connection timed out or was closed.") from None
-
-
-def _received(req: Request) -> bytes:
-    length = req.content_length
-    if length is not None:
-        raw = bytes(req.bounded_stream.read(length))
-        if len(raw) < length:
-            raise HTTPBadRequest(f"The body ended after {len(raw)} of {length} bytes.")
-        return raw
-    if not req.env.get("wsgi.input_terminated"):
-        return b""  # neither a length nor chunks: there is no body
-    raw = bytes(req.stream.read(req.max_body + 1))
-    if len(raw) > req.max_body:
-        raise RequestLimitExceeded(f"Request limit exceeded: the body has more than {req.max_body} bytes.")
+    """Return the bytes of the body; none without one. Raises HTTPBadRequest."""
+    length = req.content_length or 0
+    raw = bytes(req.bounded_stream.read(length))
+    if len(raw) < length:
+        raise HTTPBadRequest(f"The body ended after {len(raw)} of {length} bytes.")
     return raw
 
 

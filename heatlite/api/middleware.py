@@ -84,7 +84,6 @@ class RequestMiddleware:
         global_id = part_of if GLOBAL_ID.fullmatch(part_of) else None
         req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
         req.base = self._public_url or req.forwarded_prefix
-        req.max_body = self._max_body
         self._trail.begin(req)
         if req.path.startswith("/v1.0/"):
             req.path = "/v1/" + req.path[6:]

@@ -30,7 +30,7 @@ class Request(falcon.Request):
     """A Falcon request with its id, its caller and the URL that the client uses."""
 
     __slots__ = (
-        "admit", "answered", "base", "caller", "entry", "is_proven", "logged", "max_body", "operation", "parts",
+        "admit", "answered", "base", "caller", "entry", "is_proven", "logged", "operation", "parts",
         "plan_digest", "queued", "refusal", "replay", "request_id", "started",
     )  # fmt: skip
 
@@ -44,8 +44,6 @@ class Request(falcon.Request):
     """Token that removes the ids of this request from the log context."""
     queued: list[str]
     """Ids of the actions that the request has queued."""
-    max_body: int
-    """Maximum size of a body in bytes."""
 
     def __init__(self, env: dict[str, Any], options: RequestOptions | None = None) -> None:
         super().__init__(env, options)

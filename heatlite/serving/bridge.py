@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -40,6 +40,8 @@ RATE = 16 * 1024
 """Bytes of a body or an answer that extend its deadline by a second."""
 PIECE = 64 * 1024
 """Bytes of an answer that are sent at once."""
+TURN_PIECES = 100
+"""Pieces of a body that are read in a row. Other connections have their turn then."""
 MAX_PIECES = 20_000
 """Maximum number of pieces of a body. Each costs time, and a client may send bytes one by one."""
 STALL_SECONDS = 60.0
@@ -213,6 +215,8 @@ class Bridge:
                 if len(pieces) > MAX_PIECES:
                     raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
                 is_whole = not message.get("more_body", False)
+                if len(pieces) % TURN_PIECES == 0:
+                    await asyncio.sleep(0)
         except TimeoutError:
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
         return b"".join(pieces), is_whole
@@ -289,9 +293,14 @@ async def _stream(body: AsyncIterable[bytes], send: Send) -> None:
 
     Raises TimeoutError for a client that does not take one.
     """
-    async for part in body:
-        async with asyncio.timeout(STALL_SECONDS):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+    parts = aiter(body)
+    try:
+        async for part in parts:
+            async with asyncio.timeout(STALL_SECONDS):
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+    finally:
+        if isinstance(parts, AsyncGenerator):
+            await parts.aclose()
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -337,6 +346,8 @@ def _environ(scope: Message, body: bytes) -> Environ:
         ASYNCHRONOUS: True,
     }
     for name, value in scope["headers"]:
+        if b"_" in name:
+            continue  # it would have the key of another header
         key = name.decode("latin-1").upper().replace("-", "_")
         if key not in ("CONTENT_LENGTH", "CONTENT_TYPE"):
             key = f"HTTP_{key}"

@@ -1,0 +1,261 @@
+"""The bridge from ASGI to WSGI."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from pytest import MonkeyPatch
+
+from heatlite.serving import bridge
+from heatlite.serving.bridge import Bridge, Environ, Message
+
+SMALL = 1000
+"""Maximum size of a body here."""
+
+
+class Client:
+    """One request. `sent` has what the server sends."""
+
+    def __init__(self, served: Bridge, *pieces: bytes, ends: bool = True, takes: int = 1000, **scope: object) -> None:
+        """Without `ends` the last piece of the body never comes."""
+        self.served = served
+        self.sent: list[Message] = []
+        self._takes = takes
+        self._pieces = [*pieces]
+        self._ends = ends
+        headers = [(b"host", b"localhost")]
+        if pieces:
+            headers.append((b"content-length", b"%d" % len(b"".join(pieces))))
+        self.scope: Message = {
+            "type": "http", "method": "POST" if pieces else "GET", "raw_path": b"/a", "query_string": b"",
+            "http_version": "1.1", "scheme": "http", "headers": headers, "client": ("10.0.0.9", 5),
+            "server": ("10.0.0.1", 80), **scope,
+        }  # fmt: skip
+
+    async def receive(self) -> Message:
+        if not self._pieces:
+            await asyncio.Event().wait()
+        piece = self._pieces.pop(0)
+        if not self._pieces and not self._ends:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+
+    async def send(self, message: Message) -> None:
+        if len(self.sent) == self._takes:
+            await asyncio.Event().wait()
+        self.sent.append(message)
+
+    async def run(self) -> "Client":
+        await self.served(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode().lower(): value.decode() for name, value in self.sent[0]["headers"]}
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message["body"] for message in self.sent[1:])
+
+
+def echo(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("200 OK", [("X-Path", environ["PATH_INFO"])])
+    return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))]
+
+
+def made(application: bridge.Application = echo, **options: Any) -> Bridge:
+    return Bridge(application, 8, SMALL, **options)
+
+
+def test_a_request_and_its_answer() -> None:
+    served = made()
+    client = asyncio.run(Client(served, b"ab", b"", b"c", raw_path=b"/%C3%BC").run())
+    assert (client.status, client.headers, client.body) == (200, {"x-path": "/ü"}, b"abc")
+    assert not served.active
+    assert served.ended.keys() == {("10.0.0.9", 5)}
+
+
+def test_the_environment_of_a_request() -> None:
+    found: list[Environ] = []
+
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        found.append(environ)
+        return echo(environ, start_response)
+
+    headers = [
+        (b"host", b"h:1"), (b"x-a", b"1"), (b"x-a", b"2"), (b"content-type", b"t"), (b"transfer-encoding", b"chunked"),
+        (b"content_length", b"9"),
+    ]  # fmt: skip
+    scope = {"headers": headers, "query_string": b"q=%20", "http_version": "1.0", "scheme": "https"}
+    asyncio.run(Client(made(application), b"abcd", **scope).run())
+    (environ,) = found
+    expected = {
+        "REQUEST_METHOD": "POST", "SCRIPT_NAME": "", "PATH_INFO": "/a", "QUERY_STRING": "q=%20",
+        "SERVER_PROTOCOL": "HTTP/1.0", "SERVER_NAME": "10.0.0.1", "SERVER_PORT": "80", "REMOTE_ADDR": "10.0.0.9",
+        "REMOTE_PORT": "5", "HTTP_HOST": "h:1", "HTTP_X_A": "1,2", "CONTENT_TYPE": "t", "CONTENT_LENGTH": "4",
+        "wsgi.url_scheme": "https",
+    }  # fmt: skip
+    assert {key: environ.get(key) for key in expected} == expected
+    assert not environ.keys() & {"HTTP_TRANSFER_ENCODING", "HTTP_CONTENT_LENGTH"}
+
+
+def test_a_body_that_is_too_large_is_not_read(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "LINGER_SECONDS", 0.01)
+    client = asyncio.run(Client(made(), b"x" * (SMALL + 1), ends=False).run())
+    assert (client.status, client.headers["connection"], client.body) == (200, "close", b"")
+    headers = [(b"transfer-encoding", b"chunked")]
+    client = asyncio.run(Client(made(), *[b"x" * 100] * 50, headers=headers).run())
+    assert (client.headers["connection"], len(client.body)) == ("close", SMALL + 100)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "status"), [("TRANSFER_SECONDS", 0.01, 408), ("MAX_PIECES", 2, 400), ("MAX_MEMORY", 2, 503)]
+)
+def test_a_body_has_limits(monkeypatch: MonkeyPatch, limit: str, value: float, status: int) -> None:
+    monkeypatch.setattr(bridge, limit, value)
+    monkeypatch.setattr(bridge, "LINGER_SECONDS", 0.01)
+    client = asyncio.run(Client(made(), b"a", b"b", b"c", b"d", ends=False).run())
+    assert (client.status, client.headers["connection"]) == (status, "close")
+    assert ("retry-after" in client.headers) == (status == 503)
+
+
+def test_who_takes_no_answer_loses_the_connection(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "TRANSFER_SECONDS", 0.01)
+
+    def large(_: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return [b"x" * bridge.PIECE * 3]
+
+    served = made(large)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(Client(served, takes=2).run())
+    assert served.ended == {("10.0.0.9", 5): 0.0}
+
+
+def test_the_slowest_transfers_end_if_there_are_too_many(monkeypatch: MonkeyPatch) -> None:
+    """A request in a thread is none of them."""
+    monkeypatch.setattr(bridge, "MAX_MEMORY", 2500)
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/slow":
+            begun.set()
+            release.wait(240)
+        return echo(environ, start_response)
+
+    async def run() -> list[Any]:
+        served = made(slow)
+        clients = [Client(served, b"x" * 900, raw_path=b"/slow"), Client(served, b"x" * 900, b"", ends=False)]
+        tasks = [asyncio.create_task(client.run()) for client in clients]
+        await asyncio.to_thread(begun.wait, 240)
+        last = await Client(served, b"x" * 800).run()
+        release.set()
+        return [last.status, *await asyncio.gather(*tasks, return_exceptions=True)]
+
+    status, in_thread, dropped = asyncio.run(run())
+    assert (status, in_thread.status, len(in_thread.body)) == (200, 200, 900)
+    assert isinstance(dropped, asyncio.CancelledError)
+
+
+def test_instant_answers_need_no_thread() -> None:
+    names: dict[str, str] = {}
+
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        names[environ["PATH_INFO"]] = threading.current_thread().name
+        return echo(environ, start_response)
+
+    async def run() -> None:
+        served = made(application, instant={"/now"})
+        for path in (b"/now", b"/later"):
+            await Client(served, raw_path=path).run()
+
+    asyncio.run(run())
+    assert names["/now"] == threading.main_thread().name
+    assert names["/later"].startswith("request")
+
+
+def test_a_failure_of_the_application_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    closed = threading.Event()
+
+    class Parts:
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"a"
+            raise ValueError("it is broken")
+
+        def close(self) -> None:
+            closed.set()
+
+    def application(_: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return Parts()
+
+    client = asyncio.run(Client(made(application)).run())
+    assert (client.status, client.body) == (500, b"Internal Server Error\n")
+    assert closed.is_set()
+    assert "GET '/a' failed" in caplog.text
+
+
+class Stream:
+    """An asynchronous body."""
+
+    def __init__(self, ended: list[bool]) -> None:
+        self._ended = ended
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(())
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            for number in range(3):
+                yield b"%d" % number
+                await asyncio.sleep(0)
+        finally:
+            self._ended.append(True)
+
+
+def streaming(ended: list[bool], _: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("200 OK", [])
+    return Stream(ended)
+
+
+def test_an_asynchronous_answer_is_sent_in_parts(monkeypatch: MonkeyPatch) -> None:
+    ended: list[bool] = []
+    client = asyncio.run(Client(made(partial(streaming, ended))).run())
+    assert [message["body"] for message in client.sent[1:]] == [b"0", b"1", b"2", b""]
+    assert ended == [True]
+    monkeypatch.setattr(bridge, "STALL_SECONDS", 0.01)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(Client(made(partial(streaming, ended)), takes=2).run())
+    assert ended == [True, True]
+
+
+def test_who_is_gone_leaves_its_place_once_its_thread_is_free() -> None:
+    begun, release, order = threading.Event(), threading.Event(), list[str]()
+
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        order.append(environ["PATH_INFO"])
+        if environ["PATH_INFO"] == "/gone":
+            begun.set()
+            release.wait(240)
+        return echo(environ, start_response)
+
+    async def run() -> int:
+        served = Bridge(application, 1, SMALL)  # one thread for reads
+        gone = asyncio.create_task(Client(served, raw_path=b"/gone").run())
+        await asyncio.to_thread(begun.wait, 240)
+        gone.cancel()
+        next_one = asyncio.create_task(Client(served, raw_path=b"/next").run())
+        await asyncio.sleep(0.05)
+        assert order == ["/gone"]
+        release.set()
+        return (await next_one).status
+
+    assert asyncio.run(run()) == 200
+    assert order == ["/gone", "/next"]
