@@ -213,8 +213,7 @@ class Engine:
         worker = self.server.worker
         assert worker is not None
         asked = self.store.claims.controls(worker.owner)
-        running = {action_id: execution for action_id, (_, execution) in [*worker._running.items()]}
-        return all(asked[one] is running[one].control for one in asked.keys() & running.keys())
+        return all(asked[key] is one.control for key, one in worker._table.executions(asked.keys()).items())
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
         self.components.health.mark(self.who, self.get(stack), name, unhealthy, reason)

@@ -9,7 +9,7 @@ from heatlite.engine.planning.plan import Decision
 from .conftest import Engine, resource, template, thing
 
 MOST_TO_A_HANDLER = 4
-MOST_TO_DECIDE = 12
+MOST_TO_DECIDE = 10
 
 
 def test_few_functions_lead_to_a_handler(engine: Engine) -> None:

@@ -70,7 +70,7 @@ def test_an_action_whose_stack_cannot_be_read_is_given_back(engine: Engine, monk
     """Another engine may have the key. It is not counted as a failure."""
     worker = engine.server.worker
     assert worker is not None
-    real, calls = worker._attempt, list[int]()
+    real, calls = worker._new_execution, list[int]()
 
     def attempt(*given: Any) -> Any:
         calls.append(1)
@@ -78,7 +78,7 @@ def test_an_action_whose_stack_cannot_be_read_is_given_back(engine: Engine, monk
             raise UnreadableSecret(keys="encryption_keys")
         return real(*given)
 
-    monkeypatch.setattr(worker, "_attempt", attempt)
+    monkeypatch.setattr(worker, "_new_execution", attempt)
     stack = engine.create(template(a=thing()))
     assert stack_state(stack) == "CREATE_COMPLETE"
     action = engine.store.actions.last(stack.id, Verb.CREATE)

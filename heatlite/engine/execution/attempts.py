@@ -1,130 +1,284 @@
-"""Attempts: started executions of actions, and those that wait without a thread."""
+"""Table of a worker's attempts: a record for each, with its state."""
 
 import heapq
 import itertools
-import math
 import threading
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum, auto
+from math import inf
+from typing import TypeAlias
 
-from heatlite.core.status import Result
 from heatlite.engine.execution.execution import Execution
-from heatlite.store.records import ActionRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+
+Reads: TypeAlias = tuple[Callable[[], StackRecord | None], Callable[[], list[ResourceRecord]]]
+"""Calls that return an action's stack and the rows of its resources, read with the claim."""
 
 
-class AttemptEnded(Exception):
-    """The attempt has ended with `result`. None: it stopped for another engine."""
+class State(Enum):
+    """The place of an attempt."""
 
-    def __init__(self, result: Result | None) -> None:
-        self.result = result
+    CLAIMED = auto()
+    """It occupies a slot, and no thread runs it yet."""
+    RUNNING = auto()
+    """A thread runs it in its slot."""
+    WAITING = auto()
+    """It has no slot, and continues at its time or at a hint. Its lease is renewed."""
+    PARKED = auto()
+    """Its action is released. The next claim of this worker continues its execution."""
+    ENDED = auto()
+    """It has left the table."""
 
 
+WITH_SLOT = (State.CLAIMED, State.RUNNING)
+"""States that occupy a slot."""
+HELD = (State.CLAIMED, State.RUNNING, State.WAITING)
+"""States in which the worker holds the action's lease."""
+
+
+@dataclass(slots=True, eq=False)
 class Attempt:
-    """A started execution. Hold `lock` while it advances."""
+    """One attempt at an action, from its claim to its end in this worker."""
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-        self.lock = threading.Lock()
-        self._steps = execution.execute()
-
-    def advance(self) -> float | None:
-        """Run until the execution has to wait.
-
-        Returns the time (seconds since the epoch) to continue at the latest. None: continue when the action is claimed
-        again. Raises AttemptEnded at the end. After any other error the attempt cannot continue.
-        """
-        try:
-            return next(self._steps)
-        except StopIteration as end:
-            raise AttemptEnded(end.value) from None
+    action: ActionRecord
+    """The action as claimed."""
+    reads: Reads | None = None
+    state: State = State.CLAIMED
+    execution: Execution | None = None
+    """None: it has not begun."""
+    due: float = inf
+    """While it waits: the time to continue, in seconds since the epoch."""
+    addresses: frozenset[str] = frozenset()
+    """While it waits: the mailboxes whose next message continues it."""
+    before: "Attempt | None" = None
+    """The attempt before it, whose thread may not have returned yet."""
 
 
-class WaitingAttempts:
-    """Attempts without a thread, by the time to continue. Not safe for threads.
+class AttemptTable:
+    """The attempts of one worker. Safe for threads."""
 
-    Hold a lock. No call takes longer for many that wait.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[float, ActionRecord, Attempt]] = {}
-        self._times: list[tuple[float, int, str]] = []
-        """Heap of times and action ids. An entry counts only if the attempt still has that time."""
+    def __init__(self, hint: Callable[[float], None]) -> None:
+        """Call `hint` with each time at which an attempt is to continue."""
+        self._hint = hint
+        self._lock = threading.Lock()
+        self._returned = threading.Condition(self._lock)
+        """Notified when a thread has returned from an attempt."""
+        self._attempts: dict[str, Attempt] = {}
+        """Action id → its newest attempt."""
+        self._occupied = 0
+        """Number of attempts with a slot."""
+        self._lacks_slot = False
+        """True if an action may have found no free slot since one was freed."""
+        self._is_draining = False
+        self._times: list[tuple[float, int, Attempt]] = []
+        """Heap of times to continue. An entry counts only if the attempt still waits for that time."""
         self._sequence = itertools.count()
-        self._by_address: defaultdict[str, set[str]] = defaultdict(set)
-        """Address of a mailbox → actions that wait for a message there."""
-        self._awaiting_nested: set[str] = set()
+        self._by_address: defaultdict[str, set[Attempt]] = defaultdict(set)
+        """Address of a mailbox → attempts that wait for a message there."""
 
-    def __contains__(self, action_id: str) -> bool:
-        return action_id in self._waiting
+    # -- transitions -------------------------------------------------------------------------------
+
+    def claim(self, action: ActionRecord, reads: Reads | None = None) -> Attempt:
+        """Add an attempt, CLAIMED."""
+        with self._lock:
+            attempt = Attempt(action, reads, before=self._attempts.get(action.id))
+            self._attempts[action.id] = attempt
+            self._occupied += 1
+        return attempt
+
+    def begin(self, attempt: Attempt) -> None:
+        """Have this thread run an attempt: CLAIMED → RUNNING.
+
+        An attempt without an execution takes that of the one before it, if that one has parked: no other engine has
+        continued the action since. Waits until the thread of that attempt has returned.
+        """
+        with self._lock:
+            self._move(attempt, State.RUNNING, State.CLAIMED)
+            before, attempt.before = attempt.before, None
+            if before is not None and before.action.attempt + 1 == attempt.action.attempt:
+                self._returned.wait_for(lambda: before.state is not State.RUNNING)
+            if before is not None and before.state is State.PARKED:
+                before.state = State.ENDED
+                if before.execution is not None and before.action.attempt + 1 == attempt.action.attempt:
+                    attempt.execution = before.execution
+                    attempt.execution.resume(attempt.action)
+            self._drain_if_stopping(attempt)
+
+    def start(self, attempt: Attempt, execution: Execution) -> None:
+        """Give a RUNNING attempt a new execution."""
+        with self._lock:
+            self._move(attempt, State.RUNNING, State.RUNNING)
+            attempt.execution = execution
+            self._drain_if_stopping(attempt)
+
+    def wait(self, attempt: Attempt, until: float) -> bool:
+        """Free the slot until a time in seconds since the epoch: RUNNING → WAITING.
+
+        Returns True if an action may wait for a slot; so do `park` and `end`.
+        """
+        with self._lock:
+            self._move(attempt, State.WAITING, State.RUNNING)
+            walker = self._execution(attempt).walker
+            attempt.addresses = walker.awaited_addresses
+            for address in attempt.addresses:
+                self._by_address[address].add(attempt)
+            self._set_due(attempt, 0.0 if walker.is_nudged else until)
+            return self._free_slot()
+
+    def take_due(self, now: float) -> list[Attempt]:
+        """Continue the attempts whose time has come: WAITING → CLAIMED. Returns them."""
+        due = []
+        with self._lock:
+            while self._next_due() <= now:
+                attempt = heapq.heappop(self._times)[2]
+                self._move(attempt, State.CLAIMED, State.WAITING)
+                self._occupied += 1
+                for address in attempt.addresses:
+                    self._by_address[address].discard(attempt)
+                    if not self._by_address[address]:
+                        del self._by_address[address]
+                attempt.due, attempt.addresses = inf, frozenset()
+                due.append(attempt)
+            if self._next_due() < inf:
+                self._hint(self._next_due())
+        return due
+
+    def park(self, attempt: Attempt) -> bool:
+        """Keep the execution of a released action: RUNNING → PARKED. Returns as `wait`."""
+        with self._lock:
+            self._move(attempt, State.PARKED, State.RUNNING)
+            return self._release(attempt)
+
+    def end(self, attempt: Attempt) -> bool:
+        """Drop an attempt that has ended: CLAIMED or RUNNING → ENDED. Returns as `wait`."""
+        with self._lock:
+            self._move(attempt, State.ENDED, *WITH_SLOT)
+            if self._attempts.get(attempt.action.id) is attempt:
+                del self._attempts[attempt.action.id]
+            return self._release(attempt)
+
+    def drop(self, action_id: str) -> None:
+        """Drop an attempt that another engine has continued: PARKED → ENDED."""
+        with self._lock:
+            attempt = self._attempts.get(action_id)
+            if attempt is not None and attempt.state is State.PARKED:
+                attempt.state = State.ENDED
+                del self._attempts[action_id]
+
+    # -- hints -------------------------------------------------------------------------------------
+
+    def wake(self, action_id: str) -> None:
+        """Continue an attempt now, if it waits."""
+        with self._lock:
+            self._wake(self._attempts.get(action_id))
+
+    def deliver(self, addresses: Collection[str]) -> None:
+        """Continue the attempts that wait for a message at one of the addresses."""
+        with self._lock:
+            for address in addresses:
+                for attempt in self._by_address.get(address, ()):
+                    self._execution(attempt).walker.deliver()
+                    self._wake(attempt)
+
+    def wake_for_nested(self) -> None:
+        """Continue the attempts that wait for nested stacks.
+
+        Another process may work in these.
+        """
+        with self._lock:
+            for attempt in self._attempts.values():
+                if attempt.state is State.WAITING and self._execution(attempt).walker.awaits_nested:
+                    self._wake(attempt)
+
+    def drain(self) -> None:
+        """Stop each execution at its next tick, also those that begin from now on."""
+        with self._lock:
+            self._is_draining = True
+            for attempt in self._attempts.values():
+                self._drain_if_stopping(attempt)
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def free_slots(self, limit: int) -> int:
+        """Return the number of free slots of `limit`; none after `drain`.
+
+        Without one, note that an action may wait for a slot.
+        """
+        with self._lock:
+            free = max(0, limit - self._occupied)
+            self._lacks_slot = self._lacks_slot or free == 0
+            return 0 if self._is_draining else free
+
+    def of(self, states: Collection[State], action_ids: Collection[str] | None = None) -> list[Attempt]:
+        """Return the newest attempts in some states. `action_ids` None: of all actions."""
+        with self._lock:
+            ids = self._attempts if action_ids is None else self._attempts.keys() & action_ids
+            return [attempt for attempt in map(self._attempts.__getitem__, ids) if attempt.state in states]
+
+    def executions(self, action_ids: Collection[str] | None = None) -> dict[str, Execution]:
+        """Return the begun executions of held actions, by action id. None: of all."""
+        attempts = self.of(HELD, action_ids)
+        return {one.action.id: one.execution for one in attempts if one.execution is not None}
 
     @property
-    def ids(self) -> Collection[str]:
-        """The ids of the actions."""
-        return self._waiting.keys()
-
-    @property
-    def awaiting_nested(self) -> Collection[str]:
-        """Actions that wait for nested stacks, in which another process may work."""
-        return self._awaiting_nested
+    def is_empty(self) -> bool:
+        """True if there is no attempt."""
+        return not self._attempts
 
     @property
     def awaits_messages(self) -> bool:
         """True if an attempt waits for a message."""
         return bool(self._by_address)
 
-    def add(self, action: ActionRecord, attempt: Attempt, until: float) -> None:
-        """Add an attempt that continues at `until`, in seconds since the epoch."""
-        self._waiting[action.id] = until, action, attempt
-        self._push(until, action.id)
-        if attempt.execution.walker.awaits_nested:
-            self._awaiting_nested.add(action.id)
-        for address in attempt.execution.walker.awaited_addresses:
-            self._by_address[address].add(action.id)
+    # -- with the lock -----------------------------------------------------------------------------
 
-    def wake(self, action_id: str) -> None:
-        """Let an attempt continue now, if it waits."""
-        found = self._waiting.get(action_id)
-        if found is not None:
-            self._waiting[action_id] = 0.0, *found[1:]
-            self._push(0.0, action_id)
+    @staticmethod
+    def _execution(attempt: Attempt) -> Execution:
+        assert attempt.execution is not None
+        return attempt.execution
 
-    def deliver(self, addresses: Collection[str]) -> None:
-        """Let the attempts continue that wait for a message at one of the addresses."""
-        for address in addresses:
-            for action_id in self._by_address.get(address, ()):
-                self._waiting[action_id][2].execution.walker.deliver()
-                self.wake(action_id)
+    @staticmethod
+    def _move(attempt: Attempt, state: State, *allowed: State) -> None:
+        """Give an attempt another state. Raises RuntimeError unless it has an allowed one."""
+        if attempt.state not in allowed:
+            raise RuntimeError(f"action {attempt.action.id}: {state.name} does not follow {attempt.state.name}")
+        attempt.state = state
 
-    def take_due(self, now: float) -> list[tuple[ActionRecord, Attempt]]:
-        """Remove and return the attempts whose time has come."""
-        due = []
-        while self._times and self._times[0][0] <= now:
-            until, _, action_id = heapq.heappop(self._times)
-            found = self._waiting.get(action_id)
-            if found is not None and found[0] == until:
-                self._remove(action_id)
-                due.append(found[1:])
-        return due
+    def _set_due(self, attempt: Attempt, due: float) -> None:
+        attempt.due = due
+        if due < inf:
+            heapq.heappush(self._times, (due, next(self._sequence), attempt))
+            self._hint(due)
 
-    def next_time(self) -> float:
+    def _next_due(self) -> float:
         """Return the earliest time to continue; infinity if there is none."""
         while self._times:
-            until, _, action_id = self._times[0]
-            found = self._waiting.get(action_id)
-            if found is not None and found[0] == until:
-                return until
+            due, _, attempt = self._times[0]
+            if attempt.state is State.WAITING and attempt.due == due:
+                return due
             heapq.heappop(self._times)
-        return math.inf
+        return inf
 
-    def _push(self, until: float, action_id: str) -> None:
-        if until < math.inf:
-            heapq.heappush(self._times, (until, next(self._sequence), action_id))
+    def _wake(self, attempt: Attempt | None) -> None:
+        if attempt is not None and attempt.state is State.WAITING and attempt.due > 0.0:
+            self._set_due(attempt, 0.0)
 
-    def _remove(self, action_id: str) -> None:
-        attempt = self._waiting.pop(action_id)[2]
-        self._awaiting_nested.discard(action_id)
-        for address in attempt.execution.walker.awaited_addresses:
-            actions = self._by_address[address]
-            actions.discard(action_id)
-            if not actions:
-                del self._by_address[address]
+    def _drain_if_stopping(self, attempt: Attempt) -> None:
+        if self._is_draining and attempt.execution is not None:
+            attempt.execution.walker.drain()
+
+    def _free_slot(self) -> bool:
+        self._occupied -= 1
+        lacks, self._lacks_slot = self._lacks_slot, False
+        return lacks
+
+    def _release(self, attempt: Attempt) -> bool:
+        """Free the slot of an attempt, and nudge the attempt that waits for its action."""
+        self._returned.notify_all()
+        parent = self._attempts.get(attempt.action.parent_id or "")
+        if parent is not None and parent.state in HELD and parent.execution is not None:
+            parent.execution.walker.nudge()
+            self._wake(parent)
+        return self._free_slot()

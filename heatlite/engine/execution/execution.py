@@ -141,6 +141,8 @@ class Execution:
             self._stopping.restore(action.data.stopping, action.suspended)
         self.reason = ""
         """The reason of the result RETRY."""
+        self.steps = self._execute()
+        """The started execution, see `_execute`."""
 
     def _read_control(self) -> Control | None:
         """Read the control from the action's row. Raises Fenced."""
@@ -157,7 +159,7 @@ class Execution:
         return self._stopping.control
 
     def resume(self, action: ActionRecord) -> None:
-        """Continue with the reclaimed action. Call before `execute` is advanced."""
+        """Continue with the reclaimed action. Call before its `steps` go on."""
         self._stopping.extend(action.suspended - self.action.suspended)
         self._stopping.control = action.control
         self._resources.suspended = action.suspended
@@ -175,7 +177,7 @@ class Execution:
         self._calls.wait()
         return self._commits.stopped_data()
 
-    def execute(self) -> Generator[float | None, None, Result | None]:
+    def _execute(self) -> Generator[float | None, None, Result | None]:
         """Execute the action. Yields as `Walker.walk`.
 
         After it yields None, call `resume` when the action is claimed again. Returns the result, or None if another

@@ -19,6 +19,10 @@ from heatlite.store.store import Store
 log = logging.getLogger(__name__)
 
 INTERNAL_ERROR = "Internal error of the engine; its log has the details"
+TAKEN_OVER = (
+    "Taken over {} times without progress: each engine that carried it out ended or froze."
+    " Fix the cause, then retry or delete the stack."
+)
 
 RETRY_INTERVAL = 1.0
 """Seconds between two attempts to write."""
@@ -69,6 +73,11 @@ class FinalWrites:
     def give_up(self, action: ActionRecord, reason: str) -> None:
         """End an action that no worker can complete."""
         self._repeat(action, lambda: self._termination.give_up(action, reason, self._settings.lease_seconds))
+
+    def give_up_taken_over(self, action: ActionRecord) -> None:
+        """End an action that was taken over too often without progress."""
+        log.error("action %s: taken over too often without progress", action.id)
+        self.give_up(action, TAKEN_OVER.format(self._settings.takeover_limit))
 
     def end_broken(self, action: ActionRecord, execution: Execution | None) -> float | None:
         """End an action after an internal error, or have another attempt roll it back.

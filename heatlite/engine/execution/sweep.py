@@ -5,7 +5,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
@@ -56,28 +56,3 @@ def _run_job(job: Callable[[], object]) -> None:
         raise
     except Exception:
         log.exception("a job of the sweep: internal error")
-
-
-def renew_leases(store: Store, owner: str, action_ids: Collection[str], until: float) -> None:
-    """Renew leases until that time (seconds since the epoch).
-
-    Raises DatabaseUnavailable after the last one.
-    """
-    with store.transaction():
-        skipped = store.claims.heartbeat(owner, action_ids, until)
-
-    def renew(action_id: str) -> None:
-        with store.transaction():
-            store.claims.heartbeat_one(owner, action_id, until)
-
-    for_each(skipped, renew)
-
-
-def run_cleanup(store: Store, call: Callable[[], None]) -> None:
-    """Run the clean-up of an ended attempt; log its failure."""
-    try:
-        call()
-    except Exception:
-        log.exception("clean-up after an attempt failed")
-    finally:
-        store.close()

@@ -28,8 +28,8 @@ from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
 from heatlite.engine.execution import retention
+from heatlite.engine.execution.leases import renew_leases
 from heatlite.engine.execution.retention import Retention
-from heatlite.engine.execution.sweep import renew_leases
 from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import SORTED_BY, ActionQuery
