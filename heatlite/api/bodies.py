@@ -3,10 +3,8 @@
 Every fault is a 400 that names its place.
 """
 
-import json
-import math
 from collections.abc import Set
-from typing import Literal, NoReturn, cast
+from typing import Literal, cast
 
 import msgspec.structs
 from msgspec import Struct
@@ -16,7 +14,18 @@ from heatlite.api.faults import BAD_REQUEST
 from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue
-from heatlite.core.json import MAX_DEPTH, Json, JsonMap, as_map, as_text, as_texts, cleaned, is_deeper
+from heatlite.core.json import (
+    MAX_DEPTH,
+    Json,
+    JsonMap,
+    as_map,
+    as_text,
+    as_texts,
+    cleaned,
+    dump,
+    is_deeper,
+    parse_finite,
+)
 from heatlite.core.shapes import Shape, closed, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine.operations.health_marks import Mark
@@ -200,7 +209,7 @@ def read(req: Request, *also: str, cleans: bool = False) -> Json:
     if content_type not in CONTENT_TYPES and content_type not in also:
         raise HTTPBadRequest(f"The body must be application/json, not {content_type}.")
     try:
-        value: Json = json.loads(content.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+        value: Json = parse_finite(content.decode())
     except UnicodeDecodeError as error:
         raise HTTPBadRequest(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except RecursionError:
@@ -228,26 +237,11 @@ def raw(req: Request) -> bytes:
     return raw
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    """Return a number.
-
-    Raises ValueError for one that would be infinite: no JSON can repeat it.
-    """
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:20]} is too large a number")
-    return number
-
-
 def _check_escapes(value: Json) -> None:
     """Reject NUL and lone surrogates, which databases do not accept.
 
     Only escapes can contain them."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = dump(value)
     try:
         text.encode()
     except UnicodeEncodeError:

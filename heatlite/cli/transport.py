@@ -4,7 +4,6 @@ Both follow redirects with the same method and body, as Heat's clients do (a loo
 """
 
 import io
-import json
 import os
 import re
 import sys
@@ -20,7 +19,7 @@ from msgspec import Struct
 
 from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse
 from heatlite.core.config import Settings
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, dump, parse
 from heatlite.core.masking import origin
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
     data: Json = text
     if payload and "application/json" in headers.get("content-type", ""):  # an empty body is not JSON
         try:
-            data = json.loads(text)
+            data = parse(text)
         except ValueError:
             raise CommandError(f"The server answered {status} with JSON that cannot be read: {text[:200]!r}") from None
     return Answer(status, headers, data)

@@ -4,7 +4,6 @@ Two tables describe them: `KINDS` has objects with the regular verbs, `CALLS` si
 connection, which brings authentication, catalog, timeouts and errors.
 """
 
-import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import Struct
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, dump
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -195,7 +194,7 @@ def request(
         path = known.version + path
     # Mistral refuses to answer a text with JSON if only JSON is accepted, and does so if anything is.
     headers = {"Accept": "application/json" if content_type != TEXT else "*/*", **known.headers}
-    data = None if body is None else body if isinstance(body, str) else json.dumps(body)
+    data = None if body is None else body if isinstance(body, str) else dump(body)
     if data is not None:
         headers["Content-Type"] = content_type
     answer = adapter.request(path, method, headers=headers, params=query, data=data)

@@ -1,6 +1,5 @@
 """Optional libraries: the error of a missing one, and how to install it."""
 
-import json
 import shlex
 import sys
 from importlib import metadata
@@ -8,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from heatlite.core.errors import Invalid
+from heatlite.core.json import parse
 
 
 class MissingLibrary(Invalid):
@@ -29,7 +29,7 @@ def install_command(extra: str) -> str:
         recorded = metadata.distribution("heatlite").read_text("direct_url.json") or "{}"
     except metadata.PackageNotFoundError:
         recorded = "{}"
-    origin = json.loads(recorded)
+    origin = parse(recorded)
     folder = unquote(urlsplit(origin.get("url", "")).path)
     if "dir_info" not in origin or not Path(folder).is_dir():
         return f"in the folder of heatlite's source, {pip} '.[{extra}]'"

@@ -1,10 +1,12 @@
-"""Type of JSON values, and functions that write them."""
+"""Type of JSON values, and functions that read and write JSON texts."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
+
+import msgspec
 
 Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonMap: TypeAlias = dict[str, Json]
@@ -13,41 +15,70 @@ MAX_DEPTH = 100
 """Levels of lists and maps in a body. The bound makes recursion safe."""
 
 
-def _encoder(sort_keys: bool) -> Callable[[object], str]:
-    """Return a function that writes JSON text without white space.
+def _writer(sort_keys: bool) -> Callable[[object], str]:
+    write = msgspec.json.Encoder(order="sorted" if sort_keys else None).encode
 
-    It makes the C part of the encoder once: JSONEncoder makes one for each text, which takes longer than most texts.
-    The search for circles, which no value of a template has, takes as long as the rest.
-    """
-    made = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, sort_keys=sort_keys)
-    if c_make_encoder is None:
-        return made.encode
-    parts = c_make_encoder(None, made.default, encode_basestring, None, ":", ",", sort_keys, False, True)
-    return lambda value: "".join(parts(value, 0))
+    def written(value: object) -> str:
+        try:
+            return write(value).decode()
+        except (TypeError, UnicodeEncodeError):  # a key such as True, a subclass of str, half of a surrogate pair
+            return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys)
+
+    return written
 
 
-dump = _encoder(sort_keys=False)
-"""Return JSON text without white space."""
+dump = _writer(sort_keys=False)
+"""Return JSON text without white space. It has null for NaN and infinite numbers."""
 
-canonical = _encoder(sort_keys=True)
+canonical = _writer(sort_keys=True)
 """Return JSON text that is equal for equal values, with sorted keys."""
 
 
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # in C if there is a C part
+def heat_text(value: object, sort_keys: bool = False) -> str:
+    """Return JSON text as Heat writes it: with spaces, in ASCII."""
+    return json.dumps(value, sort_keys=sort_keys)
 
 
-def parse(text: str) -> Any:
-    """Return the value of a text that `dump` has written.
+def pretty(value: object, indent: int = 2) -> str:
+    """Return JSON text for people. Without an indent it is one line, with spaces."""
+    return msgspec.json.format(dump(value), indent=indent)
 
-    Raises ValueError. `json.loads` takes three times as long for the short texts of rows: it also skips white space.
+
+_read = msgspec.json.Decoder().decode
+
+
+def parse(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    As Python's json, accepts NaN, infinite numbers and halves of surrogate pairs: the database may have some. Raises
+    ValueError, which names line and column.
     """
     try:
-        value, end = _scan(text, 0)
-    except StopIteration:
-        end = None
-    if end != len(text):
-        raise ValueError(f"not a JSON text: {text[:100]}")
-    return value
+        return _read(text)
+    except ValueError:
+        return json.loads(text)
+
+
+def parse_finite(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises ValueError, also for NaN and numbers that would be infinite: no JSON can repeat them.
+    """
+    try:
+        return _read(text)
+    except ValueError:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
 
 
 _ESCAPE = re.compile(r"\\(?:\\|u0000)")

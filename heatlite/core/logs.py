@@ -4,7 +4,6 @@
 resource types.
 """
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from heatlite.core.json import heat_text
 from heatlite.core.masking import mask_record
 
 IDS = ("request_id", "global_request_id", "action_id", "stack_id", "resource")
@@ -142,7 +142,7 @@ class JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = record.exc_text or self.formatException(record.exc_info)
-        return json.dumps({**line, "process": record.process})
+        return heat_text({**line, "process": record.process})
 
 
 _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {LogFormat.TEXT: TextFormatter, LogFormat.JSON: JSONFormatter}

@@ -4,7 +4,6 @@ Code that works with secrets announces them here. Reasons and log lines written 
 """
 
 import base64
-import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import quote, quote_plus, urlsplit
 
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, dump, heat_text
 
 MASK: Final = "******"
 
@@ -94,7 +93,7 @@ class Mask:
                 return None
         for value in self._values:
             if any(_maps(value)):
-                texts |= {dump(value), json.dumps(value), repr(value)}
+                texts |= {dump(value), heat_text(value), repr(value)}
         # The longest first, or the rest of a longer one would stay visible.
         forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
         short = "|".join(re.escape(form) for form in forms if len(form) < MIN_SUBSTRING)
@@ -210,7 +209,7 @@ def _texts(value: object) -> Iterator[str]:
 def _forms(text: str) -> set[str]:
     whole = text.encode(errors="surrogatepass")
     coded = base64.b64encode(whole).decode()
-    forms = {text, text.strip(), dump(text)[1:-1], json.dumps(text)[1:-1], repr(text)[1:-1], coded}
+    forms = {text, text.strip(), dump(text)[1:-1], heat_text(text)[1:-1], repr(text)[1:-1], coded}
     return forms | {quote(whole), quote(whole, safe=""), quote_plus(whole)}
 
 

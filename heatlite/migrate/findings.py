@@ -1,13 +1,12 @@
 """Judges a stack before it is taken over: obstacles, and values that will differ."""
 
-import json
 from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text
 from heatlite.migrate.document import WITHOUT_ID, unknown_values
 from heatlite.migrate.source import HANDLES, FoundResource, FoundStack, is_file
 
@@ -104,4 +103,4 @@ def _resource(path: str, one: FoundResource, types: Container[str]) -> list[Find
 
 
 def _mentions(template: JsonMap, name: str) -> bool:
-    return f'"{name}"' in json.dumps(template)
+    return f'"{name}"' in heat_text(template)

@@ -1,6 +1,5 @@
 """The state of each stack of a migration, in a file with which it continues."""
 
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.file_locks import locked
-from heatlite.core.json import Json, JsonMap, as_maps, as_texts
+from heatlite.core.json import Json, JsonMap, as_maps, as_texts, parse, pretty
 from heatlite.migrate.findings import Finding, Kind
 
 FORMAT = 1
@@ -99,7 +98,7 @@ class Ledger(Struct):
         """
         with locked(self.file.parent):
             self.moves = {**self.moves, **load(self.file).moves, move.name: move}
-            text = json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+            text = pretty(self.to_json())
             beside = self.file.with_name(f"{self.file.name}.new")
             beside.write_text(f"{text}\n", "utf-8")
             beside.replace(self.file)
@@ -114,7 +113,7 @@ def load(file: Path) -> Ledger:
     """Read the file, if there is one. Raises ValueError for another content, OSError."""
     if not file.exists():
         return Ledger(file)
-    data = json.loads(file.read_text("utf-8"))
+    data = parse(file.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("stacks"), list):
         raise ValueError(f"{file} is no record of a migration")
     return Ledger(file, {one.name: one for one in map(_move, data["stacks"])}, str(data.get("heat", "")))

@@ -4,7 +4,6 @@ An agent's answer is untrusted input: an invalid one is a fault of that node onl
 """
 
 import http.client
-import json
 import math
 import re
 import ssl
@@ -12,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from heatlite.agent import signature
 from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import MAX_DEPTH, Json, JsonMap, dump, is_deeper
+from heatlite.core.json import MAX_DEPTH, Json, JsonMap, dump, is_deeper, parse_finite
 from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.shapes import Shape
@@ -299,8 +298,8 @@ def _read(said: bytes) -> JsonMap:
     """Return the answer as storable JSON. Raises NodeFault."""
     try:
         # Databases cannot store NUL, and the output of scripts may have some.
-        value = json.loads(_ESCAPE.sub(_without_nul, said.decode()), parse_constant=_refuse)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate, or a number like 1e999
+        value = parse_finite(_ESCAPE.sub(_without_nul, said.decode()))
+        dump(value).encode()  # half of a surrogate pair
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None
     if not isinstance(value, dict):
@@ -312,10 +311,6 @@ def _read(said: bytes) -> JsonMap:
 
 def _without_nul(escape: re.Match[str]) -> str:
     return "\\ufffd" if escape[0] == "\\u0000" else escape[0]
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _check(form: Shape, value: Json) -> None:

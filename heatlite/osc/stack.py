@@ -5,7 +5,6 @@ imports cliff and osc-lib only, which are loaded already. The client comes from 
 """
 
 import argparse
-import json
 import re
 import time
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from typing import Any
 from cliff.columns import FormattableColumn
 from osc_lib import exceptions
 from osc_lib.command import command
+
+from heatlite.core.json import heat_text
 
 WAIT_SECONDS = 0.2
 """Seconds between polls of a stack during a lock or unlock."""
@@ -41,7 +42,7 @@ class Suppressed(FormattableColumn[list[dict[str, Any]]]):
 def _line(entry: dict[str, Any]) -> str:
     """Format ``7: 2026-11-21T09:00:00Z mark_unhealthy db (3 times) by mia in web …``."""
     times = f" ({entry['count']} times)" if entry["count"] > 1 else ""
-    effect = json.dumps(entry["effect"]) if entry["effect"] else ""
+    effect = heat_text(entry["effect"]) if entry["effect"] else ""
     large = "" if entry["replayable"] else ", too large to be replayed"
     who = f"by {entry['requested_by']} in {entry['stack']['name']}{large}"
     return f"{entry['id']}: {entry['time']} {entry['request']} {entry['target']}{times} {who} {effect}".rstrip()

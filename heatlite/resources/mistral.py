@@ -1,6 +1,5 @@
 """Types of the workflow service."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, cast
@@ -9,7 +8,7 @@ import yaml
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.errors import InvalidValue, ResourceNotAvailable
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text, parse
 from heatlite.plugin import Change, CloudResource, ResourceInError, Schema, Signalled, SupportStatus, prop
 from heatlite.plugin.signing import KEY
 
@@ -171,8 +170,8 @@ class Workflow(
             self.service(
                 "create_execution",
                 workflow_name=self.physical_id,
-                input=json.dumps({**(props.input or {}), **values}, sort_keys=True),
-                params=json.dumps({**(props.params or {}), **params}, sort_keys=True),
+                input=heat_text({**(props.input or {}), **values}, sort_keys=True),
+                params=heat_text({**(props.params or {}), **params}, sort_keys=True),
             )
         )
         return {"id": made["id"]}
@@ -209,7 +208,7 @@ class Workflow(
         for execution in self._executions():
             with suppress(CloudNotFound):
                 one = self.map(self.service("get_execution", execution))
-                texts = {name: json.loads(str(one.get(name) or "{}")) for name in ("input", "output")}
+                texts = {name: parse(str(one.get(name) or "{}")) for name in ("input", "output")}
                 found.append({**{name: one.get(name) for name in names}, **texts})
         return found
 
@@ -255,7 +254,7 @@ class CronTrigger(CloudResource[CronTriggerProps], type="OS::Mistral::CronTrigge
 
     def create_args(self) -> JsonMap:
         workflow = self.props.workflow
-        given = json.dumps(workflow.input or {}, sort_keys=True)
+        given = heat_text(workflow.input or {}, sort_keys=True)
         return {**self.sent(), "workflow_id": workflow.name, "workflow_input": given}
 
     def live_properties(self) -> JsonMap | None:
@@ -319,8 +318,8 @@ class ExternalResource(
             self.service(
                 "create_execution",
                 workflow_id=given["workflow"],
-                input=json.dumps(self.props.input, sort_keys=True),
-                params=json.dumps(params, sort_keys=True),
+                input=heat_text(self.props.input, sort_keys=True),
+                params=heat_text(params, sort_keys=True),
                 description=self.props.description,
             )
         )
@@ -338,7 +337,7 @@ class ExternalResource(
             return False
         if said["state"] != "SUCCESS":
             raise ResourceInError(f"the execution {token} ended in {said['state']}: {said.get('state_info')}")
-        output = json.loads(str(said.get("output") or "{}"))
+        output = parse(str(said.get("output") or "{}"))
         self.data["output"] = {**self.fetch(), **output}
         self.physical_id = str(output.get("resource_id") or token)[:MAX_ID]
         return True

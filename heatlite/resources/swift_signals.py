@@ -1,11 +1,10 @@
 """Signals by objects in the object store, and conditions that wait for them."""
 
-import json
 import secrets
 from typing import cast
 
 from heatlite.core.errors import InvalidValue
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
 from heatlite.resources.swift import StoreContainer
 from heatlite.resources.temp_urls import (
@@ -156,4 +155,4 @@ class SwiftSignal(CloudResource[SwiftSignalProps], type="OS::Heat::SwiftSignal",
 
     def attr_data(self) -> str:
         """The data of the signals by their ids, as a map in JSON text."""
-        return json.dumps({key: one.get("data") for key, one in self._signals().items()})
+        return heat_text({key: one.get("data") for key, one in self._signals().items()})

@@ -2,14 +2,13 @@
 
 import hashlib
 import hmac
-import json
 import secrets
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap, cleaned, dump
+from heatlite.core.json import Json, JsonMap, cleaned, dump, parse
 from heatlite.plugin.ports import Facts
 from heatlite.template.source.loader import verify_json_value
 
@@ -124,7 +123,7 @@ class AnswerBox:
         except CloudNotFound:
             return None
         try:
-            given: Json = json.loads(str(text)) if str(text or "").strip() else {}
+            given: Json = parse(str(text)) if str(text or "").strip() else {}
         except (ValueError, RecursionError):
             given = None
         return as_answer(given)
@@ -203,7 +202,7 @@ def signals_in(cloud: Cloud, container: str, handle: str = SIGNAL) -> dict[str, 
         number += 1
         given: Json
         try:
-            given = storable(json.loads(text)) if text.strip() else {}
+            given = storable(parse(text)) if text.strip() else {}
         except (ValueError, RecursionError):
             given = {"status": "FAILURE", "reason": f"Signal {number} is no JSON"}
         signal = given if isinstance(given, dict) else {"data": given}

@@ -1,6 +1,5 @@
 """Wait conditions and handles: a stack waits for signals, mostly of machines."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -8,7 +7,7 @@ from typing import TypeVar, cast
 
 from heatlite.core.errors import HeatliteError, InvalidValue, RequestLimitExceeded, Unavailable
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap, as_map, dump
+from heatlite.core.json import Json, JsonMap, as_map, dump, heat_text
 from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
 from heatlite.plugin.signing import NATIVE, address_of
 from heatlite.resources.queues import Queue, agents_cloud
@@ -498,7 +497,7 @@ class Condition(Resource[ConditionSchema]):
         return handle.facts.stack_id != self.facts.stack_id or handle.forget_signals()
 
     def _data(self) -> str:
-        return json.dumps({key: signal["data"] for key, signal in received(self._mail()).items()})
+        return heat_text({key: signal["data"] for key, signal in received(self._mail()).items()})
 
 
 class WaitCondition(Condition[WaitConditionProps], type="OS::Heat::WaitCondition"):

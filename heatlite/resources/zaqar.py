@@ -1,13 +1,12 @@
 """Types of the messaging service: queues, subscriptions and signed URLs."""
 
-import json
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar, cast
 from urllib.parse import urlencode
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.clock import to_text
-from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.json import Json, JsonMap, as_map, heat_text
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 FOREVER = 220367260800
@@ -116,7 +115,7 @@ class MistralTrigger(Subscribed[MistralTriggerProps], type="OS::Zaqar::MistralTr
         params = {**props.params, "env": {**environment, "notification": "$zaqar_message$"}}
         data = {"workflow_id": props.workflow_id, "input": props.input, "params": params}
         url = str(self.cloud.call("workflow.endpoint"))
-        options: JsonMap = {"post_data": json.dumps(data, sort_keys=True)}
+        options: JsonMap = {"post_data": heat_text(data, sort_keys=True)}
         return {"subscriber": f"trust+{url}/executions", "ttl": props.ttl, "options": options}
 
     def update_args(self, change: Change) -> JsonMap:

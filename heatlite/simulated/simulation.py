@@ -2,7 +2,6 @@
 
 import fnmatch
 import itertools
-import json
 import sqlite3
 import threading
 import uuid
@@ -18,7 +17,7 @@ from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, Clo
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import SIMULATED
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, dump, parse
 from heatlite.simulated import roles
 
 Verb: TypeAlias = Callable[..., Json]
@@ -403,7 +402,7 @@ class _File:
         self._seen = version
         changed = "SELECT kind, id, body, change FROM object WHERE change > ? ORDER BY rowid"
         for kind, key, body, change in self._connection.execute(changed, (self._last,)).fetchall():
-            thing, known = json.loads(body), objects.setdefault(kind, {})
+            thing, known = parse(body), objects.setdefault(kind, {})
             if thing is None:
                 known.pop(key, None)
             else:

@@ -9,7 +9,6 @@ batch is one statement, or one prepared statement run by the driver:
 - MariaDB: INSERTs with many rows, ON DUPLICATE KEY UPDATE for changes
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
@@ -17,6 +16,7 @@ from itertools import chain
 import peewee
 from msgspec import Struct
 
+from heatlite.core.json import dump
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks, quoted
 from heatlite.store.database.statements import Row, Value
@@ -130,7 +130,7 @@ class Table:
 
     def _objects(self, rows: Sequence[tuple[Value, ...]]) -> str:
         """Return rows as one parameter, a list of JSON objects."""
-        return json.dumps([dict(zip(self._names, row, strict=False)) for row in rows], ensure_ascii=False)
+        return dump([dict(zip(self._names, row, strict=False)) for row in rows])
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove rows by their keys."""

@@ -8,7 +8,6 @@ JSON text has control characters in escaped form only, so nothing in a user's va
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -17,7 +16,7 @@ from typing import TypeAlias
 import peewee
 
 from heatlite.core.errors import NotFound
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, dump, parse
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import UnreadableSecret
@@ -97,7 +96,7 @@ class LargeValues:
             parts[part_id] = part
             return REFERENCE + part_id
 
-        short = _extracted(json.loads(text), keep, DEPTH, known)
+        short = _extracted(parse(text), keep, DEPTH, known)
         if parts:
             found.setdefault((owner, sealed), {}).update(parts)
         return text if short == text else REFERENCE + short
@@ -273,7 +272,7 @@ def condensed(text: str) -> str:
 
     if len(text) < 2 * LARGE:
         return text
-    short = _extracted(json.loads(text), keep, DEPTH, {})
+    short = _extracted(parse(text), keep, DEPTH, {})
     out = f"{REFERENCE}{dump(parts)}\n{short}"
     return out if len(out) < len(text) else text
 
@@ -283,7 +282,7 @@ def whole(text: str) -> str:
     if not _has_references(text):
         return text
     parts, _, short = text[1:].partition("\n")
-    return _restored(short, json.loads(parts), {})
+    return _restored(short, parse(parts), {})
 
 
 def _extracted(value: Json, keep: Callable[[str], str], depth: int, known: dict[bytes, str]) -> str:

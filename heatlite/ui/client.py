@@ -3,7 +3,6 @@
 They carry the visitor's credentials. So the access policy, locks and limits hold for a page as for any other client.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from wsgiref.types import WSGIApplication
 
 from msgspec import Struct
 
-from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump, parse
 
 Environ: TypeAlias = dict[str, object]
 
@@ -81,7 +80,7 @@ class Api:
         answer = self.open(method, path, query, changes)
         raw = b"".join(answer.chunks)
         self._note(raw)
-        data: Json = json.loads(raw) if raw else None
+        data: Json = parse(raw) if raw else None
         if answer.status >= 400:
             raise ApiError(answer.status, data)
         return data

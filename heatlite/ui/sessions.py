@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import json
 import secrets
 from collections.abc import Mapping
 
@@ -11,7 +10,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.core.secret_fields import HidesSecrets
 from heatlite.store.secrets.ui_sessions import UiSessionRecord
 from heatlite.store.store import Store
@@ -98,7 +97,7 @@ class Sessions:
         if found is None or found.expires_at <= self._clock.now():
             return None
         try:
-            content = json.loads(_cipher(key).decrypt(found.content.encode()))
+            content = parse(_cipher(key).decrypt(found.content.encode()))
         except InvalidToken:
             return None
         return Visitor(key, found.user, content["credentials"], content["projects"], content.get("tokens"))

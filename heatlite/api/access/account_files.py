@@ -4,7 +4,6 @@ They hold hashes of passwords and tokens. A change takes effect with the next re
 """
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
 from heatlite.core.file_locks import locked
+from heatlite.core.json import dump, pretty
 
 log = logging.getLogger(__name__)
 
@@ -201,14 +201,14 @@ def _known(path: Path, parse: Callable[[str, Path], dict[str, T]]) -> dict[str, 
 
 
 def _lines(projects: Projects) -> str:
-    return "".join(f"{_quoted(name)} = {json.dumps(sorted(roles))}\n" for name, roles in projects.items())
+    return "".join(f"{_quoted(name)} = {pretty(sorted(roles), 0)}\n" for name, roles in projects.items())
 
 
 def _quoted(text: str) -> str:
     """Quote text as a TOML string, for which JSON's form is valid. Raises BadSetting."""
     if not text.isprintable():
         raise BadSetting(f"{text!r} is not a valid name: it has characters that cannot be printed.")
-    return json.dumps(text, ensure_ascii=False)
+    return dump(text)
 
 
 @contextmanager

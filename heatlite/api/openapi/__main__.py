@@ -3,12 +3,12 @@
 ``python -m heatlite.api.openapi > heatlite/api/openapi/openapi.json`` in a checkout, after a change of the reference.
 """
 
-import json
 import sys
 from pathlib import Path
 
 from heatlite.api.openapi.document import document
 from heatlite.api.openapi.reference import Reference
+from heatlite.core.json import pretty
 
 SOURCE = Path("api-ref/source/v1")
 
@@ -18,8 +18,8 @@ def text(source: Path = SOURCE) -> str:
     found = document(Reference(source).operations(), source / "samples")
     paths = found.pop("paths")
     assert isinstance(paths, dict)
-    rest = json.dumps(found, ensure_ascii=False)
-    lines = ",\n".join(f'"{path}": {json.dumps(methods, ensure_ascii=False)}' for path, methods in paths.items())
+    rest = pretty(found, 0)
+    lines = ",\n".join(f'"{path}": {pretty(methods, 0)}' for path, methods in paths.items())
     return f'{rest[:-1]}, "paths": {{\n{lines}\n}}}}\n'
 
 

@@ -1,6 +1,5 @@
 """The OpenAPI 3.1 document of the API."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -15,7 +14,7 @@ from heatlite.api.openapi.reference import Operation, Parameter
 from heatlite.api.openapi.requests import BODIES, OPTIONAL
 from heatlite.api.openapi.schemas import NULL, SCHEMAS, record, ref
 from heatlite.core.healing import ClosedAs, IncidentState
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, parse
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.plugin.registry import SUPPORT_STATUSES
@@ -215,7 +214,7 @@ def _responses(sections: Sequence[Operation], samples: Path) -> JsonMap:
         responses[str(code)] = _success(code, sections)
     for one in sections:
         sample = one.sample("response")
-        shown = sample is not None and json.loads((samples / f"{sample}.json").read_text()) is not None
+        shown = sample is not None and parse((samples / f"{sample}.json").read_text()) is not None
         is_described = one.title in ANSWERS or one.path in {path for _, path in SHARED}
         assert is_described or not shown, f"answers.py lacks the answer of {one.title}"
     faults: dict[int, list[str]] = {}
@@ -275,7 +274,7 @@ def _examples(sections: Sequence[Operation], samples: Path) -> Mapping[str, Json
     for one in sections:
         name = one.sample("request")
         if name is not None:
-            value = json.loads((samples / f"{name}.json").read_text())
+            value = parse((samples / f"{name}.json").read_text())
             if all(value != known["value"] for known in found.values() if isinstance(known, dict)):
                 found[one.title] = {"value": value}
     return found

@@ -1,7 +1,6 @@
 """Commands on nodes, node actions and agents."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from heatlite.cli.commands.actions import TIMED_OUT, follow, matching, pages, pr
 from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.json import Json, JsonMap, as_map, parse
 
 NODE_COLUMNS = ("name", "state", "agent", "url", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
 COLUMNS = ("node", "kind", "state", "created_at", "error", "id", "requester", "requested_by", "finished_at")
@@ -165,7 +164,7 @@ def _args(arguments: argparse.Namespace) -> JsonMap:
     given: Json = {}
     if arguments.args is not None:
         try:
-            given = json.loads(arguments.args)
+            given = parse(arguments.args)
         except ValueError as error:
             raise Misuse(f"--args is not JSON: {error}.") from None
         if not isinstance(given, dict):

@@ -1,7 +1,6 @@
 """Commands that configure `openstack` for a server: env, clouds."""
 
 import argparse
-import json
 import os
 import shlex
 import sys
@@ -11,6 +10,7 @@ from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.session import Host, address, endpoint, settings
 from heatlite.core.config import Auth, Settings
+from heatlite.core.json import dump
 
 CLOUDS = Path("clouds.yaml")
 CLOUD = "heatlite"
@@ -80,7 +80,7 @@ def clouds(arguments: argparse.Namespace, host: Host) -> int:
             "clouds:\n"
             f"  {CLOUD}:\n"
             f"    auth_type: {_auth_type(arguments, chosen)}\n"
-            "    auth:\n" + "".join(f"      {key}: {json.dumps(value)}\n" for key, value in auth.items()),
+            "    auth:\n" + "".join(f"      {key}: {dump(value)}\n" for key, value in auth.items()),
             "utf-8",
         )
     except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,6 @@
 """Commands on resource types: types, schema."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from textwrap import indent
 
@@ -10,7 +9,7 @@ from heatlite.cli.client import Object, objects, text
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json
+from heatlite.core.json import Json, pretty
 
 commands = CommandGroup()
 
@@ -79,5 +78,5 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command("schema", "print a JSON Schema of templates, for editors", server=False)
 def schema(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
-    print(json.dumps(host.json_schema(), indent=2))
+    print(pretty(host.json_schema()))
     return 0

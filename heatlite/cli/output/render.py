@@ -1,7 +1,6 @@
 """Rows and objects as text: tables, JSON, YAML or bare values."""
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from heatlite.cli.client import Object, text
 from heatlite.cli.errors import Misuse
 from heatlite.core.clock import from_text
-from heatlite.core.json import Json
+from heatlite.core.json import Json, pretty
 from heatlite.core.texts import spreadsheet_cell, without_controls, without_format
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def folded(shown: str, stream: TextIO, hang: int = 0) -> str:
 
 def cell(value: Json) -> str:
     """Format a value: text with escaped control characters, everything else as JSON."""
-    shown = text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = text(value) if value is None or isinstance(value, str) else pretty(value, 0)
     return escaped(shown, sys.stdout)
 
 
@@ -339,7 +338,7 @@ def rows(
         _csv(columns, ([cell(item.get(name)) for name in columns] for item in items))
     else:
         data: Json = [{name: item.get(name) for name in columns} for item in items]
-        print(_yaml(data) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))
+        print(_yaml(data) if form == "yaml" else pretty(data))
 
 
 def _field(name: str, value: Json) -> list[list[str]]:
@@ -367,4 +366,4 @@ def one(item: Object, form: str, wanted: Sequence[str]) -> None:
         _csv(["field", "value"], ([name, cell(item[name])] for name in columns))
     else:
         data: Mapping[str, Json] = {name: item[name] for name in columns}
-        print(_yaml(dict(data)) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))
+        print(_yaml(dict(data)) if form == "yaml" else pretty(data))

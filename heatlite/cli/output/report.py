@@ -1,6 +1,5 @@
 """Problem reports: text, JSON, and SARIF 2.1.0 for code-scanning services."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from urllib.parse import quote
@@ -8,7 +7,7 @@ from urllib.parse import quote
 from heatlite import __version__
 from heatlite.cli.errors import listed
 from heatlite.core.errors import Problem
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, pretty
 
 FORMATS = ("text", "json", "sarif")
 
@@ -43,9 +42,9 @@ def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> st
     if form == "json":
         from heatlite.template.checks.review import to_dict  # a slow import that other commands do not need
 
-        return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
+        return pretty({"problems": [to_dict(problem) for problem in problems]})
     if form == "sarif":
-        return json.dumps(sarif(problems), indent=2)
+        return pretty(sarif(problems))
     return listed(problems) or "\n".join(f"{file}: no problems" for file in checked)
 
 

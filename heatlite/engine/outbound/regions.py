@@ -1,7 +1,6 @@
 """Clients of other regions, and of this server by its own address."""
 
 import http.client
-import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from msgspec import Struct
 
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, dump, parse
 from heatlite.core.masking import origin
 from heatlite.engine.outbound.egress import connection, exchange, failure, path_of, remaining, resolve
 from heatlite.engine.outbound.self_auth import SelfAuth
@@ -131,7 +130,7 @@ def _pair(setting: str, entry: str) -> tuple[str, str]:
 
 def _read(text: bytes) -> Json:
     try:
-        found: Json = json.loads(text)
+        found: Json = parse(text)
     except ValueError:
         return None
     return found

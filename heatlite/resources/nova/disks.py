@@ -1,10 +1,9 @@
 """The disks of a server: its boot disk and further ones."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, parse
 from heatlite.plugin import Schema, prop
 
 FORMS = ("block_device_mapping", "block_device_mapping_v2")
@@ -102,7 +101,7 @@ def of_image(image: JsonMap) -> list[JsonMap]:
     They are maps with ``snapshot_id`` and ``boot_index``.
     """
     said = cast(JsonMap, image.get("properties") or {}).get("block_device_mapping")
-    found = cast(list[JsonMap], json.loads(said) if isinstance(said, str) else said or [])
+    found = cast(list[JsonMap], parse(said) if isinstance(said, str) else said or [])
     return [one for one in found if one.get("snapshot_id") is not None]
 
 

@@ -1,9 +1,8 @@
 """The properties of a server."""
 
-import json
 from collections.abc import Mapping
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text, parse
 from heatlite.plugin import prop
 from heatlite.plugin.schema import same
 from heatlite.resources.nova import disks
@@ -93,7 +92,7 @@ def texts(metadata: Mapping[str, Json]) -> JsonMap:
 
     Text stays, other values are JSON as Heat writes it.
     """
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    return {name: value if isinstance(value, str) else heat_text(value) for name, value in metadata.items()}
 
 
 def is_stored(stored: Mapping[str, Json], metadata: Mapping[str, Json]) -> bool:
@@ -106,6 +105,6 @@ def is_stored(stored: Mapping[str, Json], metadata: Mapping[str, Json]) -> bool:
 
 def _is_json_of(text: Json, value: Json) -> bool:
     try:
-        return same(json.loads(str(text)), value)
+        return same(parse(str(text)), value)
     except ValueError:
         return False

@@ -1,10 +1,9 @@
 """Volumes of servers."""
 
-import json
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound, OverQuota
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, dump, parse
 from heatlite.simulated.block_storage import volumes
 from heatlite.simulated.compute.states import SERVER, free, server_of
 from heatlite.simulated.simulation import Verb, View
@@ -97,7 +96,7 @@ def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
     said = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
     if said is None:
         return wanted
-    of_image = [{**one, "uuid": one["snapshot_id"]} for one in json.loads(str(said))]
+    of_image = [{**one, "uuid": one["snapshot_id"]} for one in parse(str(said))]
     return [*of_image, *(one for one in wanted if (one["source_type"], one.get("boot_index")) != ("image", 0))]
 
 

@@ -4,14 +4,13 @@ The row decides which worker may change a stack: its `owner`, under the number `
 is one of `core.status.MOVES` and adds a line to the history.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.core.status import (
     LIVE_ACTIONS,
     MOVES,
@@ -235,8 +234,8 @@ def record_of(row: Row, encryption: FieldEncryption) -> ActionRecord:
     """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
     fields = dict(zip(COLUMNS, row, strict=True))
     for column, payload in _PAYLOADS.items():
-        fields[column] = payload.from_json(json.loads(encryption.decrypt(fields[column])))
-    fields["context"] = json.loads(encryption.decrypt(fields["context"]))
+        fields[column] = payload.from_json(parse(encryption.decrypt(fields[column])))
+    fields["context"] = parse(encryption.decrypt(fields["context"]))
     fields["verb"] = Verb(fields["verb"])
     fields["status"] = ActionStatus(fields["status"])
     fields["cause"] = Cause(fields["cause"])

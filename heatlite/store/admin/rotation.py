@@ -1,13 +1,12 @@
 """Re-encryption: key rotation, and the first encryption of a tree."""
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import peewee
 from msgspec import Struct
 
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.core.masking import MASK
 from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import UnreadableSecret
@@ -151,7 +150,7 @@ def _rewrite(
 
 
 def _masked(_: FieldEncryption, again: bool, text: str) -> str:  # noqa: ARG001
-    return dump(dict.fromkeys(json.loads(text), MASK))
+    return dump(dict.fromkeys(parse(text), MASK))
 
 
 def _anew(encryption: FieldEncryption, again: bool, text: str) -> str:

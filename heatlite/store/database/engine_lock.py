@@ -1,14 +1,13 @@
 """The engine lock of a SQLite database, which the kernel frees with the process."""
 
 import fcntl
-import json
 import os
 import time
 import weakref
 from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnusable
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import EngineRunning
 
@@ -143,7 +142,7 @@ def _read(descriptor: int) -> JsonMap:
     """Return the holder's info; empty until it is written."""
     text = os.pread(descriptor, 65536, 0)
     try:
-        found: JsonMap = json.loads(text)
+        found: JsonMap = parse(text)
     except ValueError:
         return {}
     return found

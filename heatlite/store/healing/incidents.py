@@ -1,14 +1,13 @@
 """Incidents."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from heatlite.core.healing import Brake, ClosedAs, IncidentState
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
@@ -249,7 +248,7 @@ def _record(row: Row) -> IncidentRecord:
     for name in ("needs_resolved", "reason"):
         values[name] = None if values[name] is None else Brake(values[name])
     values["closed_as"] = None if values["closed_as"] is None else ClosedAs(values["closed_as"])
-    values["also"] = tuple(Brake(brake) for brake in json.loads(values["also"]))
-    values["history"] = tuple(HistoryLine(*line) for line in json.loads(values["history"]))
+    values["also"] = tuple(Brake(brake) for brake in parse(values["also"]))
+    values["history"] = tuple(HistoryLine(*line) for line in parse(values["history"]))
     values["is_marked"] = bool(values["is_marked"])
     return IncidentRecord(**values)

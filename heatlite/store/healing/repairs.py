@@ -1,12 +1,11 @@
 """Policies, scopes and repairs of trees, and the time of the last sweep."""
 
-import json
 from collections.abc import Sequence
 
 import peewee
 
 from heatlite.core.healing import RepairResult
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.core.repairs import RepairStep
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Row
@@ -49,7 +48,7 @@ class HealingPolicies:
             HealingPolicy.updated_at,
         )
         for row in self._database.select(HealingPolicy.select(*columns).where(HealingPolicy.root_id == root_id)):
-            return HealingPolicyRecord(row[0], json.loads(row[1]), *row[2:])
+            return HealingPolicyRecord(row[0], parse(row[1]), *row[2:])
         return None
 
     def page(self, project: str, limit: int, marker: str = "") -> list[tuple[str, HealingPolicyRecord]]:
@@ -63,7 +62,7 @@ class HealingPolicies:
             " WHERE s.project = ? AND s.live_name IS NOT NULL AND p.root_id > ? ORDER BY p.root_id LIMIT ?"
         )
         rows = self._database.read(sql, (project, marker, limit))
-        return [(row[0], HealingPolicyRecord(row[1], json.loads(row[2]), *row[3:])) for row in rows]
+        return [(row[0], HealingPolicyRecord(row[1], parse(row[2]), *row[3:])) for row in rows]
 
     def put(self, record: HealingPolicyRecord) -> None:
         """Store the policy of a root stack. Call with the stack row locked."""

@@ -1,13 +1,12 @@
 """Sources of reports, and the tokens that open them."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 import peewee
 from msgspec.structs import asdict
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Row
 from heatlite.store.healing.records import HealthSourceRecord, HealthTokenRecord
@@ -125,7 +124,7 @@ class HealthSources:
         found: dict[str, float] = {}
         query = HealthSource.select(HealthSource.name, HealthSource.document, HealthSource.last_report_at)
         for name, document, at in self._database.select(query.where(HealthSource.last_report_at.is_null(False))):
-            form = name if document is None else str(json.loads(document)["format"])
+            form = name if document is None else str(parse(document)["format"])
             found[form] = max(found.get(form, 0.0), at)
         return found
 
@@ -178,7 +177,7 @@ def _is(project: str, name: str) -> peewee.ColumnBase:
 
 def _source(row: Row) -> HealthSourceRecord:
     project, name, document, last_report_at, storm_since, window_from, results = row
-    document = None if document is None else json.loads(document)
+    document = None if document is None else parse(document)
     return HealthSourceRecord(
-        project, name, document, last_report_at, storm_since, window_from, tuple(json.loads(results))
+        project, name, document, last_report_at, storm_since, window_from, tuple(parse(results))
     )

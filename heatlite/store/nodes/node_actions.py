@@ -1,9 +1,8 @@
 """Node actions and their history."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 
-from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.json import JsonMap, canonical, dump, parse
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table
@@ -87,7 +86,7 @@ class NodeActions:
         """
         rows = self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
         return [
-            NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, json.loads(reason))
+            NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, parse(reason))
             for one, at, state, origin, user, reason in rows
         ]
 
@@ -170,7 +169,7 @@ class NodeActions:
         return [
             RunStep(
                 one, node, kind, NodeActionState(state), stage or 0, bool(turn), sent_at, bool(asked),
-                json.loads(self._encryption.decrypt(error)),
+                parse(self._encryption.decrypt(error)),
             )
             for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
                 sql, (run_id,)
@@ -248,7 +247,7 @@ def _row(record: NodeActionRecord) -> tuple[Value, ...]:
 def _record(row: Row) -> NodeActionRecord:
     fields = dict(zip((*_ALL, "seq"), row, strict=True))
     for name in _SEALED:
-        fields[name] = json.loads(fields[name])
+        fields[name] = parse(fields[name])
     fields["state"], fields["requester"] = NodeActionState(fields["state"]), Requester(fields["requester"])
     fields["cancel_asked"], fields["turn"] = bool(fields["cancel_asked"]), bool(fields["turn"])
     return NodeActionRecord(**fields)

@@ -1,12 +1,11 @@
 """Nodes, and the orchestrations that synchronize the nodes of a tree."""
 
-import json
 from collections.abc import Sequence
 
 import peewee
 from msgspec.structs import replace
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.nodes import NodeState
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
@@ -81,7 +80,7 @@ def _row(record: NodeRecord) -> tuple[Value, ...]:
 
 def _record(row: Row) -> NodeRecord:
     fields = dict(zip((*_MUTABLE, "id"), row, strict=True))
-    fields["secret"], fields["kinds"] = json.loads(fields["secret"]), json.loads(fields["kinds"])
+    fields["secret"], fields["kinds"] = parse(fields["secret"]), parse(fields["kinds"])
     fields["deployments"], fields["state"] = bool(fields["deployments"]), NodeState(fields["state"])
     return NodeRecord(**fields)
 
@@ -194,7 +193,7 @@ class Orchestrations:
     def _select(self, condition: peewee.ColumnBase, limit: int | None = None) -> list[OrchestrationRecord]:
         select = Orchestration.select(*_COLUMNS).where(condition).order_by(Orchestration.due_at).limit(limit)
         rows = self._database.select(select)
-        return [replace(OrchestrationRecord(*row[:8]), report=json.loads(row[8])) for row in rows]
+        return [replace(OrchestrationRecord(*row[:8]), report=parse(row[8])) for row in rows]
 
 
 def _is(record: OrchestrationRecord) -> peewee.ColumnBase:

@@ -1,11 +1,10 @@
 """Playbooks of projects."""
 
-import json
 
 import peewee
 from msgspec.structs import asdict
 
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.store.database.statements import Row
 from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -69,4 +68,4 @@ class Playbooks:
 
     def _record(self, row: Row) -> NodePlaybookRecord:
         project, name, document, *rest = row
-        return NodePlaybookRecord(project, name, json.loads(self._encryption.decrypt(document)), *rest)
+        return NodePlaybookRecord(project, name, parse(self._encryption.decrypt(document)), *rest)

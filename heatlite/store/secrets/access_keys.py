@@ -3,12 +3,11 @@
 A check of the signature needs the secret itself, so it is encrypted and not hashed.
 """
 
-import json
 
 import peewee
 
 from heatlite.core.errors import NotSupported
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.store.database.statements import Row
 from heatlite.store.records import AccessKeyRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -60,5 +59,5 @@ class AccessKeys:
     def _record(self, row: Row) -> AccessKeyRecord:
         key_id, project, user, roles, secret, created_at = row
         return AccessKeyRecord(
-            key_id, project, user, frozenset(json.loads(roles)), self._encryption.decrypt(secret), created_at
+            key_id, project, user, frozenset(parse(roles)), self._encryption.decrypt(secret), created_at
         )

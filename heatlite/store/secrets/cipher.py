@@ -3,7 +3,6 @@
 import base64
 import fcntl
 import hmac
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import MissingKey, UnreadableSecret
 
@@ -71,7 +70,7 @@ class Cipher:
 
     def decrypt(self, sealed: str) -> JsonMap:
         """Return the object given to `encrypt`. Raises UnreadableSecret."""
-        secret: JsonMap = json.loads(self.decrypt_text(sealed))
+        secret: JsonMap = parse(self.decrypt_text(sealed))
         return secret
 
     def rotate(self, sealed: str) -> str:

@@ -3,10 +3,9 @@
 A credential is an application credential, a trust, or user and password. It is stored encrypted only.
 """
 
-import json
 
 from heatlite.core.errors import NotSupported
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.access import Credential
 from heatlite.store.tables.stacks import Stack
@@ -34,7 +33,7 @@ class Credentials:
         """Return the credential of a stack, if it has one. Raises UnreadableSecret."""
         kept = Credential.select(Credential.content).where(Credential.stack_id == self._root(stack_id))
         for (content,) in self._database.select(kept):
-            found: JsonMap = json.loads(self._encryption.decrypt(content))
+            found: JsonMap = parse(self._encryption.decrypt(content))
             return found
         return None
 

@@ -1,6 +1,5 @@
 """Events of stacks: appended, read, never changed."""
 
-import json
 import operator
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -10,7 +9,7 @@ import peewee
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.masking import MASK
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
@@ -310,7 +309,7 @@ def _record(row: Row) -> EventRecord:
         status,
         status_reason,
         created_at,
-        json.loads(properties),
+        parse(properties),
         number,
     )
 

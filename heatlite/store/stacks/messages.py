@@ -1,12 +1,11 @@
 """Messages to resources: signals, and other data that arrives during operations."""
 
 import hashlib
-import json
 from functools import partial
 
 import peewee
 
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, dump, parse
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Mail as Row
 
@@ -21,7 +20,7 @@ class Messages:
     def read(self, address: str) -> dict[str, Json]:
         """Return the messages of an address by key, in the order of their first arrival."""
         found = self._database.select(Row.select(Row.key, Row.content).where(Row.address == address).order_by(Row.id))
-        return {key: json.loads(self._encryption.decrypt(content)) for key, content in found}
+        return {key: parse(self._encryption.decrypt(content)) for key, content in found}
 
     def size(self, address: str, besides: str) -> tuple[int, int]:
         """Return number and stored characters of an address's messages, except `besides`."""

@@ -1,11 +1,10 @@
 """Snapshots of stacks."""
 
-import json
 from collections.abc import Iterator, Sequence
 
 import peewee
 
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.statements import Row, Value
@@ -88,5 +87,5 @@ def _record(row: Row) -> SnapshotRecord:
         status=Status(status),
         status_reason=status_reason,
         created_at=created_at,
-        data=None if data is None else json.loads(whole(data)),
+        data=None if data is None else parse(whole(data)),
     )

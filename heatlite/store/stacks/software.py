@@ -1,12 +1,11 @@
 """Software configurations and deployments."""
 
-import json
 from collections.abc import Sequence
 
 import peewee
 from msgspec.structs import asdict
 
-from heatlite.core.json import dump
+from heatlite.core.json import dump, parse
 from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
@@ -216,12 +215,12 @@ class SoftwareDeployments:
 
 def _config(row: Row) -> SoftwareConfigRecord:
     identifier, project, name, group, content, created_at = row
-    kept = {"config": None, "inputs": [], "outputs": [], "options": {}} | json.loads(content)
+    kept = {"config": None, "inputs": [], "outputs": [], "options": {}} | parse(content)
     return SoftwareConfigRecord(identifier, project, name, group, **kept, created_at=created_at)
 
 
 def _deployment(row: Row) -> SoftwareDeploymentRecord:
     identifier, project, server_id, config_id, inputs, outputs, *rest = row
     return SoftwareDeploymentRecord(
-        identifier, project, server_id, config_id, json.loads(inputs), json.loads(outputs), *rest
+        identifier, project, server_id, config_id, parse(inputs), parse(outputs), *rest
     )

@@ -1,6 +1,5 @@
 """Stacks."""
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,7 +8,7 @@ from msgspec.structs import replace
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table
 from heatlite.store.database.driver import Dialect
@@ -394,7 +393,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
 
 
 def _cloud(text: str | None) -> CloudIdentity | None:
-    return None if text is None else CloudIdentity.from_json(json.loads(text))
+    return None if text is None else CloudIdentity.from_json(parse(text))
 
 
 def _record(row: Row) -> StackRecord:
@@ -443,7 +442,7 @@ def _record(row: Row) -> StackRecord:
         project=project,
         username=username,
         template_id=template_id,
-        environment=json.loads(environment),
+        environment=parse(environment),
         verb=Verb(verb),
         status=Status(status),
         status_reason=status_reason,
@@ -453,14 +452,14 @@ def _record(row: Row) -> StackRecord:
         parent_id=parent_id,
         root_id=root_id,
         previous_template_id=previous_template_id,
-        previous_environment=None if previous_environment is None else json.loads(previous_environment),
+        previous_environment=None if previous_environment is None else parse(previous_environment),
         timeout_mins=timeout_mins,
         disable_rollback=bool(disable_rollback),
         tags=_tags(tags),
         lock=lock,
         parent_resource=parent_resource,
         depth=depth,
-        inherited=None if inherited is None else json.loads(inherited),
+        inherited=None if inherited is None else parse(inherited),
         before_lock=before_lock,
         sealed=bool(sealed),
         protection=protection_read(protection),

@@ -1,12 +1,11 @@
 """Requests that a maintenance lock refused or ignored."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import peewee
 
-from heatlite.core.json import canonical, dump
+from heatlite.core.json import canonical, dump, parse
 from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.statements import Row
 from heatlite.store.limit_locks import LimitLocks
@@ -181,11 +180,11 @@ def _record(row: Row) -> SuppressedRecord:
         detail,
         method,
         path,
-        None if body is None else json.loads(body),
+        None if body is None else parse(body),
         number,
         root_id,
-        json.loads(author),
-        json.loads(effect),
+        parse(author),
+        parse(effect),
         last_time,
         times,
         bool(replayable),

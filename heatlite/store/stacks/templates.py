@@ -1,11 +1,10 @@
 """Templates, stored once per content."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
 from heatlite.core.errors import NotFound
-from heatlite.core.json import Json, canonical, dump
+from heatlite.core.json import Json, canonical, dump, parse
 from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.driver import Dialect
@@ -133,5 +132,5 @@ class Templates:
     def get(self, template_id: str) -> TemplateRecord:
         """Return a template by its id. Raises NotFound."""
         for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
-            return TemplateRecord(id=found, document=json.loads(whole(document)), files=json.loads(files))
+            return TemplateRecord(id=found, document=parse(whole(document)), files=parse(files))
         raise NotFound(entity="Template", name=template_id)

@@ -5,7 +5,6 @@ none of them. Warnings depend on the document only, so they need no environment.
 """
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -15,7 +14,7 @@ from msgspec import Struct
 from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import Problem
-from heatlite.core.json import Json
+from heatlite.core.json import Json, heat_text, parse
 from heatlite.template.checks.constant_conditions import ConstantConditions
 from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import Template
@@ -162,7 +161,7 @@ def _plain_scalars(text: str) -> Iterator[_Plain]:
             value = _value(event.value) if event.tag is None and event.implicit[0] else None
             is_key = stack[-1].key is None
             if is_key:
-                stack[-1].key = event.value if value is None else json.dumps(value)
+                stack[-1].key = event.value if value is None else heat_text(value)
             if value is not None and event.start_mark is not None:
                 path = tuple(container.key for container in stack if container.key is not None)
                 yield _Plain(path, is_key, event.value, value, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -244,7 +243,7 @@ def _is_json(source: Source) -> bool:
     if source.text.lstrip()[:1] != "{":
         return False
     try:
-        json.loads(source.text)
+        parse(source.text)
     except ValueError:
         return False
     return True

@@ -1,11 +1,11 @@
 """Functions of HOT over lists and maps."""
 
 import itertools
-import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
+from heatlite.core.json import parse
 from heatlite.template.expression import UNKNOWN, Call, Function, deferred, fields, select, weight
 from heatlite.template.functions.arguments import MAX_ITEMS, MAX_TEXT, Fields, Items, brief, sequence, wrong
 
@@ -280,7 +280,7 @@ class Select(Function):
             return ""
         if isinstance(within, str):
             try:
-                within = json.loads(within)
+                within = parse(within)
             except (ValueError, RecursionError):
                 raise wrong(f'"{self.name}" got a text that is not JSON') from None
         if within is None:

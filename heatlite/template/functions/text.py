@@ -1,18 +1,18 @@
 """Functions of HOT that make text."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from typing import ClassVar
 from urllib import parse as urls
 
+from heatlite.core.json import heat_text
 from heatlite.template.expression import Call, Function, Shape, deferred, entries, fields, raise_together, weight
 from heatlite.template.functions.arguments import MAX_TEXT, Fields, Items, brief, sequence, wrong
 
 
 def _as_json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+    return heat_text(value, sort_keys=True)
 
 
 class ListJoinOne(Function):

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from heatlite.core.errors import StackValidationFailed
+from heatlite.core.json import heat_text
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
 from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
@@ -247,4 +247,4 @@ def _plain(value: object) -> object:
 
 
 def _plain_key(key: object) -> object:
-    return json.dumps(key) if key is None or isinstance(key, (bool, int, float)) else key
+    return heat_text(key) if key is None or isinstance(key, (bool, int, float)) else key

@@ -2,7 +2,6 @@
 
 import functools
 import ipaddress
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
 from msgspec import Struct
+
+from heatlite.core.json import parse
 
 _HEX: Final = "[0-9a-fA-F]"
 _MAC: Final = re.compile(
@@ -118,7 +119,7 @@ def _timezone(value: str) -> bool:
 
 def _json_string(value: str) -> bool:
     try:
-        json.loads(value)
+        parse(value)
     except (ValueError, RecursionError):
         return False
     return True

@@ -1,6 +1,5 @@
 """Parameters: definitions, constraints and typed values."""
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from heatlite.core.errors import InvalidSchemaError, Problem
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text
 from heatlite.core.masking import MASK
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
@@ -64,7 +63,7 @@ def to_number(value: object) -> int | float:
 
 def to_text(value: object) -> str:
     """Text; maps and lists as JSON."""
-    return json.dumps(value) if isinstance(value, (list, Mapping)) else str(value)
+    return heat_text(value) if isinstance(value, (list, Mapping)) else str(value)
 
 
 def to_list(value: object) -> list[str]:
@@ -299,7 +298,7 @@ class ParameterSchema(Struct, frozen=True):
         if isinstance(value, list) and self.type == "comma_delimited_list":
             return ",".join(map(str, value))
         if self.type == "json":
-            return json.dumps(value)
+            return heat_text(value)
         return str(value)
 
     def describe(self, given: Json = None, default: Json = None) -> JsonMap:

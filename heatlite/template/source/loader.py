@@ -4,7 +4,6 @@ Hostile text ends in `HTTPBadRequest` and nothing else. Depth, alias expansion, 
 that JSON cannot carry are bounded or refused here. So no other package has to check them again.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -13,7 +12,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import HTTPBadRequest, Problem
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, heat_text, parse
 
 MAX_TEMPLATE_SIZE: Final = 512 * 1024
 """Bytes of a template's text (Heat's `max_template_size`).
@@ -192,8 +191,8 @@ def _load_json(text: str) -> object:
     if text.lstrip()[:1] not in ("{", "["):
         return _NOT_JSON
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError:
+        data = parse(text)
+    except ValueError:
         return _NOT_JSON
     except RecursionError:
         raise _Refused(f"nested more than {MAX_DEPTH} deep") from None
@@ -207,7 +206,7 @@ def load_json_value(text: str) -> Json:
     Raises ValueError.
     """
     try:
-        data: Json = json.loads(text)
+        data: Json = parse(text)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
     verify_json_value(data)
@@ -476,7 +475,7 @@ class _Builder:
     def key_text(self, value: object, event: yaml.Event) -> str:
         """Keys are text, as they would be after a trip through JSON."""
         if value is None or isinstance(value, (bool, int, float)):
-            return json.dumps(value)
+            return heat_text(value)
         raise self._refuse("a mapping key must be a scalar", event)
 
     def _path(self) -> Path:

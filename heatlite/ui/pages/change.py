@@ -1,7 +1,6 @@
 """New stacks and changes: template, parameters, and a plan that one button does."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
@@ -11,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.errors import Forbidden
-from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump, parse
 from heatlite.ui.client import Api, ApiError, number, text
 from heatlite.ui.rendering import as_yaml
 from heatlite.ui.sessions import Visitor
@@ -107,12 +106,12 @@ def seal(visitor: Visitor, draft: Draft) -> str:
     """
     asked = draft.parameters
     hidden = {name: value for name, value in draft.given.items() if name not in asked or is_hidden(asked[name])}
-    return visitor.cipher.encrypt(json.dumps(hidden).encode()).decode() if hidden else ""
+    return visitor.cipher.encrypt(dump(hidden).encode()).decode() if hidden else ""
 
 
 def _unseal(visitor: Visitor, sealed: str) -> dict[str, str]:
     try:
-        return dict(json.loads(visitor.cipher.decrypt(sealed.encode()))) if sealed else {}
+        return dict(parse(visitor.cipher.decrypt(sealed.encode()))) if sealed else {}
     except InvalidToken:
         return {}
 

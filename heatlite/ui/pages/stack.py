@@ -1,6 +1,5 @@
 """One stack: its resources, events and outputs, and the forms that act on it."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from falcon import Response
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.healing import policy_of_yaml
-from heatlite.core.json import Json, JsonMap, as_map, as_maps
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
 from heatlite.template.source.loader import load
 from heatlite.ui.client import Api, ApiError, href, quoted, text
 from heatlite.ui.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
@@ -165,7 +164,7 @@ def _snapshot(method: str, end: str = "") -> Act:
 
 def _node_action(api: Api, stack: str, fields: Fields) -> None:
     try:
-        args = json.loads(fields.get("args") or "{}")
+        args = parse(fields.get("args") or "{}")
     except ValueError as error:
         raise ApiError(400, {"title": f"The arguments are not JSON: {error}."}) from None
     body = {"node": fields.get("node", ""), "kind": fields.get("kind", ""), "args": args}
