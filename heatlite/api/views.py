@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import cast
 from urllib.parse import quote
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from heatlite.api import health_views
@@ -472,9 +473,9 @@ def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
         "interval": record.interval if record.interval % 1 else int(record.interval),
         "attempt": record.attempt,
         "retries": record.retries,
-        "inputs": replace(record.inputs, resources=None).to_json(),
-        "outputs": record.outputs.to_json(),
-        "data": record.data.to_json(),
+        "inputs": to_builtins(replace(record.inputs, resources=None)),
+        "outputs": to_builtins(record.outputs),
+        "data": to_builtins(record.data),
         "parent": record.parent_id,
         "depends_on": list(relations.depends_on),
         "depended_by": list(relations.depended_by),

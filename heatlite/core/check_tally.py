@@ -1,12 +1,10 @@
 """Count the verdicts of a stack's check."""
 
-
 from msgspec import Struct
+from msgspec.structs import replace
 
-from heatlite.core.json import Json, JsonMap, as_map, as_texts
 
-
-class CheckTally(Struct):
+class CheckCounts(Struct):
     """The verdicts of one stack's check, including the stacks nested in it."""
 
     healthy: int = 0
@@ -14,8 +12,6 @@ class CheckTally(Struct):
     unknown: int = 0
     unsupported: int = 0
     """Resources of types that have no check."""
-    names: list[str] = []
-    """Unhealthy resources of the stack itself, or with unhealthy ones below them."""
     stale: list[str] = []
     """Names of resources that had failed before and have no check."""
     causes: dict[str, int] = {}
@@ -26,12 +22,19 @@ class CheckTally(Struct):
         """True if a resource is unhealthy, or had failed before and has no check."""
         return bool(self.unhealthy or self.stale)
 
+
+class CheckTally(CheckCounts):
+    """Verdicts that are being counted. The next attempt at a check reads them again."""
+
+    names: list[str] = []
+    """Unhealthy resources of the stack itself, or with unhealthy ones below them."""
+
     def add_unknown(self, cause: str, count: int = 1) -> None:
         """Count objects of unknown health."""
         self.unknown += count
         self.causes[cause] = self.causes.get(cause, 0) + count
 
-    def add_nested(self, name: str, below: "CheckTally") -> None:
+    def add_nested(self, name: str, below: CheckCounts) -> None:
         """Add the verdicts of a resource's nested stack."""
         self.healthy += below.healthy
         self.unhealthy += below.unhealthy
@@ -53,48 +56,10 @@ class CheckTally(Struct):
 
     def copy(self) -> "CheckTally":
         """Return an independent copy."""
-        return CheckTally(
-            self.healthy,
-            self.unhealthy,
-            self.unknown,
-            self.unsupported,
-            [*self.names],
-            [*self.stale],
-            {**self.causes},
+        return replace(self, names=[*self.names], stale=[*self.stale], causes={**self.causes})
+
+    def counts(self) -> CheckCounts:
+        """Return the counts alone."""
+        return CheckCounts(
+            self.healthy, self.unhealthy, self.unknown, self.unsupported, [*self.stale], {**self.causes}
         )
-
-    def to_json(self, named: bool = False) -> JsonMap:
-        """Return the counts; `named` adds the names.
-
-        The next attempt at a check needs them.
-        """
-        causes: dict[str, Json] = {**self.causes}
-        counts: JsonMap = {
-            "healthy": self.healthy,
-            "unhealthy": self.unhealthy,
-            "unknown": self.unknown,
-            "unsupported": self.unsupported,
-            "stale": [*self.stale],
-            "causes": causes,
-        }
-        return {**counts, "names": [*self.names]} if named else counts
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "CheckTally | None":
-        """Read what `to_json` wrote; None for anything but an object."""
-        if not isinstance(stored, dict):
-            return None
-        found = cls(
-            healthy=_number(stored.get("healthy")),
-            unhealthy=_number(stored.get("unhealthy")),
-            unsupported=_number(stored.get("unsupported")),
-            names=[*as_texts(stored.get("names"))],
-            stale=[*as_texts(stored.get("stale"))],
-        )
-        for cause, count in as_map(stored.get("causes")).items():
-            found.add_unknown(cause, _number(count))
-        return found
-
-
-def _number(value: Json) -> int:
-    return value if isinstance(value, int) else 0

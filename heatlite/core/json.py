@@ -11,18 +11,24 @@ import msgspec
 Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonMap: TypeAlias = dict[str, Json]
 
+AnyMap: TypeAlias = dict[str, Any]
+"""A JSON object in a struct that is read from JSON. msgspec knows no type that names itself, as `Json` does."""
+
 MAX_DEPTH = 100
 """Levels of lists and maps in a body. The bound makes recursion safe."""
 
 
 def _writer(sort_keys: bool) -> Callable[[object], str]:
     write = msgspec.json.Encoder(order="sorted" if sort_keys else None).encode
+    python = json.JSONEncoder(
+        separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys, default=msgspec.to_builtins
+    )
 
     def written(value: object) -> str:
         try:
             return write(value).decode()
         except (TypeError, UnicodeEncodeError):  # a key such as True, a subclass of str, half of a surrogate pair
-            return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys)
+            return python.encode(value)
 
     return written
 

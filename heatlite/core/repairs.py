@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal
 
-from msgspec import Struct
-
-from heatlite.core.json import Json, JsonMap, as_map, as_texts
+from msgspec import UNSET, Struct, UnsetType, field
 
 
 class RepairStep(StrEnum):
@@ -24,10 +23,10 @@ class Selection(Struct, frozen=True):
     A path has the names of resources from the stack on, with ``/`` between them: ``web/2/server``.
     """
 
-    steps: Mapping[str, RepairStep]
+    steps: Mapping[str, RepairStep] = field(name="members")
     """By path."""
     incidents: tuple[str, ...] = ()
-    compares: bool = False
+    compares: Literal[True] | UnsetType = UNSET
     """Of a nested stack that reads something of a repaired resource: its healthy members follow its new values."""
 
     def step(self, name: str) -> RepairStep | None:
@@ -42,24 +41,8 @@ class Selection(Struct, frozen=True):
         """Return the selection within the nested stack of a resource."""
         start = f"{name}/"
         steps = {path.removeprefix(start): step for path, step in self.steps.items() if path.startswith(start)}
-        return Selection(steps, compares=compares)
+        return Selection(steps, compares=True if compares else UNSET)
 
     def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a selected resource, or of one below it."""
         return any("/".join(path[:length]) in self.steps for length in range(1, len(path) + 1))
-
-    def to_json(self) -> JsonMap:
-        """Return the stored form."""
-        stored: JsonMap = {"members": {**self.steps}, "incidents": [*self.incidents]}
-        return {**stored, "compares": True} if self.compares else stored
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "Selection | None":
-        """Read the stored form; None for anything but an object."""
-        if not isinstance(stored, dict):
-            return None
-        return cls(
-            {path: RepairStep(str(step)) for path, step in as_map(stored.get("members")).items()},
-            as_texts(stored.get("incidents")),
-            bool(stored.get("compares")),
-        )

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from heatlite.core.check_tally import CheckTally
+from heatlite.core.check_tally import CheckCounts
 from heatlite.core.healing import Brake, IncidentState, SecondOpinion
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.healing.reports import API, CHECK
@@ -133,7 +133,7 @@ class Scene(Struct, frozen=True, dict=True):
         wanted = self.tree.policy.at(incident.path).second_opinion is SecondOpinion.CHECK
         return wanted and self._opinion(incident) is None
 
-    def _opinion(self, incident: IncidentRecord) -> CheckTally | None:
+    def _opinion(self, incident: IncidentRecord) -> CheckCounts | None:
         """Return the result of the check for a second opinion.
 
         None: there is no recent one.
@@ -143,7 +143,7 @@ class Scene(Struct, frozen=True, dict=True):
         action = self.store.actions.get(incident.action_id)
         if action is None or action.verb is not Verb.CHECK or action.status not in ENDED_ACTIONS:
             return None
-        tally = action.outputs.checked or CheckTally()
+        tally = action.outputs.checked or CheckCounts()
         is_recent = action.created_at + OPINION > self.now
         return tally if is_recent or tally.healthy and not tally.unhealthy else None
 

@@ -11,7 +11,7 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs, PlaybookInputs, PlaybookStage
+from heatlite.core.action_payloads import ActionInputs, PlaybookStage
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -162,8 +162,8 @@ class Playbooks:
                     message=f"{MAX_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
                 )
             plan = self.plan(held, request)
-            stages = (PlaybookStage(one.stage.name, one.stage.at_once, len(one.nodes)) for one in plan.stages)
-            inputs = ActionInputs(playbook=PlaybookInputs(request.name, plan.digest, tuple(stages)))
+            stages = (PlaybookStage(one.stage.name, one.stage.at_once or "all", len(one.nodes)) for one in plan.stages)
+            inputs = ActionInputs(playbook=request.name, digest=plan.digest, stages=tuple(stages))
             run = replace(
                 self._admission.new_action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
             )
@@ -200,9 +200,8 @@ class Playbooks:
                 raise Forbidden(
                     "You have requested the run yourself: another user must approve it (node_approval_by_another)."
                 )
-            assert run.inputs.playbook is not None
-            if digest is not None and digest != run.inputs.playbook.digest:
-                raise PlaybookChanged(action_id=run.id, digest=run.inputs.playbook.digest)
+            if digest is not None and digest != run.inputs.digest:
+                raise PlaybookChanged(action_id=run.id, digest=run.inputs.digest)
             now = self._clock.now()
             deadline = now + (run.timeout or self._settings.default_action_timeout)
             started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)

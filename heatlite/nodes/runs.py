@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import FailedNodeAction, PlaybookResult, PlaybookStage, StageResult
+from heatlite.core.action_payloads import ActionOutputs, FailedNodeAction, PlaybookStage, StageResult
 from heatlite.core.clock import Clock
 from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
@@ -89,7 +89,7 @@ class Runs:
             result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
             stage = stage_names(run)[failure.stage]
             reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
-        told = replace(outputs(result, reason), playbook=_summary(run, steps))
+        told = _with_stages(outputs(result, reason), run, steps)
         self._store.moves.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
     def _write_event(self, run: ActionRecord, status: Status, reason: str) -> None:
@@ -110,18 +110,17 @@ def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
 
 def title(run: ActionRecord) -> str:
     """Return the run's title: ``Playbook restart``."""
-    playbook = run.inputs.playbook
-    return "Playbook" if playbook is None or playbook.name is None else f"Playbook {playbook.name}"
+    return f"Playbook {run.inputs.playbook}" if run.inputs.playbook else "Playbook"
 
 
 def _stages(run: ActionRecord) -> Sequence[PlaybookStage]:
-    assert run.inputs.playbook is not None
-    return run.inputs.playbook.stages
+    assert run.inputs.stages is not None
+    return run.inputs.stages
 
 
 def at_once(run: ActionRecord) -> list[int | None]:
     """Return the limit of concurrent node actions of each stage; None: no limit."""
-    return [stage.at_once for stage in _stages(run)]
+    return [None if stage.at_once == "all" else stage.at_once for stage in _stages(run)]
 
 
 def stage_names(run: ActionRecord) -> list[str]:
@@ -129,8 +128,8 @@ def stage_names(run: ActionRecord) -> list[str]:
     return [stage.name for stage in _stages(run)]
 
 
-def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> PlaybookResult:
-    """Return the states of each stage's node actions, and those that failed."""
+def _with_stages(outputs: ActionOutputs, run: ActionRecord, steps: Sequence[RunStep]) -> ActionOutputs:
+    """Add the states of each stage's node actions, and those that failed, to outputs."""
     names = stage_names(run)
     stages: list[StageResult] = []
     for number, name in enumerate(names):
@@ -142,4 +141,4 @@ def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> PlaybookResult:
         for one in steps
         if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
     )
-    return PlaybookResult(tuple(stages), tuple(failed))
+    return replace(outputs, stages=tuple(stages), failed=tuple(failed))

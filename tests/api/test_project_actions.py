@@ -8,6 +8,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.clock import from_text
+from heatlite.core.json import dump, parse
 from heatlite.store.store import Store
 from tests.waiting import eventually
 
@@ -150,7 +151,7 @@ class TestShow:
         restore, snapshotted, _ = listed(heat)
         stored = store.actions.get(restore["id"])
         assert stored is not None
-        assert list(stored.inputs.to_json()) == ["resources"]
+        assert list(parse(dump(stored.inputs))) == ["resources"]
         assert restore["inputs"] == {} == heat.get(f"/actions/{restore['id']}")["action"]["inputs"]
         assert snapshotted["inputs"] == {"snapshot": snapshot}
 

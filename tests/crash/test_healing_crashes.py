@@ -22,6 +22,7 @@ import pytest
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.healing import ClosedAs, IncidentState, RepairResult
+from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
@@ -235,12 +236,12 @@ def recover_group(database: str, where: str, lease: float = 1e9) -> None:
             assert (before, after, len(names)) == (None, None, group_victim.MEMBERS), where
             return
         assert before.data.deletion is not None and after.data.deletion is not None
-        assert after.data.deletion.to_json() == before.data.deletion.to_json(), where
+        assert parse(dump(after.data.deletion)) == parse(dump(before.data.deletion)), where
         gone = {*before.data.deletion.names}
         assert len(gone) == 2 and names == {str(number) for number in range(group_victim.MEMBERS)} - gone, where
         events = server.store.events.list(group.id, EventQuery())
         assert {one.resource_name for one in events if one.verb == Verb.DELETE} == gone, where
-        assert {*after.outputs.to_json()["removed"]} == gone, where  # type: ignore[arg-type]
+        assert {*parse(dump(after.outputs))["removed"]} == gone, where  # type: ignore[arg-type]
         assert (group.verb, group.status) == (Verb.UPDATE, Status.COMPLETE), where
         assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
     finally:

@@ -7,6 +7,7 @@ import pytest
 from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, ActionInProgress, ResourceIsLocked
 from heatlite.core.ids import new_id
+from heatlite.core.json import dump, parse
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import ActionRecord, StackRecord
@@ -111,7 +112,7 @@ def test_the_data_of_a_scale_in_says_who_goes(engine: Engine) -> None:
     deletion = action.data.deletion
     assert deletion is not None
     assert len(gone) == 2
-    assert deletion.to_json() == {"count": 2, "candidates": [*deletion.names]}
+    assert parse(dump(deletion)) == {"count": 2, "candidates": [*deletion.names]}
     assert set(deletion.names) == gone
     ended = engine.store.actions.get(action.id)
     assert ended is not None

@@ -18,6 +18,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.ids import new_id
+from heatlite.core.json import dump, parse
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Verb
 from heatlite.engine.operations.signals import IgnoredSignal
@@ -93,13 +94,13 @@ def test_scale_in_and_out(engine: Engine, kind: str) -> None:
         "GROUP_SCALE_IN", nested(engine, stack).id, Cause.REQUEST,
     )  # fmt: skip
     assert action.name == f"group_scale_in_{action.stack_id[-8:]}"
-    assert action.inputs.to_json() == {
+    assert parse(dump(action.inputs)) == {
         "scale_in": {
             "count": 1, "criteria": "OLDEST_FIRST", "grace_period": 0, "strict": True, "ignore_cooldown": False,
         }
     }  # fmt: skip
-    shown = action.data.to_json()
-    objects = action.outputs.to_json()["removed"]
+    shown = parse(dump(action.data))
+    objects = parse(dump(action.outputs))["removed"]
     assert shown == {
         "deletion": {
             "count": 1, "candidates": old[:1], "criteria": "OLDEST_FIRST", "grace_period": 0, "objects": objects,
@@ -107,7 +108,7 @@ def test_scale_in_and_out(engine: Engine, kind: str) -> None:
     }  # fmt: skip
     assert names(engine, stack) == old[1:]
     action = change(engine, stack, ScaleOut(2))
-    outputs = action.outputs.to_json()
+    outputs = parse(dump(action.outputs))
     assert outputs["size"] == {"before": 2, "after": 4}
     assert sorted(outputs["added"]) == sorted(set(names(engine, stack)) - set(old))  # type: ignore[arg-type]
     after = engine.ids(nested(engine, stack))
@@ -253,7 +254,7 @@ def test_replace_members(engine: Engine, kind: str) -> None:
     assert {name for name in old if before[name] != after[name]} == {old[1]}
     ended = engine.store.actions.get(action.id)
     assert ended is not None
-    replaced = ended.outputs.to_json()["replaced"]
+    replaced = parse(dump(ended.outputs))["replaced"]
     assert replaced == {f"g/{old[1]}": [objects[old[1]], engine.row(inner, old[1]).physical_id]}
     assert (ended.word, ended.stack_id) == ("STACK_UPDATE", stack.id)
 
@@ -320,7 +321,7 @@ def test_a_signal_that_scales_is_recorded(engine: Engine) -> None:
     signal(engine, stack, "up")
     action = engine.store.actions.last(nested(engine, stack).id, Verb.UPDATE)
     assert action is not None
-    assert action.inputs.to_json() == {"signal": {"policy": "up", "kind": "change_in_capacity", "number": 1}}
+    assert parse(dump(action.inputs)) == {"signal": {"policy": "up", "kind": "change_in_capacity", "number": 1}}
     assert action.word == "STACK_UPDATE"
 
 
@@ -453,4 +454,4 @@ def test_a_takeover_decides_nothing_anew(engine: Engine, criteria: Criteria) -> 
     assert after.data == replace(before.data, stopping=None)
     assert after.data.deletion is not None
     assert not set(after.data.deletion.names) & set(names(engine, stack))
-    assert after.outputs.to_json()["size"] == {"before": 5, "after": 3}
+    assert parse(dump(after.outputs))["size"] == {"before": 5, "after": 3}

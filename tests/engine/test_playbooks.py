@@ -17,6 +17,7 @@ from heatlite.core.errors import (
     PlaybookChanged,
     ResourceIsLocked,
 )
+from heatlite.core.json import dump, parse
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
 from heatlite.nodes.playbooks import RunRequest
@@ -53,8 +54,7 @@ def put(engine: Engine, stack: StackRecord, *stages: object, **more: Any) -> Act
 
 
 def digest_of(run: ActionRecord) -> str:
-    assert run.inputs.playbook is not None
-    return run.inputs.playbook.digest
+    return run.inputs.digest
 
 
 def again(engine: Engine, run: ActionRecord | str) -> ActionRecord:
@@ -101,7 +101,7 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     assert work(engine.front, stack) == ["a", "b", "c", "c a"]
     run = again(engine, run)
     assert (run.status, run.status_reason) == (ActionStatus.SUCCEEDED, "All stages are done")
-    assert run.outputs.to_json() == {
+    assert parse(dump(run.outputs)) == {
         "result": "OK",
         "stages": [{"name": "drain", "states": {"DONE": 3}}, {"name": "restart", "states": {"DONE": 2}}],
         "failed": [],
@@ -128,7 +128,7 @@ def test_a_failure_stops_it(engine: Engine, stack: StackRecord) -> None:
     tell(engine.front, second, S.DONE)
     run = again(engine, run)
     assert run.status is ActionStatus.FAILED
-    assert run.outputs.to_json()["failed"] == [{"id": first.id, "stage": "restart", "node": "a", "state": "FAILED"}]
+    assert parse(dump(run.outputs))["failed"] == [{"id": first.id, "stage": "restart", "node": "a", "state": "FAILED"}]
     assert run.outputs.error == "Stage restart: service.restart on node a is FAILED"
     assert engine.get(stack) == stack
 
@@ -235,7 +235,7 @@ def test_its_time_is_up(engine: Engine, stack: StackRecord) -> None:
     tell(engine.front, only(sendable(engine.front, stack)), S.RUNNING)
     engine.clock.pass_(61)
     engine.wait_for(lambda: again(engine, run).status is ActionStatus.FAILED)
-    assert again(engine, run).outputs.to_json() == {"result": "TIMEOUT", "error": "Timed out"}
+    assert parse(dump(again(engine, run).outputs)) == {"result": "TIMEOUT", "error": "Timed out"}
     assert states(engine, run) == ["a RUNNING", "b CANCELLED", "c CANCELLED"]
     assert engine.get(stack) == stack
 
@@ -261,7 +261,7 @@ def test_what_is_cancelled_alone_stops_it(engine: Engine, stack: StackRecord) ->
     run = approved(engine, stack)
     tell(engine.front, engine.store.node_actions.of_run(run.id)[2], S.CANCELLED)
     run = again(engine, run)
-    assert (run.status, run.outputs.to_json()["failed"]) == (ActionStatus.FAILED, [])
+    assert (run.status, parse(dump(run.outputs))["failed"]) == (ActionStatus.FAILED, [])
     assert run.status_reason == "Stage restart: service.restart on node c is CANCELLED"
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from heatlite.core.json import dump, parse
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
@@ -52,7 +53,7 @@ def test_the_row_stays_as_it_was_and_nothing_is_replaced(engine: Engine) -> None
     assert [state(event.verb, event.status) for event in told] == ["CHECK_FAILED"]
     assert told[-1].status_reason == "Could not look: ZeroDivisionError: resources.a: handle_check"
     (action,) = engine.store.actions.ended([_last(engine)])
-    assert action.outputs.to_json()["checked"] == {
+    assert parse(dump(action.outputs))["checked"] == {
         "healthy": 1, "unhealthy": 0, "unknown": 1, "unsupported": 0, "stale": [],
         "causes": {"ZeroDivisionError: handle_check": 1},
     }  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.clients.cloud import CloudError, CloudNotFound, CredentialsRefused, NoCloud
+from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Timing
 from heatlite.simulated.simulation import View
@@ -123,7 +124,7 @@ def gone(cloudy: Cloudy, stack: StackRecord, *names: str) -> None:
 
 def checked(cloudy: Cloudy) -> Any:
     (action,) = cloudy.store.actions.ended([_last_root_check(cloudy)])
-    return action.outputs.to_json()["checked"]
+    return parse(dump(action.outputs))["checked"]
 
 
 def _last_root_check(cloudy: Cloudy) -> str:

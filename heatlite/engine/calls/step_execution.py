@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from heatlite.core.check_tally import CheckTally
+from heatlite.core.check_tally import CheckCounts
 from heatlite.core.json import Json
 from heatlite.core.status import Verb
 from heatlite.engine.calls.backoff import Retry
@@ -97,7 +97,7 @@ class NestedOperation(StepExecution, eq=False):
     """The number of actions that have succeeded."""
     action_id: str | None = None
     """The action to wait for."""
-    tally: CheckTally | None = None
+    tally: CheckCounts | None = None
     """The verdicts of a check below."""
 
     @property

@@ -12,7 +12,7 @@ from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HookWait
 from heatlite.engine.calls.stopping import Stopping
-from heatlite.engine.execution.members_result import members_result
+from heatlite.engine.execution.members_result import with_members
 from heatlite.engine.execution.termination import outputs, suspend_derived
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.unit_of_work import UnitOfWork, Writes
@@ -220,6 +220,6 @@ class Commits:
                 self._breakpoints.forget()
                 reason = reason if stack is None else stack.status_reason
                 checked = self._transitions.operations.tally if action.verb is Verb.CHECK else None
-                members = members_result(store, action, [*self._unit_of_work.rows.values()])
-                ended = outputs(ends, reason, stack, checked, members)
+                ended = outputs(ends, reason, stack, checked)
+                ended = with_members(ended, store, action, [*self._unit_of_work.rows.values()])
                 store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

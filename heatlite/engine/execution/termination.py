@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionOutputs, MembersResult
+from heatlite.core.action_payloads import ActionOutputs
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
@@ -152,7 +152,6 @@ def outputs(
     reason: str,
     stack: StackRecord | None = None,
     checked: CheckTally | None = None,
-    members: MembersResult | None = None,
 ) -> ActionOutputs:
     """Return the outputs of an ended action.
 
@@ -162,8 +161,7 @@ def outputs(
         result,
         None if stack is None else f"{stack.verb}_{stack.status}",
         None if result is Result.OK else reason,
-        checked,
-        members=members,
+        None if checked is None else checked.counts(),
     )
 
 

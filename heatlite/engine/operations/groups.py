@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from random import Random
 
+from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, Asked, MemberChange
+from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -149,9 +150,7 @@ class Groups:
 
     def _action(self, context: Context, nested: StackRecord, request: SizeRequest, body: JsonMap) -> ActionRecord:
         """Return the record of the action, which begins after the grace period."""
-        ((key, options),) = body.items()
-        assert isinstance(options, dict)
-        action = self._admission.new_action(context, nested, Verb.UPDATE, ActionInputs(asked=Asked(key, options)))
+        action = self._admission.new_action(context, nested, Verb.UPDATE, convert(body, ActionInputs))
         grace = request.grace_period if isinstance(request, ScaleIn | DeleteMembers) else 0
         if not grace:
             return action
@@ -240,6 +239,6 @@ def _data(request: SizeRequest, change: MembersChange, joining: tuple[str, ...],
     criteria = request.criteria.value if isinstance(request, ScaleIn) else None
     grace = request.grace_period if isinstance(request, ScaleIn | DeleteMembers) else None
     return ActionData(
-        creation=MemberChange(joining) if joining else None,
-        deletion=MemberChange(change.leaving, criteria, grace, objects) if change.leaving else None,
+        creation=MemberChange.of(joining) if joining else None,
+        deletion=MemberChange.of(change.leaving, criteria, grace, objects) if change.leaving else None,
     )

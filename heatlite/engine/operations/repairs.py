@@ -169,7 +169,7 @@ class Repairs:
         self._store.stacks.save(after)
         self._store.events.append_many([stack_event(after, self._clock.now())])
         inputs = ActionInputs(heal=selection)
-        data = ActionData(replacement=MemberChange(tuple(selection.steps), objects=plan.objects))
+        data = ActionData(replacement=MemberChange.of(tuple(selection.steps), objects=plan.objects))
         action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause, data=data)
         self._admission.enqueue_action(context, action)
         return action

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError, OtherCloud
-from heatlite.core.action_payloads import ActionInputs, Asked
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -347,8 +347,8 @@ class Signals:
             assert isinstance(resource, StackResource)
             child = resource.resized(resize.wanted)
             kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
-            asked = Asked("signal", {"policy": row.name, "kind": kind, "number": number})
-            action = self._admission.new_action(context, nested, Verb.UPDATE, ActionInputs(asked=asked))
+            inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
+            action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)
             most = self._settings.max_resources_per_stack
             children = Children(
                 self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources)

@@ -202,7 +202,7 @@ class Children:
         earlier = self._definitions.of(before).resources
         created = tuple(name for name in after.resources if name not in earlier)
         deleted = tuple(name for name in earlier if name not in after.resources)
-        return ActionData(MemberChange(created) if created else None, MemberChange(deleted) if deleted else None)
+        return ActionData(MemberChange.of(created) if created else None, MemberChange.of(deleted) if deleted else None)
 
     def _bound(
         self,

@@ -208,7 +208,7 @@ class Claims:
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
         """
         locked = self._actions.lock_stack(action)
-        stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data.to_json())), now)
+        stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data)), now)
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"{_LEASE}, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"

@@ -102,7 +102,7 @@ class Moves:
         parameters: Sequence[Value],
         taken_away: bool,
     ) -> bool:
-        stored = self._actions.encrypted(action, dump(outputs.to_json()))
+        stored = self._actions.encrypted(action, dump(outputs))
         ended = self._database.send(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters))
         if taken_away and ended.rowcount == 0:
             return False

@@ -7,6 +7,7 @@ is one of `core.status.MOVES` and adds a line to the history.
 import logging
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
@@ -225,7 +226,7 @@ def exclusive_key(record: ActionRecord) -> str | None:
 def _row(record: ActionRecord) -> tuple[Value, ...]:
     values = {column: getattr(record, column) for column in _WRITTEN}
     for column in _PAYLOADS:
-        values[column] = dump(values[column].to_json())
+        values[column] = dump(values[column])
     values["context"] = dump(record.context)
     return (record.id, *values.values(), record.name, record.kind, 0, exclusive_key(record))
 
@@ -234,7 +235,7 @@ def record_of(row: Row, encryption: FieldEncryption) -> ActionRecord:
     """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
     fields = dict(zip(COLUMNS, row, strict=True))
     for column, payload in _PAYLOADS.items():
-        fields[column] = payload.from_json(parse(encryption.decrypt(fields[column])))
+        fields[column] = msgspec.json.decode(encryption.decrypt(fields[column]), type=payload)
     fields["context"] = parse(encryption.decrypt(fields["context"]))
     fields["verb"] = Verb(fields["verb"])
     fields["status"] = ActionStatus(fields["status"])

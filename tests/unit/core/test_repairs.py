@@ -1,7 +1,9 @@
 """Selections of resources that a restricted update repairs."""
 
+import msgspec
 import pytest
 
+from heatlite.core.json import dump
 from heatlite.core.repairs import RepairStep, Selection
 from tests.tables import table
 
@@ -33,5 +35,4 @@ def test_covers(path: str, covered: bool) -> None:
 
 @pytest.mark.parametrize("selection", [SELECTION, Selection({}, compares=True)])
 def test_stored(selection: Selection) -> None:
-    assert Selection.from_json(selection.to_json()) == selection
-    assert Selection.from_json(None) is None
+    assert msgspec.json.decode(dump(selection), type=Selection) == selection

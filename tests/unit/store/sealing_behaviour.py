@@ -38,7 +38,7 @@ __all__: list[str] = []
 
 SECRET: JsonMap = {"password": "open sesame"}
 INPUTS = ActionInputs(snapshot="open sesame")
-DATA = ActionData(deletion=MemberChange(("open sesame",)))
+DATA = ActionData(deletion=MemberChange.of(("open sesame",)))
 OUTPUTS = ActionOutputs(error="open sesame")
 OLD, NEW = new_key(), new_key()
 

@@ -1403,7 +1403,7 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
         verb=Verb.DELETE,
         cause=Cause.DERIVED,
         outputs=ActionOutputs(Result.OK),
-        data=ActionData(deletion=MemberChange(("a", "b"))),
+        data=ActionData(deletion=MemberChange.of(("a", "b"))),
         context={"roles": ["member"]},
         secrets="fernet1:sealed",
         interval=600.0,
