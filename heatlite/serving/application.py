@@ -82,6 +82,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "workers": self._processes,
             "worker_class": "asgi",
             "asgi_lifespan": "on",
+            "asgi_loop": "asyncio",  # of the guard's policy
             "asgi_disconnect_grace_period": 0,  # a request that waits for a thread ends with its client
             "http_parser": "python",
             "limit_request_field_size": 4094,  # a length of more than 4300 digits would be an error of Python
@@ -91,7 +92,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "proc_name": "heatlite",
             "logger_class": Log,
             "when_ready": self._prepare,
-            "post_fork": lambda server, _worker: end_with_parent(server.pid),
+            "post_fork": self._begin_fork,
             "post_worker_init": self._begin_process,
             "worker_exit": self._end_process,
             "forwarder_headers": "",  # SCRIPT_NAME would let a client change the path that a proxy has checked
@@ -115,9 +116,13 @@ class Server(BaseApplication):  # type: ignore[misc]
         embedded = self._embedded = self._build(self._settings)
         embedded.store.database.row_waits = RowWaits(self._settings.threads)
         self._bridge = Bridge(
-            embedded.app, self._settings.threads, self._settings.max_json_body_size, INSTANT, self._begin_thread
+            embedded.app,
+            self._settings.threads,
+            self._settings.max_json_body_size,
+            self._guard.connections,
+            INSTANT,
+            self._begin_thread,
         )
-        self._guard = Guard(self._settings.port, self._bridge.active, self._bridge.ended)
         freeze_loaded()
         return self._answer
 
@@ -151,10 +156,10 @@ class Server(BaseApplication):  # type: ignore[misc]
                     listener.listen(BACKLOG)  # the event loop has set its own number
             rounds += 1
             if rounds % round(INTERVAL / CHECK_INTERVAL) == 0:
-                await asyncio.to_thread(self._guard.look)
+                self._guard.look()
         self._embedded.components.streams.close()
         while True:
-            await asyncio.to_thread(self._guard.look, closes_all=True)
+            self._guard.look(closes_all=True)
             await asyncio.sleep(CHECK_INTERVAL)
 
     def _begin_thread(self) -> None:
@@ -174,6 +179,11 @@ class Server(BaseApplication):  # type: ignore[misc]
             # A new process would start beside the old one.
             text = "SIGHUP is ignored: the process has the engine of a SQLite file"
             signal.signal(signal.SIGHUP, lambda *_: log.warning(text))
+
+    def _begin_fork(self, server: Any, _worker: object) -> None:
+        end_with_parent(server.pid)
+        self._guard = Guard()
+        asyncio.set_event_loop_policy(self._guard)
 
     def _begin_process(self, worker: Any) -> None:
         self._worker = worker

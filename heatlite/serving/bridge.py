@@ -8,8 +8,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -20,6 +19,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from heatlite.api.event_streams import ASYNCHRONOUS
+from heatlite.serving.guard import Connection, Peer
 from heatlite.serving.lines import Busy, DearReads, Kind, Lines, is_urgent
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,6 @@ Message: TypeAlias = dict[str, Any]
 """An event, or the scope of a connection (ASGI specification 3.0)."""
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Peer: TypeAlias = tuple[str, int]
-"""Address and port of a client."""
 
 TRANSFER_SECONDS = 30.0
 """Time limit for a body or an answer. Transfers at `RATE` may take longer."""
@@ -76,7 +74,8 @@ class _Disconnected(Exception):
 class _Transfer:
     """A request: its body that arrives, then its answer that is sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.task = asyncio.current_task()
         self.begun = time.monotonic()
         self.size = 0
@@ -97,9 +96,9 @@ class Memory:
         self._size = 0
 
     @contextmanager
-    def transfer(self) -> Iterator[_Transfer]:
+    def transfer(self, connection: Connection) -> Iterator[_Transfer]:
         """Count a transfer of this task during the context."""
-        transfer = _Transfer()
+        transfer = _Transfer(connection)
         self._transfers[transfer] = None
         try:
             yield transfer
@@ -132,38 +131,36 @@ class Bridge:
         application: Application,
         threads: int,
         max_body: int,
+        connections: Mapping[Peer, Connection],
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
     ) -> None:
         """Answer `instant` paths in the event loop. `begin_thread` prepares a thread."""
         self._application = application
         self._max_body = max_body
+        self._connections = connections
         self._instant = instant
         self._lines = Lines(threads)
         self._dear = DearReads()
         self._pool = ThreadPoolExecutor(self._lines.size, "request", initializer=begin_thread)
         self._memory = Memory()
-        self.active: Counter[Peer] = Counter()
-        """Number of requests in progress of each client."""
-        self.ended: dict[Peer, float] = {}
-        """Time of the end of the last request of each client. The guard forgets clients that are gone."""
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        peer, ended = scope["client"], 0.0
-        self.active[peer] += 1
+        connection = self._connections.get(scope["client"])
+        if connection is None:  # the client is gone
+            return
+        connection.begin_request(_head_size(scope))
+        is_answered = False
         try:
-            with self._memory.transfer() as transfer:
+            with self._memory.transfer(connection) as transfer:
                 await self._serve(scope, receive, send, transfer)
-            ended = time.monotonic()
+            is_answered = True
         except TimeoutError:
             log.info("a client did not take its answer in time")
             raise asyncio.CancelledError from None  # the server closes the connection
         finally:
-            self.ended[peer] = ended
-            self.active[peer] -= 1
-            if not self.active[peer]:
-                del self.active[peer]
+            connection.end_request(is_answered)
 
     async def _serve(self, scope: Message, receive: Receive, send: Send, transfer: _Transfer) -> None:
         is_whole = False
@@ -203,6 +200,8 @@ class Bridge:
             elif name == b"transfer-encoding":
                 is_whole = False
         pieces: list[bytes] = []
+        if not is_whole:
+            transfer.connection.begin_body()
         try:
             while not is_whole and max(length, transfer.size) <= self._max_body:
                 deadline = transfer.begun + TRANSFER_SECONDS + transfer.size / RATE
@@ -211,6 +210,7 @@ class Bridge:
                 if message["type"] != "http.request":
                     raise _Disconnected
                 pieces.append(message.get("body", b""))
+                transfer.connection.take(len(pieces[-1]))
                 self._memory.add(transfer, len(pieces[-1]))
                 if len(pieces) > MAX_PIECES:
                     raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
@@ -219,6 +219,8 @@ class Bridge:
                     await asyncio.sleep(0)
         except TimeoutError:
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
+        if is_whole:
+            transfer.connection.end_body()
         return b"".join(pieces), is_whole
 
     async def _answer(self, environ: Environ, body: bytes) -> Answer:
@@ -313,6 +315,12 @@ async def _linger(receive: Receive) -> None:
         async with asyncio.timeout(LINGER_SECONDS):
             while (await receive())["type"] == "http.request":
                 await asyncio.sleep(0)
+
+
+def _head_size(scope: Message) -> int:
+    """Return the number of bytes of a head, about."""
+    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"]) + len("  HTTP/1.1\r\n\r\n")
+    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
 def _plain(status: HTTPStatus, text: str, *headers: tuple[bytes, bytes]) -> Answer:

@@ -208,6 +208,7 @@ FLOODS: dict[str, tuple[bytes, bytes]] = {
     "chunks": (request(STACKS, JSON, "Transfer-Encoding: chunked"), b"10000\r\n%b\r\n" % (b"x" * 65_536)),
     "small chunks": (request(STACKS, JSON, "Transfer-Encoding: chunked"), b"1\r\nx\r\n" * 10_000),
     "a body": (request(STACKS, JSON, "Content-Length: 1000000000"), b"x" * 65_536),
+    "requests": (b"", ASK * 1000),
     "requests behind a stream": (STREAM, ASK * 1000),
 }
 """First bytes of clients, and the bytes that they repeat while the server takes them."""
