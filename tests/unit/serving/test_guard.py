@@ -1,75 +1,157 @@
-"""The guard of connections without a request."""
+"""Connections that the guard watches, with a protocol in gunicorn's place."""
 
-import socket
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 
-import pytest
 from pytest import MonkeyPatch
 
 from heatlite.serving import guard
-from heatlite.serving.guard import Guard
+from heatlite.serving.guard import Connection, Guard
 
 
-class Connections:
-    """Clients, and the server's ends of their connections."""
+class Server(asyncio.Protocol):
+    """What has come on a connection."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.port = self._listener.getsockname()[1]
+    def __init__(self) -> None:
+        self.received = 0
+        self.is_lost = False
 
-    def open(self) -> tuple[socket.socket, tuple[str, int]]:
-        """Return the server's end, and the address of the client."""
-        client = self._stack.enter_context(socket.create_connection(("127.0.0.1", self.port)))
-        server = self._stack.enter_context(self._listener.accept()[0])
-        server.setblocking(False)
-        return server, client.getsockname()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
 
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
 
-@pytest.fixture
-def connections() -> Iterator[Connections]:
-    with ExitStack() as stack:
-        yield Connections(stack)
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_lost = True
 
 
-def is_open(server: socket.socket) -> bool:
-    try:
-        return server.recv(1) != b""
-    except BlockingIOError:
-        return True
+class Clients:
+    """Clients of a server whose connections a guard watches."""
+
+    def __init__(self, watched: Guard, port: int, servers: list[Server]) -> None:
+        self.guard, self._port, self.servers = watched, port, servers
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> tuple[Connection, asyncio.StreamWriter]:
+        """Return the server's end of a connection, and the client's."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self.writers.append(writer)
+        await until(lambda: len(self.guard.connections) == len(self.servers) and bool(self.servers))
+        return self.guard.connections[writer.get_extra_info("sockname")], writer
 
 
-def test_a_connection_has_time_for_its_next_request(connections: Connections) -> None:
-    ended: dict[tuple[str, int], float] = {}
-    active: set[tuple[str, int]] = set()
-    found = Guard(connections.port, active, ended)
-    (silent, _), (busy, working), (idle, waiting), (old, gone) = (connections.open() for _ in range(4))
-    outside = connections.open()[1]
-    active.add(working)
-    ended |= {waiting: time.monotonic(), gone: time.monotonic() - 2 * guard.IDLE_SECONDS, ("10.0.0.1", 1): 1.0}
-    found._looked = time.monotonic() - 2 * guard.IDLE_SECONDS - 1
-    found.look()
-    assert [is_open(one) for one in (silent, busy, idle, old)] == [False, True, True, False]
-    assert outside not in ended
-    assert ("10.0.0.1", 1) not in ended  # it is forgotten
-    found.look(closes_all=True)
-    assert [is_open(one) for one in (busy, idle)] == [True, False]
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not happened():
+            await asyncio.sleep(0.001)
 
 
-def test_the_oldest_of_too_many_are_closed(connections: Connections, monkeypatch: MonkeyPatch) -> None:
-    found = Guard(connections.port, set(), {})
-    opened = []
-    for _ in range(4):
-        opened.append(connections.open()[0])
-        found.look()
-    monkeypatch.setattr("resource.getrlimit", lambda _: (guard.SPARE_FILES + 2, 0))
-    found.look()
-    assert [is_open(one) for one in opened] == [False, False, True, True]
+def with_clients(test: Callable[[Clients], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """Run a test in an event loop of a guard."""
+
+    @asynccontextmanager
+    async def serving(watched: Guard) -> AsyncIterator[Clients]:
+        servers: list[Server] = []
+
+        def make() -> Server:
+            servers.append(Server())
+            return servers[-1]
+
+        server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
+        async with server:
+            clients = Clients(watched, server.sockets[0].getsockname()[1], servers)
+            try:
+                yield clients
+            finally:
+                for writer in clients.writers:
+                    writer.transport.abort()
+                for connection in [*watched.connections.values()]:
+                    connection.abort()
+                await until(lambda: not watched.connections)
+
+    def run() -> None:
+        async def main() -> None:
+            async with serving(watched) as clients:
+                await test(clients)
+
+        watched = Guard()
+        with asyncio.Runner(loop_factory=watched.new_event_loop) as runner:
+            runner.run(main())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
 
 
-def test_connections_to_other_ports_are_left_alone(connections: Connections) -> None:
-    server, _ = connections.open()
-    Guard(connections.port + 1, set(), {}).look(closes_all=True)
-    assert is_open(server)
+@with_clients
+async def test_a_connection_has_time_for_its_next_request(clients: Clients) -> None:
+    silent, busy, idle, lost = [(await clients.connect())[0] for _ in range(4)]
+    for connection in (busy, idle, lost):
+        connection.begin_request(100)
+    idle.end_request(is_answered=True)
+    lost.end_request(is_answered=False)
+    silent.limit = busy.limit = 0.0
+    clients.guard.look()
+    await until(lambda: sum(server.is_lost for server in clients.servers) == 2)
+    assert {*clients.guard.connections.values()} == {busy, idle}
+    clients.guard.look(closes_all=True)
+    await until(lambda: {*clients.guard.connections.values()} == {busy})
+
+
+def test_the_oldest_of_too_many_are_closed(monkeypatch: MonkeyPatch) -> None:
+    @with_clients
+    async def test(clients: Clients) -> None:
+        opened = [(await clients.connect())[0] for _ in range(4)]
+        monkeypatch.setattr("resource.getrlimit", lambda _: (guard.SPARE_FILES + 2, 0))
+        clients.guard.look()
+        await until(lambda: [*clients.guard.connections.values()] == opened[2:])
+
+    test()
+
+
+@with_clients
+async def test_a_client_waits_for_answers_before_it_sends_more(clients: Clients) -> None:
+    connection, client = await clients.connect()
+    (server,) = clients.servers
+    connection.begin_request(0)
+    client.write(b"x" * 10_000_000)
+    await until(lambda: not connection.is_reading())
+    for _ in range(20):  # gunicorn reads on after each request, and begins the next one
+        connection.end_request(is_answered=True)
+        connection.pause_reading()
+        connection.resume_reading()
+        connection.begin_request(100)
+        await asyncio.sleep(0.01)
+    assert server.received < 1_000_000
+    connection.end_request(is_answered=True)
+    await until(lambda: server.received > 1_000_000)  # there are no more requests
+
+
+@with_clients
+async def test_a_body_may_be_large(clients: Clients) -> None:
+    connection, client = await clients.connect()
+    (server,) = clients.servers
+    client.write(b"x" * 10_000_000)
+    await until(lambda: server.received > 0)
+    connection.begin_request(100)
+    connection.begin_body()
+    await until(lambda: server.received == 10_000_000)
+    connection.take(10_000_000)
+    connection.end_body()
+    assert connection.is_reading()
+    connection.end_request(is_answered=True)
+
+
+@with_clients
+async def test_gunicorns_own_pauses_stay(clients: Clients) -> None:
+    connection, client = await clients.connect()
+    connection.begin_request(0)
+    client.write(b"x" * 10_000_000)
+    await until(lambda: not connection.is_reading())
+    connection.pause_reading()
+    connection.begin_body()
+    assert not connection.is_reading()
+    connection.resume_reading()
+    assert connection.is_reading()
+    connection.end_request(is_answered=True)
