@@ -103,7 +103,10 @@ class Connection(asyncio.Protocol):
         self._is_in_body = False
 
     def end_request(self, is_answered: bool) -> None:
-        """Note the end of a request. A client that did not take its answer loses the connection."""
+        """Note the end of a request.
+
+        A client that did not take its answer loses the connection.
+        """
         self.requests -= 1
         self._is_in_body = False
         self.limit = self._loop.time() + IDLE_SECONDS if is_answered else 0.0
@@ -133,7 +136,10 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class Guard(asyncio.DefaultEventLoopPolicy):
-    """Closes connections without a request. Event loops that it makes show it their connections."""
+    """Closes connections without a request.
+
+    Event loops that it makes show it their connections.
+    """
 
     def __init__(self) -> None:
         super().__init__()

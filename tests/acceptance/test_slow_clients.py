@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -46,7 +47,7 @@ MEMORY_EACH = 20 * 1024
 @pytest.fixture(scope="module")
 def stack(server: Server) -> bytes:
     """Path of a stack."""
-    path = server.create("quiet", {"heat_template_version": "2018-08-31"})
+    path = server.create(f"quiet-{uuid4()}", {"heat_template_version": "2018-08-31"})
     assert server.settled(path) == "CREATE_COMPLETE"
     return path.removeprefix("/").encode()
 

@@ -11,9 +11,36 @@ from pytest import MonkeyPatch
 
 from heatlite.serving import bridge
 from heatlite.serving.bridge import Bridge, Environ, Message
+from heatlite.serving.guard import Connection
 
 SMALL = 1000
 """Maximum size of a body here."""
+PEER = ("10.0.0.9", 5)
+
+
+class Noted(Connection):
+    """A connection that keeps what the bridge tells it."""
+
+    def __init__(self) -> None:
+        """There is no event loop."""
+        self.requests = self.taken = self.bodies = 0
+        self.answered: list[bool] = []
+
+    def begin_request(self, head: int) -> None:
+        self.requests += 1
+
+    def begin_body(self) -> None:
+        self.bodies += 1
+
+    def take(self, size: int) -> None:
+        self.taken += size
+
+    def end_body(self) -> None:
+        self.bodies -= 1
+
+    def end_request(self, is_answered: bool) -> None:
+        self.requests -= 1
+        self.answered.append(is_answered)
 
 
 class Client:
@@ -31,7 +58,7 @@ class Client:
             headers.append((b"content-length", b"%d" % len(b"".join(pieces))))
         self.scope: Message = {
             "type": "http", "method": "POST" if pieces else "GET", "raw_path": b"/a", "query_string": b"",
-            "http_version": "1.1", "scheme": "http", "headers": headers, "client": ("10.0.0.9", 5),
+            "http_version": "1.1", "scheme": "http", "headers": headers, "client": PEER,
             "server": ("10.0.0.1", 80), **scope,
         }  # fmt: skip
 
@@ -70,16 +97,21 @@ def echo(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes
     return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))]
 
 
-def made(application: bridge.Application = echo, **options: Any) -> Bridge:
-    return Bridge(application, 8, SMALL, **options)
+def made(application: bridge.Application = echo, connection: Connection | None = None, **options: Any) -> Bridge:
+    return Bridge(application, 8, SMALL, {PEER: connection or Noted()}, **options)
 
 
 def test_a_request_and_its_answer() -> None:
-    served = made()
+    connection = Noted()
+    served = made(connection=connection)
     client = asyncio.run(Client(served, b"ab", b"", b"c", raw_path=b"/%C3%BC").run())
     assert (client.status, client.headers, client.body) == (200, {"x-path": "/ü"}, b"abc")
-    assert not served.active
-    assert served.ended.keys() == {("10.0.0.9", 5)}
+    assert (connection.requests, connection.bodies, connection.taken, connection.answered) == (0, 0, 3, [True])
+
+
+def test_a_client_that_is_gone_gets_no_answer() -> None:
+    client = asyncio.run(Client(Bridge(echo, 8, SMALL, {})).run())
+    assert client.sent == []
 
 
 def test_the_environment_of_a_request() -> None:
@@ -133,10 +165,11 @@ def test_who_takes_no_answer_loses_the_connection(monkeypatch: MonkeyPatch) -> N
         start_response("200 OK", [])
         return [b"x" * bridge.PIECE * 3]
 
-    served = made(large)
+    connection = Noted()
+    served = made(large, connection)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(Client(served, takes=2).run())
-    assert served.ended == {("10.0.0.9", 5): 0.0}
+    assert connection.answered == [False]
 
 
 def test_the_slowest_transfers_end_if_there_are_too_many(monkeypatch: MonkeyPatch) -> None:
@@ -247,7 +280,7 @@ def test_who_is_gone_leaves_its_place_once_its_thread_is_free() -> None:
         return echo(environ, start_response)
 
     async def run() -> int:
-        served = Bridge(application, 1, SMALL)  # one thread for reads
+        served = Bridge(application, 1, SMALL, {PEER: Noted()})  # one thread for reads
         gone = asyncio.create_task(Client(served, raw_path=b"/gone").run())
         await asyncio.to_thread(begun.wait, 240)
         gone.cancel()

@@ -11,7 +11,7 @@ from heatlite.serving.guard import Connection, Guard
 
 
 class Server(asyncio.Protocol):
-    """What has come on a connection."""
+    """Counts the bytes of a connection."""
 
     def __init__(self) -> None:
         self.received = 0
