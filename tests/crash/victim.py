@@ -58,7 +58,7 @@ class Bomb:
 bomb = Bomb()
 
 
-class Connection(sqlite3.Connection):
+class Cursor(sqlite3.Cursor):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
             bomb.tick(after=False)
@@ -69,11 +69,17 @@ class Connection(sqlite3.Connection):
             bomb.tick(after=True)
         return result
 
-    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:  # type: ignore[override]
         rows = list(rows)
         for row in rows:
             bomb.see(row)
         return super().executemany(sql, rows)
+
+
+class Connection(sqlite3.Connection):
+    def cursor(self, *_: Any) -> Any:
+        """Return a cursor that counts; `execute` of the connection uses one, too."""
+        return super().cursor(Cursor)
 
 
 def count_commits() -> None:
