@@ -219,7 +219,7 @@ class Software:
             config_id = changes.get("config_id")
             if isinstance(config_id, str):
                 self._check_config(project, config_id)
-            record = replace(found, **changes, updated_at=self._clock.now())
+            record = replace(found, **changes, updated_at=self._clock.now())  # type: ignore[arg-type]
             moved = (record.server_id, record.config_id) != (found.server_id, found.config_id)
             if moved:
                 self._lock_server(project, record.server_id)

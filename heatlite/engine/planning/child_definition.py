@@ -133,5 +133,5 @@ def bind_hiding(
     """Bind the template with UNKNOWN for its hidden parameters."""
     unknown = {name: UNKNOWN for name, schema in template.parameters.items() if schema.hidden}
     hiding: dict[str, object] = {**environment.parameters, **unknown}
-    environment = replace(environment, parameters=hiding)
+    environment = replace(environment, parameters=hiding)  # type: ignore[arg-type]  # UNKNOWN is allowed there
     return template.definition(environment, pseudo, types=types, facade=facade, stored=True)

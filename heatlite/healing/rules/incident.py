@@ -87,7 +87,7 @@ def _closed(closed_as: ClosedAs, *effects: Effect) -> Transition:
 
 def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> Transition:
     effects = frozenset({Effect.END_REPAIR})
-    return replace(Transition(state, effects, closed_as), **changes)
+    return replace(Transition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
 
 
 def _before_repair(transition: Transition, unmarks: bool) -> dict[IncidentState, Transition]:

@@ -109,13 +109,13 @@ class Policy(Struct, frozen=True):
         """Return the settings for a path: of the first matching rule, others inherited."""
         for pattern, changed in self.rules:
             if _matches(pattern, path):
-                return replace(self.top, **changed)
+                return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of Settings
         return self.top
 
     @property
     def longest_period(self) -> float:
         """Seconds for which an ended repair counts, for any path."""
-        every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))
+        every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))  # type: ignore[arg-type]
         return float(max(one.longest_period for one in every))
 
     def of_scope(self, scope: str) -> Settings:
@@ -177,7 +177,7 @@ def read_policy(document: Json) -> Policy:
     ]
     if not problems and isinstance(document, dict):
         rules: list[tuple[str, Mapping[str, object]]] = []
-        top = replace(Settings(), **_changed(document, ("healing",), problems))
+        top = replace(Settings(), **_changed(document, ("healing",), problems))  # type: ignore[arg-type]
         given = document.get("rules", [])
         for number, rule in enumerate(given if isinstance(given, list) else []):
             if isinstance(rule, dict):
