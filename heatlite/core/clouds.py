@@ -8,10 +8,9 @@ from functools import lru_cache
 from typing import Self
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, ValidationError, convert
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json
 
 _VERSION = re.compile(r"/v\d+(\.\d+)?$")
 _DEFAULT_PORTS = frozenset({80, 443})
@@ -30,9 +29,9 @@ class CloudIdentity(Struct, frozen=True):
     name: str
     """The operator's name of the cloud. Two clouds are compared without it, since it may change."""
     auth_url: str
-    region: str | None
+    region: str | None = None
     """None: the cloud has a single region."""
-    project_id: str | None
+    project_id: str | None = None
     """None: unknown, since the cloud could not be reached yet."""
 
     def is_same(self, other: "CloudIdentity") -> bool:
@@ -58,18 +57,10 @@ class CloudIdentity(Struct, frozen=True):
         project = [] if self.project_id is None else [f"project {self.project_id}"]
         return f"{self.name} ({', '.join([self.auth_url, *region, *project])})"
 
-    def to_json(self) -> JsonMap:
-        """The form in which it is stored, shown and exported."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, value: Json) -> Self | None:
-        """Read what `to_json` gave; None for any other value."""
-        if not isinstance(value, dict):
+        """Read the form in which it is stored, shown and exported; None for any other value."""
+        try:
+            return convert(value, cls)
+        except ValidationError:
             return None
-        name, auth_url, region, project = (value.get(key) for key in ("name", "auth_url", "region", "project_id"))
-        if not isinstance(name, str) or not isinstance(auth_url, str):
-            return None
-        if not isinstance(region, str | None) or not isinstance(project, str | None):
-            return None
-        return cls(name, auth_url, region, project)

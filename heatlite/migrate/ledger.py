@@ -1,15 +1,14 @@
 """The state of each stack of a migration, in a file with which it continues."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.file_locks import locked
-from heatlite.core.json import Json, JsonMap, as_maps, as_texts, parse, pretty
-from heatlite.migrate.findings import Finding, Kind
+from heatlite.core.json import JsonMap, parse, pretty
+from heatlite.migrate.findings import Finding
 
 FORMAT = 1
 """Version of the file."""
@@ -41,26 +40,16 @@ class Move(Struct, frozen=True):
     name: str
     source_id: str
     state: State
-    findings: tuple[Finding, ...] = ()
     resources: int = 0
     target_id: str = ""
     reason: str = ""
     changes: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = field(default=(), name="outputs_that_differ")
+    findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> JsonMap:
         """Return the form in the file and in reports."""
-        return {
-            "name": self.name,
-            "source_id": self.source_id,
-            "state": self.state.value,
-            "resources": self.resources,
-            "target_id": self.target_id,
-            "reason": self.reason,
-            "changes": list(self.changes),
-            "outputs_that_differ": list(self.outputs),
-            "findings": [one.to_json() for one in self.findings],
-        }
+        return {**to_builtins(self), "findings": [one.to_json() for one in self.findings]}
 
     def lines(self) -> list[str]:
         """Return the report as text."""
@@ -116,23 +105,7 @@ def load(file: Path) -> Ledger:
     data = parse(file.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("stacks"), list):
         raise ValueError(f"{file} is no record of a migration")
-    return Ledger(file, {one.name: one for one in map(_move, data["stacks"])}, str(data.get("heat", "")))
-
-
-def _move(data: Mapping[str, Json]) -> Move:
-    return Move(
-        name=str(data["name"]),
-        source_id=str(data["source_id"]),
-        state=State(str(data["state"])),
-        findings=tuple(
-            Finding(Kind(str(one["kind"])), str(one["path"]), str(one["text"])) for one in as_maps(data["findings"])
-        ),
-        resources=int(str(data["resources"])),
-        target_id=str(data["target_id"]),
-        reason=str(data["reason"]),
-        changes=as_texts(data["changes"]),
-        outputs=as_texts(data["outputs_that_differ"]),
-    )
+    return Ledger(file, {one.name: one for one in convert(data["stacks"], list[Move])}, str(data.get("heat", "")))
 
 
 def moved(move: Move, state: State, reason: str = "") -> Move:

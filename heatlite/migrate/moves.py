@@ -64,7 +64,7 @@ class Migration:
             findings.insert(0, Finding(Kind.INVALID, "", text))
         state = State.BLOCKED if any(one.blocks for one in findings) else State.PLANNED
         count = sum(1 for _ in found.walk())
-        return self._ledger.put(Move(found.name, found.id, state, tuple(findings), count))
+        return self._ledger.put(Move(found.name, found.id, state, count, findings=tuple(findings)))
 
     def _offered(self) -> frozenset[str]:
         if self._types is None:

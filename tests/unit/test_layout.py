@@ -53,3 +53,17 @@ def test_no_constant_is_given_twice() -> None:
         if count > 1
     ]
     assert twice == []
+
+
+OWN = {path: text for path, text in SOURCES.items() if not path.is_relative_to(PACKAGE / "agent")}
+"""All but the agent, which has the standard library only."""
+
+
+def test_there_is_one_kind_of_record() -> None:
+    others = re.compile(r"\b(?:dataclasses?|NamedTuple|namedtuple|attrs|pydantic)\b")
+    assert {str(path.relative_to(ROOT)): others.findall(text) for path, text in OWN.items() if others.search(text)} == {}
+
+
+def test_one_module_reads_and_writes_json() -> None:
+    library = re.compile(r"^ *(?:import json|from json|from msgspec\.json|import msgspec\.json)\b", re.MULTILINE)
+    assert [str(path.relative_to(PACKAGE)) for path, text in OWN.items() if library.search(text)] == ["core/json.py"]

@@ -211,7 +211,7 @@ class StackDetails:
         health = self._store.tree_health.of_roots([stack.id]) if stack.root_id is None else {}
         shown = views.show(req.base, stack, self._definitions.of(stack), health.get(stack.id, StackHealth()))
         cloud = self._store.stacks.cloud_of(stack)
-        shown["cloud"] = None if cloud is None else cloud.to_json()
+        shown["cloud"] = None if cloud is None else asdict(cloud)
         shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)
         shown["parameters"] = mask_of(self._reader, req.caller, stack).json(shown["parameters"])
         if outputs and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):

@@ -5,9 +5,7 @@ The row's token keeps the progress of the retries beside the handler's answer, s
 
 import secrets
 
-from msgspec import Struct
-
-from heatlite.core.json import JsonMap
+from msgspec import Struct, field
 
 JITTER = 2.0
 """Seconds of random delay at most, so that many retries do not coincide."""
@@ -18,33 +16,12 @@ def back_off(failed: int) -> float:
     return 2.0**failed + JITTER * secrets.SystemRandom().random()
 
 
-class Retry(Struct):
-    """The attempts at one step."""
+class Retry(Struct, omit_defaults=True):
+    """The attempts at one step, as the row's token has them."""
 
     attempts: int = 0
     """The number of attempts that have failed for transient reasons."""
-    cleanup_before_retry: bool = False
+    cleanup_before_retry: bool = field(default=False, name="clears")
     """Remove the remains of the failed attempt before the next one."""
-    starts_at: float | None = None
+    starts_at: int | float | None = None
     """The time of the next attempt: seconds since the epoch."""
-
-    def to_json(self) -> JsonMap:
-        """Return the part of the row's token that holds the retries."""
-        token: JsonMap = {}
-        if self.attempts:
-            token["attempts"] = self.attempts
-        if self.cleanup_before_retry:
-            token["clears"] = True
-        if self.starts_at is not None:
-            token["starts_at"] = self.starts_at
-        return token
-
-    @classmethod
-    def from_json(cls, token: JsonMap) -> "Retry":
-        """Read the retries from a row's token."""
-        attempts, starts_at = token.get("attempts"), token.get("starts_at")
-        return cls(
-            attempts if isinstance(attempts, int) else 0,
-            token.get("clears") is True,
-            starts_at if isinstance(starts_at, int | float) else None,
-        )

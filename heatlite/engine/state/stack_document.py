@@ -7,6 +7,8 @@ The form is Heat's. In addition each resource has its ``physical_name``, by whic
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from msgspec.structs import asdict
+
 from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import HTTPBadRequest, Invalid, RequestLimitExceeded
@@ -103,7 +105,7 @@ class _Tree:
             "tags": list(stack.tags),
             "resources": resources,
             "stack_protection": protection_view(stack.protection),
-            "cloud": None if stack.cloud is None else stack.cloud.to_json(),
+            "cloud": None if stack.cloud is None else asdict(stack.cloud),
         }
 
 

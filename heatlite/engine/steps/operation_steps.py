@@ -5,6 +5,7 @@ Steps that a crash interrupted continue here, too.
 
 from functools import partial
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from heatlite.core.check_tally import CheckTally
@@ -204,7 +205,7 @@ class OperationSteps:
         if token is None:
             return
         if isinstance(execution, HandlerCall):
-            execution.retry = Retry.from_json(token)
+            execution.retry = convert(token, Retry)
         if "token" not in token:
             return
         if isinstance(execution, HandlerCall):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
@@ -388,7 +389,7 @@ class Transitions:
     ) -> HandlerCall:
         retry = Retry(call.retry.attempts, cleanup, starts_at)
         resource = self._resources.make(row, kind=None if call.wanted is None else call.wanted.kind)
-        row = replace(row, token=retry.to_json())
+        row = replace(row, token=to_builtins(retry))
         resource.facts.users = call.resource.facts.users
         again = HandlerCall(
             call.step, row, resource, call.verb, call.wanted, replaced_by=call.replaced_by, find_first=True, retry=retry

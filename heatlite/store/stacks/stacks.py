@@ -160,7 +160,7 @@ class Stacks:
 
     def record_cloud(self, root_id: str, cloud: CloudIdentity) -> None:
         """Write the cloud of a tree's objects."""
-        self._database.change(Stack.update(cloud=dump(cloud.to_json())).where(Stack.id == root_id))
+        self._database.change(Stack.update(cloud=dump(cloud)).where(Stack.id == root_id))
 
     def cloud_of(self, record: StackRecord) -> CloudIdentity | None:
         """Return the cloud of a stack's objects, from its root; None: none is recorded."""
@@ -388,7 +388,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
         record.sealed,
         protection_written(record.protection),
         record.id,
-        None if record.cloud is None else dump(record.cloud.to_json()),
+        None if record.cloud is None else dump(record.cloud),
     )
 
 
