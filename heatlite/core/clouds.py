@@ -59,7 +59,7 @@ class CloudIdentity(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, value: Json) -> Self | None:
-        """Read the form in which it is stored, shown and exported; None for any other value."""
+        """Read the stored, shown and exported form; None for any other value."""
         try:
             return convert(value, cls)
         except ValidationError:

@@ -5,10 +5,11 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from heatlite.engine.execution.execution import Execution
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
@@ -38,8 +39,7 @@ HELD = (State.CLAIMED, State.RUNNING, State.WAITING)
 """States in which the worker holds the action's lease."""
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
+class Attempt(Struct, eq=False):
     """One attempt at an action, from its claim to its end in this worker."""
 
     action: ActionRecord
