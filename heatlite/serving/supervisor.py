@@ -22,6 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """Seconds until the next start after failed ones. Each doubles the pause."""
 
 HANDLED = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+OF_CHILDREN = HANDLED - {signal.SIGINT}
 PR_SET_PDEATHSIG = 1
 """Option of prctl(2): the signal that a process gets at the end of its parent."""
 
@@ -158,10 +159,13 @@ def end_with_parent(parent: int) -> None:
 
 
 def unblock() -> None:
-    """Let signals have their usual effects in a child that handles them itself."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    """Let signals have their usual effects in a child that handles them itself.
+
+    SIGINT stays blocked: Ctrl-C goes to all processes, and the supervisor stops them in their order.
+    """
+    for number in OF_CHILDREN:
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_CHILDREN)
 
 
 def _reason(code: int) -> str:

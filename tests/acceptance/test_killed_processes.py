@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Server
+from tests.acceptance.processes import DRAIN_SECONDS, START_SECONDS, TEMPLATES, CommandLine, Server
 from tests.acceptance.test_streams import Following
 from tests.waiting import eventually
 
@@ -136,10 +136,16 @@ def test_a_killed_supervisor_takes_all_along(server: Server, serve: Callable[...
     again.stop()
 
 
-def test_a_stop_under_load(server: Server, serve: Callable[..., Server]) -> None:
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_stop_under_load(is_terminal: bool, server: Server, serve: Callable[..., Server]) -> None:
+    """By SIGTERM, and by Ctrl-C."""
     with load(server) as creators:
-        server.process.send_signal(signal.SIGTERM)
-        server.stop()
+        if is_terminal:
+            os.killpg(server.process.pid, signal.SIGINT)
+            assert server.process.wait(DRAIN_SECONDS) == 0
+        else:
+            server.stop()
+    assert sum(creator.lost for creator in creators) >= len(creators)
     assert server.complaints() == ""
     again = serve(**VARIABLES)
     assert_complete(again, creators)
