@@ -85,7 +85,12 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         parent, child.began = os.getpid(), time.monotonic()
-        child.pid = os.fork()
+        try:
+            child.pid = os.fork()
+        except OSError as error:  # too many processes, or too little memory
+            child.due = child.began + LONGEST_PAUSE
+            log.error("%s cannot be started now: %s", child.name, error)
+            return
         if not child.pid:
             end_with_parent(parent)
             child.run()
@@ -169,4 +174,5 @@ def unblock() -> None:
 
 
 def _reason(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+    names = {one.value: one.name for one in signal.Signals}
+    return f"exit code {code}" if code >= 0 else f"killed by {names.get(-code, -code)}"
