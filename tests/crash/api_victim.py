@@ -1,0 +1,69 @@
+"""An API process that ends itself at a chosen write of a request, by kill -9."""
+
+import json
+import os
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from webtest import TestApp
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.engine.dispatch.hints import Hints
+from tests.crash.victim import SURVIVED, kill
+
+WRITE = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE|COMMIT)\b", re.IGNORECASE)
+REFUSED = 6
+"""Exit code of a process that answers with an error."""
+
+
+class Fuse:
+    """Kills the process at a chosen write, or after a commit."""
+
+    left: int | None = None
+
+    @classmethod
+    def burn(cls) -> None:
+        """A write is about to be made, or a commit has just been."""
+        if cls.left is not None:
+            cls.left -= 1
+            if cls.left == 0:
+                kill()
+
+
+class Cursor(sqlite3.Cursor):
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if WRITE.match(sql):
+            Fuse.burn()
+        result = super().execute(sql, *parameters)
+        if sql == "COMMIT":
+            Fuse.burn()
+        return result
+
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        Fuse.burn()
+        return super().executemany(sql, rows)
+
+
+class Connection(sqlite3.Connection):
+    def cursor(self, *_: Any) -> Any:
+        """Return a cursor that counts; `execute` of the connection uses one, too."""
+        return super().cursor(Cursor)
+
+
+def ask(database: str, folder: str, method: str, path: str, body: object, writes: int) -> None:
+    """Answer a request and die at the write, else exit with SURVIVED."""
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
+    app = TestApp(wiring.api(Settings(database=database), hints=Hints(Path(folder))).app)
+    Fuse.left = writes
+    answer = app.request(
+        path,
+        method=method,
+        body=b"" if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json", "Host": "localhost"},
+        expect_errors=True,
+    )
+    os._exit(SURVIVED if answer.status_int < 400 else REFUSED)
