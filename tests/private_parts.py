@@ -54,10 +54,10 @@ class Module:
         for node in nodes:
             if isinstance(node, ast.Attribute):
                 self._look_at_attribute(node, own)
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr", "delattr"):
-                name = node.args[1]
-                if isinstance(name, ast.Constant) and is_private(name.value) and name.value not in own:
-                    self._add("?", node.lineno, name.value, "underscore name as a text")
+            elif isinstance(node, ast.Call):
+                for name in _given_as_text(node):
+                    if is_private(name) and name not in own:
+                        self._add("?", node.lineno, name, "underscore name as a text")
             elif isinstance(node, ast.ClassDef):
                 for base in dict.fromkeys(base for given in node.bases for base in self._resolved(given)):
                     if library(base.__module__) not in (*OWN, "builtins", "typing"):
@@ -130,6 +130,15 @@ def _defined(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
             yield name
+
+
+def _given_as_text(call: ast.Call) -> Iterator[str]:
+    """Yield the names of attributes that a call of a built-in function has as texts."""
+    function, names = ast.unparse(call.func), call.args[1:2]
+    if function == "type" and len(call.args) == 3 and isinstance(call.args[2], ast.Dict):
+        names = [key for key in call.args[2].keys if key is not None]
+    if function in ("getattr", "setattr", "hasattr", "delattr", "type"):
+        yield from (one.value for one in names if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 def _is_exported(dotted: str) -> bool:

@@ -93,7 +93,8 @@ class RealCloud:
                 if name.startswith("delete_") and "ignore_missing" in signature(ask).parameters:
                     ask = partial(ask, ignore_missing=False)  # else the SDK hides a 404
             answer = _asked(ask, arguments, attributes)
-            if name.startswith("create_") and getattr(answer, "id", "") is None:
+            made = answer.get("id", "") if isinstance(answer, Mapping) else ""
+            if name.startswith("create_") and getattr(answer, "id", made) is None:
                 raise _Garbage("the service has answered without the object that it was to make")
             return _plain(answer)
 

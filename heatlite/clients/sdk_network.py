@@ -1,49 +1,50 @@
 """Network verbs that the SDK does not offer as plain JSON with unknown attributes."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
-    from openstack.resource import Resource
+    from requests import Response
 
 OPEN: Final = {
-    "network": ("network", "Network"),
-    "subnet": ("subnet", "Subnet"),
-    "port": ("port", "Port"),
-    "router": ("router", "Router"),
-    "ip": ("floating_ip", "FloatingIP"),
+    "network": ("/networks", "network"),
+    "subnet": ("/subnets", "subnet"),
+    "port": ("/ports", "port"),
+    "router": ("/routers", "router"),
+    "ip": ("/floatingips", "floatingip"),
 }
-"""Kinds of objects with unknown attributes (Heat's value_specs).
+"""Kinds of objects with unknown attributes (Heat's value_specs), which the SDK's classes would drop.
 
-Maps the noun to the SDK's module and class.
+Maps the noun to the path and the key of the body.
 """
 
 
-@cache
-def _open(noun: str) -> "type[Resource]":
-    """Return the SDK's class, extended to send unknown attributes."""
-    module, name = OPEN[noun]
-    known = getattr(import_module(f"openstack.network.v2.{module}"), name)
-    return type(name, (known,), {"_allow_unknown_attrs_in_body": True})
-
-
 def _create(noun: str) -> Callable[..., object]:
+    path, key = OPEN[noun]
+
     def carry_out(connection: "Connection", **attributes: Json) -> object:
-        return _open(noun).new(**attributes).create(connection.network)
+        return {"id": None, **_said(connection.network.post(path, json={key: attributes})).get(key, {})}
 
     return carry_out
 
 
 def _update(noun: str) -> Callable[..., object]:
-    def carry_out(connection: "Connection", key: str, **attributes: Json) -> object:
-        return _open(noun).new(id=key, **attributes).commit(connection.network)
+    path, key = OPEN[noun]
+
+    def carry_out(connection: "Connection", which: str, **attributes: Json) -> object:
+        return _said(connection.network.put(f"{path}/{which}", json={key: attributes})).get(key)
 
     return carry_out
+
+
+def _said(answer: "Response") -> dict[str, JsonMap]:
+    from openstack.exceptions import raise_from_response
+
+    raise_from_response(answer)
+    return cast(dict[str, JsonMap], answer.json())
 
 
 def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) -> object:

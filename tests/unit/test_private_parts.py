@@ -11,6 +11,7 @@ from tests.tables import table
         ("from argparse import _sys", "argparse._sys  underscore name"),
         ("def f(parser):\n    return parser._actions", "_actions  underscore name: parser._actions"),
         ("def f(parser):\n    return getattr(parser, '_actions')", "_actions  underscore name as a text"),
+        ("def f(base):\n    return type('X', (base,), {'_known': 1})", "_known  underscore name as a text"),
         ("from json.decoder import scanstring", "json.decoder.scanstring  not in __all__"),
         ("from yaml.constructor import SafeConstructor", "yaml.constructor.SafeConstructor  undocumented"),
         ("import yaml\nyaml.SafeLoader.yaml_constructors", "yaml.SafeLoader.yaml_constructors  undocumented"),

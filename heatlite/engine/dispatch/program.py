@@ -85,14 +85,13 @@ class WorkerProgram:
         """Replace commands of remote control that would see tasks, in place of actions."""
 
         @inspect_command()  # type: ignore[untyped-decorator]
-        def active(state: Any, **_: object) -> list[dict[str, object]]:
+        def active(_state: Any, **_: object) -> list[dict[str, object]]:
             """List of actions that have a slot."""
             if self._engine is None:
                 return []
-            shown = Shown(self._engine.stack_name)
-            actions = self._engine.active()
+            shown, actions = Shown(self._engine.stack_name), self._engine.active()
             named = [{"id": one.id, "args": [one.id], "kwargs": shown.of(one.stack_id, one.verb)} for one in actions]
-            return [{**one, "name": TASK, "hostname": state.hostname} for one in named]
+            return [{"name": TASK, **one} for one in named]
 
         @control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")  # type: ignore[untyped-decorator]
         def revoke(_state: Any, task_id: str | list[str], **_: object) -> dict[str, str]:
