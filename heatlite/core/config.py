@@ -299,6 +299,10 @@ class Settings(HidesSecrets, frozen=True):
         """`worker_kinds`; None: all."""
         return frozenset(Kind(name) for name in self.worker_kinds) or None
 
+    def time_limit(self, timeout: float) -> float:
+        """Return the time limit of an action: that of its stack, or the default for 0."""
+        return timeout or self.default_action_timeout
+
     @property
     def serve_processes(self) -> int:
         """`processes`, or its default for this machine."""

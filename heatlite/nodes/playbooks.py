@@ -203,7 +203,7 @@ class Playbooks:
             if digest is not None and digest != run.inputs.digest:
                 raise PlaybookChanged(action_id=run.id, digest=run.inputs.digest)
             now = self._clock.now()
-            deadline = now + (run.timeout or self._settings.default_action_timeout)
+            deadline = now + self._settings.time_limit(run.timeout)
             started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)
             self._store.queue.admit(started)
             state, by = NodeActionState.PENDING_SCHEDULE, context.user

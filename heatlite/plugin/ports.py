@@ -230,11 +230,11 @@ class Services(Struct, frozen=True):
     """Address of the API for clients and machines: ``http://host:port``."""
     software: Software
     regions: Regions
+    time_limit: Callable[[float], float]
+    """Returns the time limit of an operation from that of its stack; 0: it has none. In seconds."""
     max_resources: int = 20_000
     """Maximum number of resources of a stack.
     Types that make resources by number check it before."""
-    action_timeout: float = 3600.0
-    """Seconds that an operation may take where the stack does not say."""
     client_retry_limit: int = 2
     """Retries of unanswered requests to another service."""
     clouds: Clouds = field(default_factory=lambda: Clouds(None, lambda: 0.0))

@@ -84,9 +84,10 @@ class StackRecord(Struct, frozen=True):
     protection: ProtectionRecord | None = None
     """Protection set on this stack. Nested stacks have their own."""
 
-    def timeout_seconds(self, default: float) -> float:
-        """Return the time limit of an operation in seconds, or `default`."""
-        return self.timeout_mins * 60.0 if self.timeout_mins else float(default)
+    @property
+    def timeout(self) -> int:
+        """The time limit of its operations in seconds; 0: see `Settings.time_limit`."""
+        return (self.timeout_mins or 0) * 60
 
     @property
     def locked(self) -> bool:
@@ -272,7 +273,7 @@ class ActionRecord(Struct, frozen=True):
     """Interval of a series in seconds; 0: not repeated."""
     not_before: float | None = None
     timeout: int = 0
-    """Seconds; 0: the installation's `default_action_timeout`."""
+    """Seconds; 0: see `Settings.time_limit`."""
     retries: int = 0
     """Number of times it was requeued because of a conflict."""
     pending: int = 0

@@ -195,7 +195,7 @@ class World:
         self.updates = 0
         registry = Registry({})
         registry.register(Thing)
-        services = Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions())
+        services = Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions(), float)
         # No resource here makes a nested stack: the store is asked for nothing but whether anything is protected, and
         # definitions and types of templates are asked for nothing.
         store = SimpleNamespace(resources=self)

@@ -71,7 +71,7 @@ def build(clock: HeldClock, software: Software, project: str) -> Callable[..., A
                 properties=cls.schema.coerce(properties or {}),
                 metadata={},
                 now=clock.now,
-                services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software, NoRegions()),
+                services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software, NoRegions(), float),
                 data={} if data is None else data,
                 **facts,
             )

@@ -367,8 +367,8 @@ class Admission:
             context=context_to_json(context),
             secrets=self._encrypted_credentials(context),
             zone=zone_of(stack),
-            timeout=(stack.timeout_mins or 0) * 60,
-            deadline=now + stack.timeout_seconds(self._settings.default_action_timeout),
+            timeout=stack.timeout,
+            deadline=now + self._settings.time_limit(stack.timeout),
         )
 
     def _encrypted_credentials(self, context: Context) -> str | None:

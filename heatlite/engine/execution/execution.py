@@ -348,7 +348,7 @@ class Execution:
         nothing = self._parts.store.templates.address(EMPTY_TEMPLATE, {})
         stack = in_rollback(self._stack, nothing if undoes_create else None)
         self._unit_of_work.record_event(stack_event(stack, now))
-        deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
+        deadline = now + self._parts.settings.time_limit(stack.timeout)
         # The failure's stop and waits must not apply to the rollback, nor after a crash.
         self._commits.data = replace(self._commits.kept_data(), rolled_back_after=outcome(self._stopping, self._forced))
 

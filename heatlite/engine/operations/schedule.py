@@ -172,7 +172,7 @@ class Schedule:
             self._check_order(stack, [one.depended for one in known if one.dependent == action.id])
             self._admission.set_in_progress(stack, action.verb)
             now = self._clock.now()
-            deadline = now + (action.timeout or self._settings.default_action_timeout)
+            deadline = now + self._settings.time_limit(action.timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
             self._store.queue.admit(admitted, self._admission.running_node_actions(admitted))
 

@@ -398,7 +398,7 @@ class ResourceFactory:
                 holders=self.holders,
                 former=partial(self._counterpart, row, older=True),
                 latter=partial(self._counterpart, row, older=False),
-                time_limit=stack.timeout_seconds(self._engine.services.action_timeout),
+                time_limit=self._engine.services.time_limit(stack.timeout),
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
                 created_at=row.created_at,
                 home=self._home,

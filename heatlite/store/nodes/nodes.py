@@ -109,15 +109,17 @@ class Orchestrations:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
+        # Plain SQL: each engine asks once a second, and peewee takes ten times as long to write it.
+        self._select = f"SELECT {encryption.database.quote(*(one.name for one in _COLUMNS))} FROM orchestration"
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
         """Return the orchestration of a tree."""
-        found = self._select(Orchestration.root_id == root_id)
+        found = self._read("WHERE root_id = ?", root_id)
         return found[0] if found else None
 
     def due(self, now: float, limit: int = 10) -> list[OrchestrationRecord]:
         """Return those to start or take over, longest due first."""
-        return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
+        return self._read("WHERE due_at <= ? AND lease_until <= ? ORDER BY due_at LIMIT ?", now, now, limit)
 
     def exist(self) -> bool:
         """Return True if a tree has nodes."""
@@ -190,9 +192,8 @@ class Orchestrations:
         """Expire every lease. Only for an engine that holds the engine lock."""
         self._database.change(Orchestration.update(lease_until=0.0).where(Orchestration.lease_until > 0.0))
 
-    def _select(self, condition: peewee.ColumnBase, limit: int | None = None) -> list[OrchestrationRecord]:
-        select = Orchestration.select(*_COLUMNS).where(condition).order_by(Orchestration.due_at).limit(limit)
-        rows = self._database.select(select)
+    def _read(self, rest: str, *values: Value) -> list[OrchestrationRecord]:
+        rows = self._database.read(f"{self._select} {rest}", values)
         return [replace(OrchestrationRecord(*row[:8]), report=parse(row[8])) for row in rows]
 
 

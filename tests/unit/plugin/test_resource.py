@@ -81,7 +81,7 @@ def facts(**given: object) -> Facts:
         "properties": {},
         "metadata": {},
         "now": lambda: 0.0,
-        "services": Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions()),
+        "services": Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions(), float),
     }
     return Facts(**(values | given))  # type: ignore[arg-type]
 
