@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -20,6 +21,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import ENDED_ACTIONS
+from heatlite.engine.execution.sweep import Sweep
 from heatlite.engine.state.requests import Request
 from heatlite.store.database.database import Database
 from heatlite.store.database.driver import Dialect
@@ -64,13 +66,23 @@ class Statements:
         def recording(call: Callable[[Database, str, Parameters], Any]) -> Callable[..., Any]:
             def recorded(database: Database, sql: str, parameters: Parameters = ()) -> Any:
                 is_meant = database is self.database and self.thread in (None, threading.get_ident())
-                is_sweep = threading.current_thread().name == "sweep"
-                if self.is_open and is_meant and not is_sweep and sql.startswith("SELECT"):
+                if self.is_open and is_meant and not sweeping.get() and sql.startswith("SELECT"):
                     self.seen.setdefault(sql, tuple(parameters))
                 return call(database, sql, parameters)
 
             return recorded
 
+        sweeping = ContextVar("sweeping", default=False)
+        poll = Sweep.poll
+
+        def swept(sweep: Sweep) -> float:
+            token = sweeping.set(True)
+            try:
+                return poll(sweep)
+            finally:
+                sweeping.reset(token)
+
+        patch.setattr(Sweep, "poll", swept)
         patch.setattr(Database, "read", recording(Database.read))
         patch.setattr(Database, "send", recording(Database.send))
 
