@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 
 GRACE = 30
 """Seconds for a graceful stop. After a kill, the next start continues the interrupted work."""
-BACKLOG = 2048
-"""Connections that arrive together and wait to be accepted. The event loop's own number is 100."""
 MAX_FILES = 65_536
 """Open files of a process, as far as the system allows. Each connection is one."""
 CHECK_INTERVAL = 0.25
@@ -113,12 +112,13 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Callable[..., Awaitable[None]]:
         """Start a process. Returns its ASGI application."""
-        embedded = self._embedded = self._build(self._settings)
-        embedded.store.database.row_waits = RowWaits(self._settings.threads)
+        settings, embedded = self._settings, self._build(self._settings)
+        self._embedded = embedded
+        embedded.store.database.row_waits = RowWaits(settings.threads)
         self._bridge = Bridge(
             embedded.app,
-            self._settings.threads,
-            self._settings.max_json_body_size,
+            settings.threads,
+            settings.max_json_body_size,
             self._guard.connections,
             INSTANT,
             self._begin_thread,
@@ -150,10 +150,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         assert self._embedded is not None
         rounds = 0
         while self._worker.alive:
+            begun = time.monotonic()
             await asyncio.sleep(CHECK_INTERVAL)
-            if not rounds:
-                for listener in self._worker.sockets:
-                    listener.listen(BACKLOG)  # the event loop has set its own number
+            self._bridge.lines.lag = time.monotonic() - begun - CHECK_INTERVAL
             rounds += 1
             if rounds % round(INTERVAL / CHECK_INTERVAL) == 0:
                 self._guard.look()

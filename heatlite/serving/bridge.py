@@ -140,9 +140,9 @@ class Bridge:
         self._max_body = max_body
         self._connections = connections
         self._instant = instant
-        self._lines = Lines(threads)
+        self.lines = Lines(threads)
         self._dear = DearReads()
-        self._pool = ThreadPoolExecutor(self._lines.size, "request", initializer=begin_thread)
+        self._pool = ThreadPoolExecutor(self.lines.size, "request", initializer=begin_thread)
         self._memory = Memory()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -234,7 +234,7 @@ class Bridge:
             kind = Kind.DEAR if target in self._dear else Kind.READ
         elif is_urgent(target, body):
             kind = Kind.AHEAD
-        await self._lines.enter(kind)
+        await self.lines.enter(kind)
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer] = loop.create_future()
 
@@ -247,7 +247,7 @@ class Bridge:
                 loop.call_soon_threadsafe(end, answer, time.monotonic() - begun)
 
         def end(answer: Answer, seconds: float) -> None:
-            self._lines.leave(kind, seconds)
+            self.lines.leave(kind, seconds)
             if not answered.done():  # otherwise the client is gone
                 answered.set_result(answer)
 

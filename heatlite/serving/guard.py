@@ -18,6 +18,10 @@ IDLE_SECONDS = 80.0
 """Time limit for the next request: a little more than gunicorn's."""
 INTERVAL = 2.0
 """Seconds between looks."""
+BACKLOG = 2048
+"""Connections that arrive together and wait to be accepted."""
+ACCEPTED = 10
+"""Connections that a process accepts in a row."""
 SPARE_FILES = 100
 """Files of a process that are no connections."""
 MAX_AHEAD = 64 * 1024
@@ -132,7 +136,14 @@ class _Loop(asyncio.SelectorEventLoop):
         self._guard = guard
 
     async def create_server(self, protocol_factory: Any, *address: Any, **options: Any) -> Any:
-        return await super().create_server(lambda: Connection(protocol_factory(), self._guard), *address, **options)
+        def connect() -> Connection:
+            return Connection(protocol_factory(), self._guard)
+
+        # asyncio accepts that many connections in a row. So processes share those that arrive together.
+        server = await super().create_server(connect, *address, **(options | {"backlog": ACCEPTED}))
+        if "sock" in options:
+            options["sock"].listen(BACKLOG)
+        return server
 
 
 class Guard(asyncio.DefaultEventLoopPolicy):

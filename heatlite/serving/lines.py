@@ -12,6 +12,8 @@ from enum import Enum, auto
 
 MAX_WAIT = 2.0
 """Seconds that a request may wait. One that would wait longer is refused at once."""
+MARGIN = 1.3
+"""Factor of an estimated wait. Others may slow it down while it lasts."""
 MAX_WAITING = 1000
 """Maximum length of a line. It holds while the time of an answer is unknown."""
 RESERVED = 2
@@ -102,6 +104,8 @@ class Lines:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
+        self.lag = 0.0
+        """Seconds by which the event loop is late. All requests have waited for it."""
         self.size = threads + RESERVED
         """Threads of the pool."""
         most = max(1, threads - 1)
@@ -122,7 +126,7 @@ class Lines:
     async def enter(self, kind: Kind) -> None:
         """Wait for a thread. Call `leave` afterwards. Raises Busy."""
         line = self._lines[kind]
-        wait = line.wait()
+        wait = self.lag + MARGIN * line.wait()
         if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
             raise Busy(wait)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

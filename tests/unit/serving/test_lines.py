@@ -91,8 +91,8 @@ async def test_locks_pass_all_others_and_have_threads_of_their_own() -> None:
 async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     crowd = Crowd(2)
     await crowd.come(Kind.WRITE, "first")
-    await crowd.go(Kind.WRITE, seconds=0.6)
-    await crowd.come(Kind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.6 s each
+    await crowd.go(Kind.WRITE, seconds=0.45)
+    await crowd.come(Kind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.45 s each
     with pytest.raises(Busy) as refused:
         await crowd.lines.enter(Kind.WRITE)
     assert refused.value.retry_after == 3
