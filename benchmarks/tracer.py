@@ -77,6 +77,8 @@ class Tracer:
 
         def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
             connection: sqlite3.Connection = connect(*arguments, **options)
+            if str(arguments[0]).endswith(".cloud"):  # the simulated cloud stands for another server
+                return connection
             connection.set_trace_callback(self._statement)
             if not self._state.looks_for_work:
                 self._steps.setdefault(threading.get_ident(), []).append(_Steps(connection))
