@@ -349,10 +349,7 @@ def begin(path: Path) -> None:
 
 
 class _File:
-    """SQLite file with the objects. Processes that share it see each other's changes.
-
-    A removed object stays as ``null``, so that other processes learn of it.
-    """
+    """SQLite file with the objects. Processes that share it see each other's changes."""
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)  # attributes of objects may be secret
@@ -375,6 +372,8 @@ class _File:
         if "change" not in [row[1] for row in self._connection.execute("PRAGMA table_info(object)")]:
             self._connection.execute("ALTER TABLE object ADD COLUMN change INTEGER NOT NULL DEFAULT 0")
         self._connection.execute("CREATE INDEX IF NOT EXISTS changes ON object (change)")
+        # Other processes learn from it which objects are gone.
+        self._connection.execute("CREATE TABLE IF NOT EXISTS removed (change INTEGER PRIMARY KEY, kind TEXT, id TEXT)")
         self._connection.execute("CREATE TABLE IF NOT EXISTS cloud (id TEXT NOT NULL)")
 
     @property
@@ -400,19 +399,23 @@ class _File:
         if version == self._seen:
             return
         self._seen = version
+        since, last = (self._last,), self._last
+        removed = "SELECT kind, id, change FROM removed WHERE change > ?"
+        for kind, key, change in self._connection.execute(removed, since).fetchall():
+            objects.get(kind, {}).pop(key, None)
+            last = max(last, change)
         changed = "SELECT kind, id, body, change FROM object WHERE change > ? ORDER BY rowid"
-        for kind, key, body, change in self._connection.execute(changed, (self._last,)).fetchall():
-            thing, known = parse(body), objects.setdefault(kind, {})
-            if thing is None:
-                known.pop(key, None)
-            else:
-                known[key] = thing
-            self._last = max(self._last, change)
+        for kind, key, body, change in self._connection.execute(changed, since).fetchall():
+            objects.setdefault(kind, {})[key] = parse(body)
+            last = max(last, change)
+        self._last = last
 
     def begin(self) -> None:
-        """Forget the counts of faults, and the removed objects."""
+        """Forget the counts of faults, and which objects were removed."""
         with self.transaction():
-            self._connection.execute("DELETE FROM object WHERE kind = ? OR body = 'null'", (FAULT,))
+            self._connection.execute("DELETE FROM object WHERE kind = ?", (FAULT,))
+            # The last one stays: it may have the highest number.
+            self._connection.execute("DELETE FROM removed WHERE change < (SELECT MAX(change) FROM removed)")
 
     def id(self) -> str:
         """Return the unique id of the file; created on first use."""
@@ -432,15 +435,14 @@ class _File:
         return f"/{lives}"
 
     def put(self, kind: str, key: str, thing: JsonMap) -> None:
-        self._write(kind, key, dump(thing))
-
-    def drop(self, kind: str, key: str) -> None:
-        self._write(kind, key, "null")
-
-    def _write(self, kind: str, key: str, body: str) -> None:
         self._last += 1
         self._connection.execute(
             "INSERT INTO object VALUES (?, ?, ?, ?)"
             " ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, change = excluded.change",
-            (kind, key, body, self._last),
+            (kind, key, dump(thing), self._last),
         )
+
+    def drop(self, kind: str, key: str) -> None:
+        self._last += 1
+        self._connection.execute("DELETE FROM object WHERE kind = ? AND id = ?", (kind, key))
+        self._connection.execute("INSERT INTO removed VALUES (?, ?, ?)", (self._last, kind, key))

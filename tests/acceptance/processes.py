@@ -23,6 +23,9 @@ EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
 ORPHAN = re.compile(r"made for an attempt that had lost its action, is removed: (\S+)")
 """Line of a log about an object that its worker removes."""
 
+BEGUN = re.compile(r'(\d+)\] \[INFO\] the engine works|the engine works", ?"process": ?(\d+)')
+"""Line of a log, in both formats, about an engine's process."""
+
 START_SECONDS = 240
 DRAIN_SECONDS = 240
 """Seconds that a test waits for a process before it fails. Long, because the machine may be busy."""
@@ -240,7 +243,8 @@ class Server(Process):
         lock = self.home / "heatlite.db.engine"
         engine = json.loads(lock.read_text() or "{}").get("pid", 0) if lock.exists() else 0
         if engine == self.process.pid:  # a supervisor holds the lock
-            engine = int([0, *re.findall(r"\[(\d+)\] \[INFO\] the engine works", self.log.read_text())][-1])
+            begun = BEGUN.findall(self.log.read_text())
+            engine = int("".join(begun[-1])) if begun else 0
         return engine if engine in self._children() else 0
 
     def gunicorn(self) -> int:

@@ -19,13 +19,14 @@ def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
     server = serve()
     path, slow = under_way(server)
     before = picture(server, path)
-    worker = server.worker()
-    resource.prlimit(worker, resource.RLIMIT_FSIZE, (32 * 1024, resource.RLIM_INFINITY))
+    for process in (server.worker(), *server.apis()):
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (32 * 1024, resource.RLIM_INFINITY))
     for method, target, body in writes(path):
         check_unavailable(server.request(method, target, body))
     assert picture(server, path) == before
     assert server.healthy()
-    resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    for process in (server.worker(), *server.apis()):
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     check_well(server, path, slow)
 
 
