@@ -16,8 +16,8 @@ from benchmarks.cases import Bench
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables.actions import Action
 
@@ -41,7 +41,8 @@ def fill(database: Database) -> None:
     """Put a million actions into an empty table."""
 
     def text(*parts: str) -> str:
-        return f"concat({', '.join(parts)})" if database.dialect is Dialect.MARIADB else f"({' || '.join(parts)})"
+        is_mariadb = database.backend.dialect is Dialect.MARIADB
+        return f"concat({', '.join(parts)})" if is_mariadb else f"({' || '.join(parts)})"
 
     def digits(number: str, width: int) -> str:
         return f"substr(cast(1{'0' * width} + {number} as char({width + 1})), 2, {width})"
@@ -56,7 +57,7 @@ def fill(database: Database) -> None:
         "CASE (i / 10) % 1000 " + " ".join(f"WHEN {at} THEN '{name}'" for at, name in STATUSES.items())
         + " ELSE 'SUCCEEDED' END"
     )  # fmt: skip
-    if database.dialect is Dialect.MARIADB:
+    if database.backend.dialect is Dialect.MARIADB:
         status = status.replace("i / 10", "i DIV 10")
     values = {
         **{field.name: _literal(field.default) for field in Action._meta.sorted_fields if field.default is not None},
@@ -92,14 +93,14 @@ def fill(database: Database) -> None:
     )
     with Action.bind_ctx(database.peewee):
         # To sort a million keys is quicker than to put them in one by one.
-        of_table = " ON action" if database.dialect is Dialect.MARIADB else ""
+        of_table = " ON action" if database.backend.dialect is Dialect.MARIADB else ""
         for index in database.peewee.get_indexes("action"):
             if index.columns != ["seq"]:  # its primary key
                 database.peewee.execute_sql(f"DROP INDEX {database.quote(index.name)}{of_table}")
         with database.transaction():
-            database.write(insert if database.dialect is Dialect.SQLITE else insert.replace("%", "%%"))
+            database.write(insert if database.backend.dialect is Dialect.SQLITE else insert.replace("%", "%%"))
         Action.create_table()
-    if database.dialect is Dialect.POSTGRESQL:
+    if database.backend.dialect is Dialect.POSTGRESQL:
         database.peewee.execute_sql("ANALYZE action")  # as autovacuum does, which knows of the rows a minute later
 
 

@@ -10,7 +10,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
-from heatlite.store.database.driver import Driver
+from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
 from heatlite.store.errors import EngineRunning
@@ -76,7 +76,7 @@ def _open_existing(settings: Settings) -> Store:
 
     Raises NoDatabase, and errors of `open_store`.
     """
-    path = Driver(settings.database).path
+    path = backend_of(settings.database).path
     if path is not None and not path.exists():
         raise NoDatabase(database=path)
     return open_store(settings)

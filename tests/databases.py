@@ -18,8 +18,8 @@ import peewee
 import pytest
 
 from heatlite.store.actions.claims import ANY_TAKEOVERS
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
@@ -46,7 +46,7 @@ class Server:
         try:
             yield urlsplit(given)._replace(path=f"/{name}").geturl()
         finally:
-            force = " WITH (FORCE)" if server.dialect is Dialect.POSTGRESQL else ""
+            force = " WITH (FORCE)" if server.backend.dialect is Dialect.POSTGRESQL else ""
             server.peewee.execute_sql(f"DROP DATABASE {name}{force}")
             server.close()
 

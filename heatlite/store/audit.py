@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.json import canonical
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
@@ -170,12 +169,9 @@ class AuditLog:
         # A create has its stack from the action that it queued.
         created = ", ".join(values.values())
         self._insert_created = f"INSERT INTO audit ({database.quote(*_WRITTEN)}) VALUES ({created})"
-        if database.dialect is Dialect.MARIADB:
-            repeated = " ON DUPLICATE KEY UPDATE times = times + VALUES(times), last_time = VALUES(last_time)"
-        else:
-            changed = "times = audit.times + excluded.times, last_time = excluded.last_time"
-            repeated = f" ON CONFLICT (repeat_key) DO UPDATE SET {changed}"
-        self._count = self._insert + repeated
+        repeated = database.backend.on_conflict.format(key="repeat_key")
+        times, last = (database.backend.new_value.format(column=name) for name in ("times", "last_time"))
+        self._count = f"{self._insert} {repeated} times = audit.times + {times}, last_time = {last}"
         refused = " AND ".join(f"{name} = ?" for name in map(database.quote, ("user", "user_id", "outcome")))
         self._last_distinct = f"SELECT request_id FROM audit WHERE {refused} AND time >= ? LIMIT 1 OFFSET ?"
         self._cached: dict[_Same, _Repeats] = {}

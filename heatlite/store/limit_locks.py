@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import marks
 from heatlite.store.tables.stacks import LimitLock
 
@@ -20,7 +19,7 @@ class LimitLocks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._has_rows = database.dialect is not Dialect.SQLITE
+        self._has_rows = database.backend.has_row_locks
 
     def take(self, *names: str) -> None:
         """Lock the names until the transaction ends.
@@ -49,7 +48,7 @@ class LimitLocks:
 
     def _add(self, name: str) -> None:
         """Add the row of a name. Another transaction may be adding it: wait for its end."""
-        if self._database.dialect is Dialect.MARIADB:
+        if self._database.backend.duplicates_deadlock:
             # Of those that wait for a row that is rolled back, MariaDB lets one go on, and the others deadlock with it.
             # So the row has a transaction of its own, in another thread.
             with ThreadPoolExecutor(1) as other:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 
 
 class StackLocks:
@@ -14,7 +13,7 @@ class StackLocks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._has_rows = database.dialect is not Dialect.SQLITE
+        self._has_rows = database.backend.has_row_locks
 
     def take(self, stack_ids: Iterable[str]) -> None:
         """Lock stacks without their roots, by `Database.send`."""

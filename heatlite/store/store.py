@@ -20,7 +20,6 @@ from heatlite.store.audit import AuditLog
 from heatlite.store.counts import Counts
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.healing.incidents import Incidents
 from heatlite.store.healing.observations import Observations
@@ -179,15 +178,10 @@ class Store:
         from heatlite.store.admin.rotation import rotate
 
         done = rotate(self.encryption)
-        if self.database.dialect is Dialect.SQLITE:
-            try:
-                # Free pages and the write-ahead log still have the overwritten data.
-                with self.database.alone():
-                    self.database.read("VACUUM")
-                    ((busy, _, _),) = self.database.read("PRAGMA wal_checkpoint(TRUNCATE)")
-                done.wiped = not busy
-            except DatabaseUnavailable:
-                done.wiped = False
+        try:
+            done.wiped = self.database.backend.wipe(self.database)
+        except DatabaseUnavailable:
+            done.wiped = False
         return done
 
     def seal_tree(self, stack: StackRecord) -> None:

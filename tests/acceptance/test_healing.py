@@ -17,7 +17,7 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from heatlite.store.store import Store
 from tests import brokers
 from tests.acceptance.monitoring import (

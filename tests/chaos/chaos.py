@@ -16,7 +16,7 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.actions.table import OPEN
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Process, Server, Worker
 from tests.chaos.relay import Relay

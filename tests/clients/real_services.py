@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from benchmarks.ports import free_port
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from tests.clients.installing import environment
 from tests.clouds import real
 from tests.clouds.serving import Serving, serving

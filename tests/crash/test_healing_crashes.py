@@ -24,8 +24,8 @@ from heatlite.core.extras import MissingLibrary
 from heatlite.core.healing import ClosedAs, IncidentState, RepairResult
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.stacks.events import EventQuery

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from benchmarks.relay import Relay
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from tests.databases import SERVERS
 
 ADD = "INSERT INTO pair (id, text, ratio, is_on) VALUES (?, ?, ?, ?)"

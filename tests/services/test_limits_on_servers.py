@@ -18,7 +18,7 @@ from heatlite.core.status import ActionStatus
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Termination
 from heatlite.store.database import database, row_waits
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import THREADS, RowWaits
 from heatlite.store.store import Store
@@ -51,7 +51,7 @@ def long_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settings_of(store: Store) -> dict[str, str]:
     """Limits of this thread's connection at the server."""
-    if store.database.dialect is Dialect.POSTGRESQL:
+    if store.database.backend.dialect is Dialect.POSTGRESQL:
         rows = store.database.read("SELECT name, setting FROM pg_settings WHERE context = 'user'")
     else:
         rows = store.database.read("SHOW SESSION VARIABLES")
@@ -73,7 +73,7 @@ def expected(dialect: Dialect, chosen: Limits) -> dict[str, float]:
 
 def test_the_server_knows_the_limits_of_each_pace(store: Store) -> None:
     def check(pace: Pace) -> None:
-        told, wanted = settings_of(store), expected(store.database.dialect, limits(pace, LEASE))
+        told, wanted = settings_of(store), expected(store.database.backend.dialect, limits(pace, LEASE))
         assert {name: float(told[name]) for name in wanted} == wanted
 
     check(Pace.WORK)
@@ -172,7 +172,7 @@ def patient(store: Store) -> Iterator[Store]:
         Dialect.MARIADB: "init_command=SET%20SESSION%20innodb_lock_wait_timeout%3D3",
     }
     url = store.database.url
-    found = Store.open(f"{url}{'&' if '?' in url else '?'}{longer[store.database.dialect]}", lease=LEASE)
+    found = Store.open(f"{url}{'&' if '?' in url else '?'}{longer[store.database.backend.dialect]}", lease=LEASE)
     found.database.row_waits = RowWaits(THREADS)
     yield found
     found.close()

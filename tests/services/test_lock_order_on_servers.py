@@ -22,8 +22,8 @@ from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
 from heatlite.nodes.session import Turn
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Parameters, Sent
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -220,5 +220,5 @@ def test_a_change_of_one_action_finds_it_by_its_id(store: Store, monkeypatch: py
         of_actions = [(sql, parameters) for sql, parameters in changes if sql.startswith("UPDATE action ")]
         plans = {sql: str(store.database.read(f"EXPLAIN {sql}", parameters)) for sql, parameters in of_actions}
     assert len(plans) == 6
-    if store.database.dialect is Dialect.MARIADB:
+    if store.database.backend.dialect is Dialect.MARIADB:
         assert {sql: plan for sql, plan in plans.items() if "'action_status_seq', '" in plan} == {}

@@ -9,8 +9,8 @@ import pytest
 from pymysql.constants import FIELD_TYPE
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from tests.databases import SERVERS
 
 

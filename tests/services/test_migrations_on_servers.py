@@ -11,8 +11,8 @@ from playhouse.schema_diff import diff_models
 from store_behaviour import a_resource, a_stack
 
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS

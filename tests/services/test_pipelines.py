@@ -12,9 +12,9 @@ import pytest
 from benchmarks.relay import CHUNK, Relay
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.store.actions.services import Services
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
-from heatlite.store.database.postgresql import PREPARED, USES
+from heatlite.store.database.postgresql.connection import PREPARED, USES
 from heatlite.store.errors import Duplicate
 from tests.services.pairs import ADD, relayed, rows
 

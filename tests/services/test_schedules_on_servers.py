@@ -17,7 +17,7 @@ from heatlite.core.errors import Conflict, DatabaseUnavailable
 from heatlite.core.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
 from heatlite.engine.state.requests import Request, Timing
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
@@ -110,7 +110,7 @@ def answered(store: Store, operation: Callable[[], object]) -> None:
             operation()
             return
         except DatabaseUnavailable as error:
-            if "Deadlock" not in str(error) or not NEIGHBOURS[store.database.dialect]:
+            if "Deadlock" not in str(error) or not NEIGHBOURS[store.database.backend.dialect]:
                 raise
 
 
@@ -150,7 +150,7 @@ def test_nobody_is_in_a_deadlock(engines: list[Embedded], meter: Counting) -> No
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     settle(engines[0])
-    assert meter.refused <= NEIGHBOURS[store.database.dialect]
+    assert meter.refused <= NEIGHBOURS[store.database.backend.dialect]
     ends = [f"WHERE {store.database.quote('after')} IN {ENDS}", "GROUP BY action_id"]
     assert {count for (count,) in store.database.read(f"SELECT COUNT(*) FROM transition {' '.join(ends)}")} == {1}
     assert store.inconsistencies(time.time(), 0.0) == []

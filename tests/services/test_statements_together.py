@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.relay import Relay
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
-from heatlite.store.database.mariadb import TOGETHER
+from heatlite.store.database.mariadb.connection import TOGETHER
 from heatlite.store.errors import Duplicate
 from tests.services.pairs import ADD, relayed, rows
 
@@ -97,7 +97,7 @@ def test_a_value_that_is_never_sent_ends_the_transaction_all_the_same(database: 
 
 
 def test_a_lost_connection_is_replaced_at_the_first_statement(database: Database) -> None:
-    ((number,),) = database.read(OWN_NUMBER[database.dialect])
+    ((number,),) = database.read(OWN_NUMBER[database.backend.dialect])
     _end(database.url, number)
     with database.transaction():
         database.send(ADD, (1, "one", 1.0, True))
@@ -107,7 +107,7 @@ def test_a_lost_connection_is_replaced_at_the_first_statement(database: Database
 def test_a_connection_lost_within_a_transaction_is_not(database: Database) -> None:
     with pytest.raises(DatabaseUnavailable), database.transaction():
         database.send(ADD, (1, "one", 1.0, True))
-        ((number,),) = database.read(OWN_NUMBER[database.dialect])
+        ((number,),) = database.read(OWN_NUMBER[database.backend.dialect])
         _end(database.url, number)
         database.send(ADD, (2, "two", 1.0, True))
     assert rows(database) == []
@@ -115,7 +115,7 @@ def test_a_connection_lost_within_a_transaction_is_not(database: Database) -> No
 
 def _end(url: str, number: int) -> None:
     with closing(Database(url)) as other:
-        other.read(END[other.dialect], (number,))
+        other.read(END[other.backend.dialect], (number,))
 
 
 def test_a_deadlock_ends_all_of_the_transaction(database: Database) -> None:
@@ -148,7 +148,8 @@ def test_a_deadlock_ends_all_of_the_transaction(database: Database) -> None:
 
 def test_many_characters_take_several_round_trips(relay: Relay, database: Database) -> None:
     """A server refuses a larger packet than it is configured for."""
-    most = 8 if database.dialect is Dialect.MARIADB else 2  # PostgreSQL has no limit for all parameters together
+    # PostgreSQL has no limit for all parameters together.
+    most = 8 if database.backend.dialect is Dialect.MARIADB else 2
     large = "x" * (TOGETHER // 2)
     database.read("SELECT 1")
     before = relay.round_trips

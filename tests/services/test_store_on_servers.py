@@ -7,7 +7,7 @@ from store_behaviour import *  # noqa: F403
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable, Invalid, wire_name
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Dialect
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.faults.proxy import Proxy
@@ -16,7 +16,7 @@ from tests.faults.proxy import Proxy
 def cut_off(store: Store) -> None:
     """Have the server close this thread's connection."""
     other = Store.open(store.database.url)
-    if store.database.dialect is Dialect.POSTGRESQL:
+    if store.database.backend.dialect is Dialect.POSTGRESQL:
         ((number,),) = store.database.read("SELECT pg_backend_pid()")
         other.database.read("SELECT pg_terminate_backend(%s, 5000)", (number,))
     else:
@@ -61,7 +61,7 @@ def test_a_commit_without_an_answer_is_not_told_to_have_changed_nothing(store: S
 
 def test_text_with_nul_is_kept_or_refused_but_never_cut(store: Store) -> None:
     stack = a_stack(status_reason="a\0b")
-    if store.database.dialect is Dialect.POSTGRESQL:
+    if store.database.backend.dialect is Dialect.POSTGRESQL:
         with pytest.raises(Invalid):
             insert(store, stack)
     else:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,7 +15,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import CommitUnanswered, StackExists, StackValidationFailed
 from heatlite.core.json import JsonMap
-from heatlite.store.database.turns import Run, Turn
+from heatlite.store.database.database import Database
 from heatlite.store.stacks.stack_query import StackQuery
 from tests.engine.conftest import MEMBER, resource, template
 from tests.types.conftest import Cloudy
@@ -141,15 +140,15 @@ def test_a_stack_that_may_have_been_made_keeps_it(
 
     Without the credential no engine could carry the stack out, or delete it.
     """
-    close, here = Turn.close, threading.current_thread()
+    make_durable, here = Database._make_durable, threading.current_thread()
 
-    def unanswered(turn: Turn[Any], run: Run) -> None:
-        close(turn, run)
+    def unanswered(database: Database) -> None:
+        make_durable(database)
         if threading.current_thread() is here:
-            monkeypatch.setattr(Turn, "close", close)
+            monkeypatch.setattr(Database, "_make_durable", make_durable)
             raise CommitUnanswered(reason="connection lost")
 
-    monkeypatch.setattr(Turn, "close", unanswered)
+    monkeypatch.setattr(Database, "_make_durable", unanswered)
     with pytest.raises(CommitUnanswered):
         engine.create(template(net=NET))
     (found,) = engine.store.stacks.list(None, StackQuery())

@@ -67,3 +67,22 @@ def test_there_is_one_kind_of_record() -> None:
 def test_one_module_reads_and_writes_json() -> None:
     library = re.compile(r"^ *(?:import json|from json|from msgspec\.json|import msgspec\.json)\b", re.MULTILINE)
     assert [str(path.relative_to(PACKAGE)) for path, text in OWN.items() if library.search(text)] == ["core/json.py"]
+
+
+def test_only_the_folders_of_databases_tell_them_apart() -> None:
+    """Compare no kinds of database: what differs is a part of the backend."""
+    folder = PACKAGE / "store" / "database"
+    folders = {folder / name for name in ("sqlite", "postgresql", "mariadb")}
+    members = {"SQLITE", "POSTGRESQL", "MARIADB"}
+    found = []
+    for path, text in SOURCES.items():
+        if path.parent in folders or path == folder / "backend.py":
+            continue
+        for node in ast.walk(ast.parse(text)):
+            parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            parts += [node.subject] if isinstance(node, ast.Match) else []
+            parts += [node.slice] if isinstance(node, ast.Subscript) else []
+            names = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+            if names & members or ("dialect" in names and "template" not in path.parts):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []

@@ -9,7 +9,6 @@ from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import COLUMNS, HELD, ActionTable, held
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import AlreadyCommitted, Fenced, UnreadableSecret
@@ -53,7 +52,7 @@ class Claims:
     def __init__(self, actions: ActionTable) -> None:
         self._database = actions.database
         self._actions = actions
-        self._skip_locked = " FOR UPDATE SKIP LOCKED" if actions.has_row_locks else ""
+        self._skip_locked = self._database.backend.for_update_free
         self._put_off: dict[str, float] = {}
         """Ids of the actions that this engine leaves to others, with the time to try again."""
 
@@ -226,7 +225,7 @@ class Claims:
 
         Returns whether it met the row, and the row's control signal even if not.
         """
-        if self._database.dialect is Dialect.POSTGRESQL:
+        if self._database.backend.updates_return:
             rows = self._database.send(f"{sql} RETURNING control", values).rows()
             if rows:
                 return True, _control(rows)

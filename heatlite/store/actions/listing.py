@@ -13,7 +13,6 @@ from msgspec import Struct
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.records import ActionRecord, Relations
@@ -187,11 +186,11 @@ class ActionList:
     def _select(
         self, conditions: Sequence[Condition], limit: int, order: Order, index: str = ""
     ) -> list[ActionRecord]:
-        """Return actions. `index` is the column whose index MariaDB must use; "": any."""
+        """Return actions. `index` is the column whose index is to be used; "": any."""
         sql = f"SELECT {self._shown} FROM action"
-        if index and self._database.dialect is Dialect.MARIADB:
-            # Its planner sorts rows that an index has in order, or reads all rows before the page.
-            sql += f" FORCE INDEX (action_project_{'seq' if index == 'seq' else f'{index}_seq'})"
+        if index:
+            name = f"action_project_{'seq' if index == 'seq' else f'{index}_seq'}"
+            sql += self._database.backend.force_index.format(index=name)
         sql += f" WHERE {' AND '.join(condition for condition, _ in conditions)}"
         if order:
             sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.limits import MAX_LEASE
 from heatlite.store.records import ServiceRecord
 from heatlite.store.tables.actions import Service
@@ -38,16 +37,6 @@ class Services:
         return [ServiceRecord(*row) for row in rows]
 
     def end_frozen_clients(self, lease: float) -> None:
-        """End the connections whose clients froze in a statement longer than a lease ago.
-
-        PostgreSQL waits without limit for the rest of a burst, and for a client to take an answer. MariaDB has limits.
-        Other programs of the same user, such as a slow backup, have other application names.
-        """
-        if self._database.dialect is Dialect.POSTGRESQL:
-            self._database.read(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user"
-                " AND datname = current_database() AND application_name = current_setting('application_name')"
-                " AND state = 'active' AND wait_event IN ('ClientRead', 'ClientWrite')"
-                " AND state_change < clock_timestamp() - make_interval(secs => ?)",
-                (min(lease, MAX_LEASE),),
-            )
+        """End the connections whose clients froze in a statement longer than a lease ago."""
+        if sql := self._database.backend.end_frozen_clients:
+            self._database.read(sql, (min(lease, MAX_LEASE),))

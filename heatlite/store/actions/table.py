@@ -22,7 +22,6 @@ from heatlite.core.status import (
     Verb,
 )
 from heatlite.store.batch import Table
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, Announcement
@@ -91,8 +90,8 @@ class ActionTable:
         columns = ("time", "before", "after", "attempt", "owner", "reason")
         self._transitions = Table(encryption, Transition, (), key="action_id", fixed=columns)
         self._select = f"SELECT {database.quote(*COLUMNS)} FROM {self._table.name} "
-        self.has_row_locks = database.dialect is not Dialect.SQLITE
-        self.for_update = " FOR UPDATE" if self.has_row_locks else ""
+        self.has_row_locks = database.backend.has_row_locks
+        self.for_update = database.backend.for_update
 
     # -- rows --------------------------------------------------------------------------------------
 

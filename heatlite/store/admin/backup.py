@@ -21,18 +21,13 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.admin import migrate
 from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.database import engine_lock
+from heatlite.store.database.backend import BUSY_SECONDS
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import BUSY_SECONDS, Dialect
 from heatlite.store.database.ownership import give_to_owner
-from heatlite.store.database.turns import Turns
+from heatlite.store.database.sqlite.turns import Turns
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
-
-_TOOLS = {
-    Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore"),
-    Dialect.MARIADB: ("mariadb-dump --single-transaction", "mariadb"),
-}
 
 
 class Backup(Struct, frozen=True):
@@ -132,11 +127,11 @@ def _file(url: str) -> Path:
     """Return the file of a SQLite database. Raises BadSetting for a server."""
     database = Database(url)
     if database.path is None:
-        dump, load = _TOOLS[database.dialect]
+        dump, load = database.backend.backup_tools
         raise BadSetting(
-            f"{database.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}` restores"
-            " it into an empty database while no process of heatlite runs. Keep the setting `encryption_keys`, too, in"
-            " another place: encrypted data cannot be read without these keys."
+            f"{database.backend.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}`"
+            " restores it into an empty database while no process of heatlite runs. Keep the setting `encryption_keys`,"
+            " too, in another place: encrypted data cannot be read without these keys."
         )
     return database.path
 

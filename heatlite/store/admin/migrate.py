@@ -1,9 +1,6 @@
 """Migrations: numbered scripts, and a table of those applied."""
 
 import datetime
-import fcntl
-import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,10 +10,8 @@ from typing import TYPE_CHECKING
 import peewee
 from msgspec import Struct
 
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import EngineRunning, SchemaMismatch
 from heatlite.store.tables import MODELS
 
@@ -34,9 +29,6 @@ REPLACED = frozenset((
     "0014_health", "0015_suppressed", "0016_cloud", "0017_moved_in", "0018_takeovers", "0019_stack_size",
 ))  # fmt: skip
 """Scripts in place of which `FIRST` came. Databases of 0.1.0 have their names."""
-LOCK_SECONDS = 60
-LOCK_NUMBER = 0x6865_6174
-"""Key of PostgreSQL's advisory lock: "heat"."""
 
 
 class Applied(peewee.Model):
@@ -99,7 +91,7 @@ def upgrade(database: Database) -> list[str]:
     Of several processes one applies them, the others wait. An empty SQLite file gets the tables of the models at once.
     Raises EngineRunning while an engine uses a SQLite file without them.
     """
-    with _errors(database), _alone(database):
+    with _errors(database), database.backend.migrating(database):
         steps = check_known(database)
         if all(step.applied for step in steps):
             return []
@@ -148,31 +140,3 @@ def _errors(database: Database) -> Iterator[None]:
                 f"The tables are not those of an older heatlite: {reason}. A backup is restored into an empty database."
             )
         raise found from error
-
-
-@contextmanager
-def _alone(database: Database) -> Iterator[None]:
-    """Lock the migrations of this database."""
-    if database.path is not None:
-        descriptor = engine_lock.open_beside(database.path, "upgrade")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-    elif database.dialect is Dialect.POSTGRESQL:
-        database.read("SELECT pg_advisory_lock(%s)", (LOCK_NUMBER,))
-        try:
-            yield
-        finally:
-            database.read("SELECT pg_advisory_unlock(%s)", (LOCK_NUMBER,))
-    else:
-        # The name is the server's, not the database's, and at most 64 characters long.
-        name = "heatlite." + hashlib.sha256(str(database.peewee.database).encode()).hexdigest()[:32]
-        ((held,),) = database.read("SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS))
-        if held != 1:
-            raise DatabaseUnavailable(reason=f"another process has been migrating for {LOCK_SECONDS} s")
-        try:
-            yield
-        finally:
-            database.read("SELECT RELEASE_LOCK(%s)", (name,))

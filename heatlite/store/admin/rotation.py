@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from heatlite.core.json import dump, parse
 from heatlite.core.masking import MASK
-from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -134,7 +133,7 @@ def _rewrite(
             return
         last = [rows[-1][0]]
         # On a server one row per transaction: other transactions lock the same rows in another order.
-        size = PAGE if _is_sqlite(encryption) else 1
+        size = 1 if database.backend.has_row_locks else PAGE
         for start in range(0, len(rows), size):
             with database.transaction():
                 for key, label, *cells in rows[start : start + size]:
@@ -173,7 +172,3 @@ def _write(
     name = database.quote(table.model._meta.table_name)
     sql = f"UPDATE {name} SET {changes} WHERE {table.key} = ? AND {same}"
     return database.write(sql, [*new.values(), key, *(old[one] for one in new)])
-
-
-def _is_sqlite(encryption: FieldEncryption) -> bool:
-    return encryption.database.dialect is Dialect.SQLITE

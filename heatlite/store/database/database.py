@@ -1,25 +1,22 @@
-"""Connections, transactions and statements of one database. Drivers: `driver.py`."""
+"""Connections, transactions and statements of one database."""
 
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import lru_cache
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 import peewee
 from peewee import Field, Insert, Query, Select
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
-from heatlite.store.database.driver import TABLES, Dialect, Driver, SqliteConnection
-from heatlite.store.database.group_commit import GroupCommit
+from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import quoted
 from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
-from heatlite.store.database.turns import Turns
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 SILENT_SECONDS = 1.0
@@ -75,13 +72,11 @@ class Database:
         self.url = url
         self._lease = DEFAULT_LEASE if lease is None else lease
         self._pace = Pace.MAINTENANCE if lease is None else Pace.WORK
-        self._driver = Driver(url)
-        self.path, self.dialect = self._driver.path, self._driver.dialect
-        self._errors = self._driver.errors
-        self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
+        self.backend = backend_of(url)
+        self.path = self.backend.path
+        self._errors = self.backend.errors
+        self._by_pace = {pace: self.backend.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        self._turns = None if self.path is None else Turns(self.path)
-        self._commits = None if self.path is None else GroupCommit(self.path)
         self._silent: float | None = None
         """Time of the server's last timeout; None: it answers."""
         self._probing = threading.Lock()
@@ -120,13 +115,13 @@ class Database:
 
     def quote(self, *names: str) -> str:
         """Return the names as SQL identifiers, separated by commas."""
-        return quoted(self.dialect.quotation_mark, names)
+        return quoted(self.backend.quotation_mark, names)
 
     # -- statements ------------------------------------------------------------------------------
 
     def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
         """Return all rows of a SELECT with ``?`` marks. Raises DatabaseUnavailable."""
-        sql = self._with_marks(sql)
+        sql = self.backend.with_marks(sql)
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
             self.flush()  # a statement before it may wait for another row
             return self.row_waits.select(self._fetched, sql, parameters, self._limits.lock or 0.0)
@@ -137,7 +132,7 @@ class Database:
 
     def tables(self) -> set[str]:
         """Return the names of the tables."""
-        return {name for (name,) in self.read(TABLES[self.dialect])}
+        return {name for (name,) in self.read(self.backend.tables)}
 
     def select(self, query: Select) -> Sequence[Row]:
         """Return all rows of a peewee query."""
@@ -152,8 +147,7 @@ class Database:
 
         One statement: on MariaDB an INSERT that meets a row and the UPDATE after it deadlock with others of the kind.
         """
-        target = {} if self.dialect is Dialect.MARIADB else {"conflict_target": key}
-        self.change(row.on_conflict(update=changes, **target))
+        self.change(row.on_conflict(update=changes, **self.backend.conflict_target(key)))
 
     def _compiled(self, query: Query) -> tuple[str, list[Value]]:
         sql, parameters = self.peewee.get_sql_context().sql(query).query()  # type: ignore[no-untyped-call]
@@ -162,7 +156,7 @@ class Database:
     def write(self, sql: str, parameters: Parameters = ()) -> int:
         """Change rows by SQL with ``?`` marks; return their number. In a transaction only."""
         self.check_open()
-        return self._run(self._with_marks(sql), parameters).rowcount
+        return self._run(self.backend.with_marks(sql), parameters).rowcount
 
     def send(self, sql: str, parameters: Parameters = ()) -> Sent:
         """Run a statement with ``?`` marks, at the latest with the next one that answers.
@@ -170,9 +164,9 @@ class Database:
         That one raises the errors of both.
         """
         self.check_open()
-        state, sent = self._state, Sent(self._with_marks(sql), parameters, self.flush)
+        state, sent = self._state, Sent(self.backend.with_marks(sql), parameters, self.flush)
         state.waiting.sent.append(sent)
-        if self.dialect is Dialect.SQLITE or (state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE")):
+        if self.backend.begin or (state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE")):
             self.flush()
         return sent
 
@@ -183,18 +177,12 @@ class Database:
             last.answer = self._run(*last.statement)
 
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run a statement of SQLite once for each row. Only inside a transaction."""
+        """Run a statement once for each row, on SQLite. Only inside a transaction."""
         self.check_open()
         try:
-            connection = self._connection()
-            assert isinstance(connection, SqliteConnection)
-            connection.run_many(sql, rows)
+            self._connection().run([(sql, row) for row in rows])
         except self._errors as error:
             raise self.translate_error(error) from error
-
-    def _with_marks(self, sql: str) -> str:
-        """Return SQL with the marks of the driver; the SQL of peewee has them already."""
-        return sql if self.dialect is Dialect.SQLITE else _of_driver(sql)
 
     def check_open(self) -> None:
         """Raise RuntimeError outside a transaction."""
@@ -208,7 +196,7 @@ class Database:
             raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
     def _run(self, sql: str, parameters: Parameters) -> Fetched:
-        if self._state.waiting.begun or self.dialect is Dialect.SQLITE:
+        if self._state.waiting.begun:
             return self._answered(sql, parameters)
         silent = self._silent
         if silent is None:
@@ -251,16 +239,16 @@ class Database:
         return limits(self._state.pace or self._pace, self._lease)
 
     def _execute(self, sql: str, parameters: Parameters) -> Fetched:
-        in_transaction = self._state.open and self.dialect is not Dialect.SQLITE
+        in_transaction = self._state.open and not self.backend.begin
         return self._state.waiting.run(self._connection(), sql, parameters, in_transaction)
 
     def _connection(self) -> Connection:
         state = self._state
-        if self.dialect is not Dialect.SQLITE and self.peewee.is_closed():
+        if self.peewee.is_closed():
             self._connect()
         elif state.closer is not None:
             return state.closer.connection
-        connection = self._driver.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
+        connection = self.backend.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
         state.closer = _Closer(connection, self._errors)
         return connection
 
@@ -289,7 +277,7 @@ class Database:
 
     def translate_error(self, error: Exception) -> Exception:
         """Return the store's error for a driver's, and mark the transaction as failed."""
-        return self._failed(self._driver.translate_error(error))
+        return self._failed(self.backend.translate_error(error))
 
     def _failed(self, error: Exception) -> Exception:
         """Let the transaction, if there is one, only be rolled back. Returns the error."""
@@ -314,7 +302,7 @@ class Database:
         if state.open:
             yield
             return
-        with self._turn():
+        with self.backend.turn(self.listeners.database_unavailable):
             state.open = True
             state.memo, state.after_commit = {}, []
             last = state.before_commit
@@ -345,7 +333,7 @@ class Database:
 
         Raises DatabaseUnavailable.
         """
-        with self._turn():
+        with self.backend.turn(self.listeners.database_unavailable):
             yield
         self._make_durable()
 
@@ -366,14 +354,10 @@ class Database:
         self.check_open()
         self._state.after_commit.append(call)
 
-    def _turn(self) -> AbstractContextManager[None]:
-        """Wait for others that write to a SQLite file."""
-        return nullcontext() if self._turns is None else self._turns.turn(self.listeners.database_unavailable)
-
     def _begin(self) -> None:
         """Begin a transaction; on a server the first statement does."""
-        if self.dialect is Dialect.SQLITE:
-            self._run("BEGIN IMMEDIATE", ())
+        if self.backend.begin:
+            self._run(self.backend.begin, ())
             self._state.waiting.begun = True
 
     def _commit(self) -> None:
@@ -384,16 +368,11 @@ class Database:
 
     def _make_durable(self) -> None:
         """Wait for the disk, which other transactions need not wait for."""
-        if self._commits is None:
-            return
         try:
-            self._commits.wait()
-        except OSError as error:
-            with suppress(DatabaseUnavailable):  # the log is still readable: its content goes to the file itself
-                ((busy, _, _),) = self.read("PRAGMA wal_checkpoint(TRUNCATE)")
-                if not busy:
-                    return
-            raise self._failed(CommitUnanswered(reason=str(error))) from error
+            self.backend.make_durable(self)
+        except CommitUnanswered:
+            self.listeners.database_unavailable()
+            raise
 
     def _roll_back(self) -> None:
         self._state.waiting.sent.clear()
@@ -433,20 +412,13 @@ class Database:
     def renew(self) -> None:
         """Replace the parent's connections in a child process after a fork."""
         _INHERITED.extend(self._by_pace.values())
-        self._by_pace = {pace: self._driver.connections(limits(pace, self._lease)) for pace in Pace}
+        self._by_pace = {pace: self.backend.connections(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
-        if self.path is not None and self._turns is not None:
-            self._turns.close_after_fork()
-            self._turns, self._commits = Turns(self.path), GroupCommit(self.path)
+        self.backend.renew()
         self._probing = threading.Lock()
         self._connecting = threading.Lock()
         self.row_waits = RowWaits(self.row_waits.threads)
         self._silent = None
-
-
-@lru_cache(2048)
-def _of_driver(sql: str) -> str:
-    return sql.replace("?", "%s")
 
 
 _INHERITED: list[peewee.Database] = []

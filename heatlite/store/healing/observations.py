@@ -8,7 +8,6 @@ from msgspec.structs import asdict
 from heatlite.core.healing import Word
 from heatlite.core.json import canonical
 from heatlite.store.batch import Table
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.healing.records import ObservationRecord
@@ -59,7 +58,7 @@ class Observations:
         The locks last until the transaction ends. They are taken in the order of the ids, so that no two transactions
         wait for each other.
         """
-        for_update = "" if self._database.dialect is Dialect.SQLITE else " FOR UPDATE"
+        for_update = self._database.backend.for_update
         found: list[ObservationRecord] = []
         for some in chunks(sorted({one.id for one in records})):
             rows = self._table.send_select(f"WHERE id IN ({marks(some)}) ORDER BY id{for_update}", some)

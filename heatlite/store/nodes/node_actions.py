@@ -6,7 +6,6 @@ from heatlite.core.json import JsonMap, canonical, dump, parse
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import ProjectValues
@@ -52,7 +51,7 @@ class NodeActions:
         self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
         self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
         self._sealed = tuple(_ALL.index(name) for name in _SEALED)
-        self._for_update = "" if database.dialect is Dialect.SQLITE else " FOR UPDATE"
+        self._for_update = database.backend.for_update
 
     def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
         """Return the digest of kind, arguments and node; 64 characters."""

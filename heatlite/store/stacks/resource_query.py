@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from heatlite.core.status import Verb
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Backend
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
 from heatlite.store.tables.health import MAY_BE_UNWELL
@@ -47,17 +47,17 @@ CURRENT = (
 """The condition for the current row of a name, as `current_rows` finds it; others wait for their clean-up."""
 
 
-def has_one_of(dialect: Dialect, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:
+def has_one_of(backend: Backend, values: Sequence[str], column: str = "physical_id") -> tuple[str, Sequence[str]]:
     """Return a condition on the physical id or name, by an index, and its values."""
     # The index has the first characters: MariaDB finds them itself.
-    if dialect is Dialect.MARIADB:
+    if backend.finds_prefixes:
         return f"{column} IN ({marks(values)})", values
     begins = [one[:INDEXED] for one in values]
     indexed = f"substr({column}, 1, {INDEXED}) IN ({marks(begins)})"
     return f"{indexed} AND {column} IN ({marks(values)})", (*begins, *values)
 
 
-def conditions(dialect: Dialect, query: ResourceQuery) -> Iterator[tuple[str, Sequence[Value]]]:
+def conditions(backend: Backend, query: ResourceQuery) -> Iterator[tuple[str, Sequence[Value]]]:
     """Yield the conditions on a row `item` of the table `resource`, and their values."""
     for column, wanted in (("name", query.name), ("verb", query.action), ("id", query.id)):
         if wanted:
@@ -65,10 +65,9 @@ def conditions(dialect: Dialect, query: ResourceQuery) -> Iterator[tuple[str, Se
     if query.status:
         yield _one_of([_state(value) for value in query.status])
     if query.type:
-        find = "strpos" if dialect is Dialect.POSTGRESQL else "instr"
-        yield _one_of([(f"{find}(item.type, ?) > 0", (part,)) for part in query.type])
+        yield _one_of([(f"{backend.find_text}(item.type, ?) > 0", (part,)) for part in query.type])
     if query.physical_resource_id:
-        yield has_one_of(dialect, query.physical_resource_id)
+        yield has_one_of(backend, query.physical_resource_id)
     if query.unwell_of is not None:
         incidents = "SELECT resource_id FROM incident WHERE root_id = ? AND due IS NOT NULL"
         yield f"({MAY_BE_UNWELL} OR item.id IN ({incidents}))", (query.unwell_of,)

@@ -7,7 +7,6 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LargeValues
@@ -135,7 +134,7 @@ class Resources:
     ) -> list[ResourceRecord]:
         one = len(stack_ids) == 1
         within = "item.stack_id = ?" if one else f"item.stack_id IN ({marks(stack_ids)})"
-        found = [(within, stack_ids), *begin, *conditions(self._database.dialect, query)]
+        found = [(within, stack_ids), *begin, *conditions(self._database.backend, query)]
         current = CURRENT.format(resource=self._table.name)
         rest = f"AS item WHERE {' AND '.join([*(sql for sql, _ in found), current])}"
         rest += f" ORDER BY {order}" if one else f" ORDER BY item.stack_id, {order}"
@@ -252,7 +251,7 @@ class Resources:
         """
         found: list[tuple[str, str]] = []
         for some in chunks(physical_ids):
-            has_one, values = has_one_of(self._database.dialect, some)
+            has_one, values = has_one_of(self._database.backend, some)
             sql = (
                 "SELECT resource.id, COALESCE(stack.root_id, stack.id) FROM resource"
                 " JOIN stack ON stack.id = resource.stack_id"
@@ -271,7 +270,7 @@ class Resources:
         """
         stack, found = self._database.quote("stack"), list[HolderRecord]()
         for some in chunks(values):
-            has_one, parameters = has_one_of(self._database.dialect, some, column)
+            has_one, parameters = has_one_of(self._database.backend, some, column)
             sql = (
                 "SELECT resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
                 " stack.project, CASE WHEN root.deleted_at IS NULL THEN root.name ELSE stack.name END, root.cloud"
@@ -299,7 +298,7 @@ class Resources:
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
         for some in chunks(physical_ids):
-            has_one, values = has_one_of(self._database.dialect, some)
+            has_one, values = has_one_of(self._database.backend, some)
             live = f"stack_id IN (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL)"
             out += map(_record, self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project)))
         return out
@@ -311,7 +310,7 @@ class Resources:
         """
         resource, links = self._database.quote("resource"), set[tuple[Value, ...]]()
         for some in chunks([one.id for one in nested]):
-            has_one, values = has_one_of(self._database.dialect, some)
+            has_one, values = has_one_of(self._database.backend, some)
             links.update(self._database.read(f"SELECT stack_id, physical_id FROM {resource} WHERE {has_one}", values))
         kept, left = list[Nested](), set[str]()
         for one in nested:
@@ -324,7 +323,7 @@ class Resources:
     def of_type_with_object(self, mapped_type: str, physical_id: str) -> list[ResourceRecord]:
         """Return the rows of a type in live stacks of any project with the physical id."""
         # The index has the first characters of the ids: MariaDB finds them itself.
-        begins = [] if self._database.dialect is Dialect.MARIADB else [physical_id[:INDEXED]]
+        begins = [] if self._database.backend.finds_prefixes else [physical_id[:INDEXED]]
         indexed = f"substr(physical_id, 1, {INDEXED}) = ? AND " if begins else ""
         stack = self._database.quote("stack")
         rest = (

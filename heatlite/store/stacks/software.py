@@ -6,7 +6,6 @@ import peewee
 from msgspec.structs import asdict
 
 from heatlite.core.json import dump, parse
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
@@ -30,25 +29,18 @@ class SoftwareConfigs:
         self._encryption = encryption
         self._large_values = values
         self._database = encryption.database
-        self._for_update = "" if encryption.database.dialect is Dialect.SQLITE else " FOR UPDATE"
-        self._is_mariadb = encryption.database.dialect is Dialect.MARIADB
+        self._for_update = self._database.backend.for_update
 
-    def insert(self, record: SoftwareConfigRecord) -> bool:
-        """Add a configuration, unless the id is there already: it never changes.
-
-        Returns True if it was added, except on MariaDB, which counts a row that stays as well.
-        """
+    def insert(self, record: SoftwareConfigRecord) -> None:
+        """Add a configuration, unless the id is there already: it never changes."""
         kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         found: Parts = {}
         text = self._large_values.extract(dump(content), record.project, True, {}, found)
         self._large_values.put(found)
         kept["content"] = self._encryption.encrypt(text)
-        columns = self._database.quote(*_COLUMNS)
-        values = [kept[name] for name in _COLUMNS]
-        keep = "DUPLICATE KEY UPDATE id = id" if self._is_mariadb else "CONFLICT (id) DO NOTHING"
-        sql = f"INSERT INTO software_config ({columns}) VALUES ({marks(values)}) ON {keep}"
-        return self._database.write(sql, values) > 0 and not self._is_mariadb
+        row = Config.insert({Config._meta.fields[name]: kept[name] for name in _COLUMNS})
+        self._database.upsert(row, [Config.id], {Config.id: record.id})
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""

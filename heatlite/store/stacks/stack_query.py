@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from heatlite.core.healing import UNHEALTHY
 from heatlite.core.status import Verb
-from heatlite.store.database.driver import Dialect
+from heatlite.store.database.backend import Backend
 from heatlite.store.tables.access import AccountProject
 from heatlite.store.tables.healing import Incident
 from heatlite.store.tables.health import FAILED_BEFORE_LOCK
@@ -70,9 +70,9 @@ SORTED_BY: Mapping[str, peewee.ColumnBase] = {
 }
 
 
-def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) -> list[peewee.ColumnBase]:
+def list_conditions(project: str | None, query: StackQuery, backend: Backend) -> list[peewee.ColumnBase]:
     """Return the conditions of a list, without its marker."""
-    has_tag = partial(_has_tag, dialect)
+    has_tag = partial(_has_tag, backend)
     out: list[peewee.ColumnBase] = [*in_project(project)]
     if not query.show_deleted:
         out.append(Stack.deleted_at.is_null())
@@ -81,7 +81,7 @@ def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) ->
     for name, values in query.filters.items():
         out += _filter(name, values)
     if query.search:
-        out.append(_contains(dialect, peewee.fn.LOWER(Stack.name), query.search.lower()))
+        out.append(_contains(backend, peewee.fn.LOWER(Stack.name), query.search.lower()))
     if query.locked:
         out.append(Stack.lock_level.is_null(False))
     if query.unhealthy:
@@ -97,12 +97,12 @@ def list_conditions(project: str | None, query: StackQuery, dialect: Dialect) ->
     return out or [Stack.id.is_null(False)]  # peewee takes no empty list of them
 
 
-def _has_tag(dialect: Dialect, tag: str) -> peewee.ColumnBase:
-    return _contains(dialect, Stack.tags, f",{tag},")
+def _has_tag(backend: Backend, tag: str) -> peewee.ColumnBase:
+    return _contains(backend, Stack.tags, f",{tag},")
 
 
-def _contains(dialect: Dialect, column: peewee.ColumnBase, part: str) -> peewee.ColumnBase:
-    find = peewee.fn.strpos if dialect is Dialect.POSTGRESQL else peewee.fn.instr
+def _contains(backend: Backend, column: peewee.ColumnBase, part: str) -> peewee.ColumnBase:
+    find = getattr(peewee.fn, backend.find_text)
     found: peewee.ColumnBase = find(column, part) > 0
     return found
 

@@ -11,7 +11,6 @@ from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
@@ -206,7 +205,7 @@ class Stacks:
         The lock of the root makes requests to stacks of one tree follow each other. On SQLite a transaction has the
         whole file anyway.
         """
-        if self._database.dialect is Dialect.SQLITE:
+        if not self._database.backend.has_row_locks:
             found = self.get(stack_id)
         else:
             root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
@@ -317,7 +316,7 @@ class Stacks:
         keys = [SORTED_BY[key] for key in query.sort_keys if key in SORTED_BY]
         descending = query.sort_dir == "desc" if keys or query.sort_dir else True
         order = [*(keys or [Stack.created_at]), Stack.id]
-        conditions = list_conditions(project, query, self._database.dialect)
+        conditions = list_conditions(project, query, self._database.backend)
         if query.marker is not None:
             marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *in_project(project)))
             if marked:
@@ -333,7 +332,7 @@ class Stacks:
 
     def count(self, project: str | None, query: StackQuery) -> int:
         """Return the number of stacks on all pages of a list."""
-        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*list_conditions(project, query, self._database.dialect))
+        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*list_conditions(project, query, self._database.backend))
         count: int = self._database.select(select)[0][0]
         return count
 

@@ -7,7 +7,6 @@ from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump, parse
 from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
 from heatlite.store.large_values import condensed, whole
@@ -25,13 +24,6 @@ UNREFERENCED = " AND ".join(
 )
 """SQL condition for rows of `template` without references from stacks."""
 
-_TEMPLATE_LOCKS: Mapping[Dialect, tuple[str, str, str]] = {
-    Dialect.SQLITE: ("", "", ""),
-    Dialect.POSTGRESQL: (" FOR KEY SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
-    Dialect.MARIADB: (" LOCK IN SHARE MODE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
-}
-"""Locks on a row of `template`: shared, exclusive, and exclusive without locked rows."""
-
 
 class Templates:
     """Templates, stored once per content and deleted once no stack refers to them.
@@ -44,7 +36,7 @@ class Templates:
         self._encryption = encryption
         self._database = encryption.database
         self._table = Table(encryption, Template, ("document", "files"), key="id", fixed=())
-        self._share, self._own, self._own_free = _TEMPLATE_LOCKS[self._database.dialect]
+        self._backend = self._database.backend
 
     @staticmethod
     def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
@@ -82,10 +74,10 @@ class Templates:
         sql = "SELECT id FROM template WHERE id = ? AND unused_since IS NULL"
         if sealed:
             sql += f" AND substr(document, 1, {len(PREFIX)}) = '{PREFIX}'"
-        # MariaDB may lock a row that does not match. Two transactions that share it and then change it would deadlock.
-        if self._database.dialect is Dialect.MARIADB and not self._database.read(sql, (template_id,)):
+        # Such a lock may not be asked for: two transactions that share it and then change it would deadlock.
+        if self._backend.locks_unmatched_rows and not self._database.read(sql, (template_id,)):
             return False
-        return len(self._database.read(sql + self._share, (template_id,))) > 0
+        return len(self._database.read(sql + self._backend.for_reference, (template_id,))) > 0
 
     def unreferenced(self, limit: int) -> Sequence[str]:
         """Return the ids of unmarked templates without references."""
@@ -118,7 +110,7 @@ class Templates:
 
         The second statement sees references committed before the rows were locked.
         """
-        sql = f"SELECT id FROM template WHERE id IN ({marks(template_ids)}){self._own_free}"
+        sql = f"SELECT id FROM template WHERE id IN ({marks(template_ids)}){self._backend.for_update_free}"
         locked = [template_id for (template_id,) in self._database.read(sql, template_ids)]
         if not locked:
             return []

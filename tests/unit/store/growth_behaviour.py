@@ -23,8 +23,8 @@ from heatlite.core.context import Context
 from heatlite.core.status import ENDED_ACTIONS
 from heatlite.engine.execution.sweep import Sweep
 from heatlite.engine.state.requests import Request
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.database.statements import Parameters
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
@@ -133,9 +133,9 @@ def analyze(store: Store) -> None:
     By itself it does so later, and plans with old counts until then.
     """
     database = store.database
-    if database.dialect is Dialect.POSTGRESQL:
+    if database.backend.dialect is Dialect.POSTGRESQL:
         database.peewee.execute_sql("ANALYZE")
-    elif database.dialect is Dialect.MARIADB:
+    elif database.backend.dialect is Dialect.MARIADB:
         tables = database.quote(*database.peewee.get_tables())
         database.peewee.execute_sql(f"ANALYZE TABLE {tables}").fetchall()
 
@@ -239,7 +239,7 @@ def test_no_statement_reads_rows_of_other_stacks(url: str, monkeypatch: pytest.M
         analyze(engine.store)
         life(engine, statements)
         assert len(statements.seen) > 20
-        read = READ[engine.store.database.dialect](engine.store, statements)
+        read = READ[engine.store.database.backend.dialect](engine.store, statements)
     assert {sql: rows for sql, rows in read.items() if rows > 500} == {}
 
 
@@ -260,7 +260,7 @@ def test_one_resource_of_a_large_stack_reads_no_other_row(url: str, monkeypatch:
         reader.attributes(MEMBER, found, row, ())
         engine.components.health.mark(MEMBER, found, "w", True, "disk")
         statements.is_open = False
-        read = READ[engine.store.database.dialect](engine.store, statements)
+        read = READ[engine.store.database.backend.dialect](engine.store, statements)
     assert len(read) > 3
     assert {sql: rows for sql, rows in read.items() if rows > 200} == {}
 
@@ -290,7 +290,7 @@ def test_a_filter_without_a_match_reads_no_other_event(url: str, monkeypatch: py
                 assert engine.store.events.list(stack.id, replace(query, sort_keys=("event_time",))) == []
             assert engine.store.events.after(stack.id, first, 100, EventQuery(**given)) == []
         statements.is_open = False
-        read = READ[engine.store.database.dialect](engine.store, statements)
+        read = READ[engine.store.database.backend.dialect](engine.store, statements)
     assert len(read) > len(filters) * 3
     assert {sql: rows for sql, rows in read.items() if rows > 50} == {}
 
@@ -311,6 +311,6 @@ def test_retention_counts_the_events_of_grown_stacks_only(url: str, monkeypatch:
         statements.is_open = True
         assert len(events.over_limit(5, 100, head)) == 6
         statements.is_open = False
-        read = READ[engine.store.database.dialect](engine.store, statements)
+        read = READ[engine.store.database.backend.dialect](engine.store, statements)
     assert len(read) == 4
     assert {sql: rows for sql, rows in read.items() if rows > 100} == {}

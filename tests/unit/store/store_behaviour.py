@@ -34,8 +34,8 @@ from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import SORTED_BY, ActionQuery
 from heatlite.store.admin.consistency import RULES
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import Dialect
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
@@ -676,7 +676,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
     creation = threading.Thread(target=create)
     creation.start()
     assert put.wait(240)
-    if store.database.dialect is not Dialect.SQLITE:  # it has one transaction at a time
+    if store.database.backend.dialect is not Dialect.SQLITE:  # it has one transaction at a time
         purge()
     go_on.set()
     creation.join()
@@ -1459,7 +1459,7 @@ def test_several_actions_are_claimed_in_one_commit(store: Store) -> None:
         store.database.write("UPDATE action SET takeovers = 1 WHERE id = ?", (actions[3].id,))
     batches = [store.claims.claim_many(3, "me", 200.0, 30.0) for _ in actions]
     # After one that may end its worker, the worker waits.
-    sizes = [3, 1, 1, 0, 0] if store.database.dialect is Dialect.SQLITE else [1, 1, 1, 1, 1]
+    sizes = [3, 1, 1, 0, 0] if store.database.backend.dialect is Dialect.SQLITE else [1, 1, 1, 1, 1]
     assert [len(batch) for batch in batches] == sizes
     claimed = [action for batch in batches for action in batch]
     assert [action.id for action in claimed] == [action.id for action in actions]

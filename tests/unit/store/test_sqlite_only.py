@@ -21,8 +21,8 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
 from heatlite.store.database import engine_lock
+from heatlite.store.database.backend import BUSY_SECONDS
 from heatlite.store.database.database import Database
-from heatlite.store.database.driver import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery

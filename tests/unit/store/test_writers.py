@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
-from heatlite.store.database import group_commit, turns
 from heatlite.store.database.database import Database
+from heatlite.store.database.sqlite import group_commit, turns
+from heatlite.store.database.sqlite.backend import SqliteBackend
 from tests.processes import fresh, frozen
 from tests.waiting import eventually
 
@@ -117,14 +118,15 @@ def test_a_writer_waits_for_that_of_another_process(database: Database) -> None:
 
 def test_a_stopped_writer_ends_the_wait_of_others(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "BUSY_SECONDS", 1)
-    with holder(database) as (number, ends), frozen(number):
-        for _ in range(2):
-            with pytest.raises(DatabaseUnavailable, match="locked"):
-                write(database)
-        assert written(database) == 0, "reading goes on"
+    with holder(database) as (number, ends):
+        with frozen(number):
+            for _ in range(2):
+                with pytest.raises(DatabaseUnavailable, match="locked"):
+                    write(database)
+            assert written(database) == 0, "reading goes on"
+        monkeypatch.setattr(turns, "BUSY_SECONDS", 240)
         ends.set()
-    monkeypatch.setattr(turns, "BUSY_SECONDS", 240)
-    write(database)
+        write(database)
 
 
 def test_a_killed_writer_frees_the_turn(database: Database) -> None:
@@ -233,6 +235,8 @@ def test_a_program_without_turns_is_waited_for(database: Database, path: Path) -
 
 def test_threads_take_turns_in_order(database: Database) -> None:
     order: list[int] = []
+    backend = database.backend
+    assert isinstance(backend, SqliteBackend)
 
     def run(number: int) -> None:
         with database.transaction():
@@ -241,7 +245,7 @@ def test_threads_take_turns_in_order(database: Database) -> None:
     with ThreadPoolExecutor(8) as pool, database.transaction():
         for number in range(8):
             pool.submit(run, number)
-            eventually(lambda: len(database._turns._line) > number, "it waits")  # type: ignore[union-attr] # noqa: B023
+            eventually(lambda: len(backend._turns._line) > number, "it waits")  # noqa: B023
     assert order == [*range(8)]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database.driver import BUSY_SECONDS
+from heatlite.store.database.backend import BUSY_SECONDS
 from heatlite.store.database.engine_lock import lock, open_beside
 
 PAUSE_SECONDS = 0.25

@@ -1,4 +1,4 @@
-"""PostgreSQL connections with time limits. Imported only for such a database."""
+"""Connections to PostgreSQL."""
 
 import math
 import select
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import peewee
 import psycopg
 from msgspec import Struct
 from psycopg.adapt import Transformer
@@ -243,10 +244,20 @@ def _error(result: PGresult) -> psycopg.Error:
     return kind(error_message(result))
 
 
-def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
+def connections(limits: Limits, given: dict[str, Any]) -> peewee.Database:
+    """Return connections with these limits; parameters in the URL override them."""
+    return peewee.PostgresqlDatabase(
+        given.pop("database"),
+        prefer_psycopg3=True,
+        field_types={"LONGTEXT": "TEXT"},
+        **_parameters(limits, given),
+    )
+
+
+def _parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
     """Return connection parameters for the limits.
 
-    Parameters `given` in the URL override them. The server gets the same limits for the client's machine, because it
+    The server gets the same limits for the client's machine, because it
     keeps the locks of a dead client.
     """
     idle, interval = (max(1, int(limits.peer / part)) for part in (3, 5))

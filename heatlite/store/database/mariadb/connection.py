@@ -1,12 +1,14 @@
-"""MariaDB connections. Imported only for such a database."""
+"""Connections to MariaDB."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import peewee
 import pymysql
-from pymysql.constants import ER
+from pymysql.constants import CLIENT, ER
 
+from heatlite.store.database.limits import Limits
 from heatlite.store.database.statements import Fetched, Statement
 
 TOGETHER = 1024 * 1024
@@ -80,3 +82,31 @@ class MariaDb(peewee.MySQLDatabase):
             if error.args[0] not in _DONE:
                 raise
             return None
+
+
+def connections(limits: Limits, given: dict[str, Any]) -> peewee.Database:
+    """Return connections with these limits; parameters in the URL override them."""
+    options = {**_parameters(limits), **given}
+    return MariaDb(options.pop("database"), **options)
+
+
+def _parameters(limits: Limits) -> dict[str, Any]:
+    """Return connection parameters for the limits. PyMySQL sets keepalives itself."""
+    seconds = {
+        "innodb_lock_wait_timeout": 100_000_000 if limits.lock is None else math.ceil(limits.lock),
+        "max_statement_time": limits.statement or 0,
+        "idle_transaction_timeout": math.ceil(limits.idle),
+        "net_read_timeout": math.ceil(limits.peer),
+        "net_write_timeout": math.ceil(limits.peer),
+    }
+    # READ COMMITTED, as on PostgreSQL: without the gap locks that make writers of different stacks collide.
+    session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
+    return {
+        # An UPDATE returns the number of rows met, as elsewhere, not of those changed. The fence needs that.
+        "client_flag": CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
+        "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+        "init_command": f"SET SESSION {session}",
+        "connect_timeout": limits.connect,
+        "read_timeout": limits.silence,
+        "write_timeout": limits.silence,
+    }
