@@ -193,6 +193,7 @@ BODIES: dict[str, tuple[Outcome, Callable[[str], bytes]]] = {
     "a hexadecimal length": (REFUSED, sized("Content-Length: 0x0")),
     "a length with an underscore": (REFUSED, sized("Content-Length: 0_0")),
     "a length with a point": (REFUSED, sized("Content-Length: 0.0")),
+    "a length that is none": (REFUSED, sized("Content-Length: many")),
     "an empty length": (REFUSED, sized("Content-Length: ")),
     "a length in superscript": (REFUSED, sized("Content-Length: \xb2")),
     "a length beyond 64 bits": (UNENDING, sized(f"Content-Length: {2**64 + len(SMUGGLED)}")),

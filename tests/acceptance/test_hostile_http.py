@@ -4,9 +4,8 @@ import json
 import resource
 import select
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -114,7 +113,6 @@ REQUESTS = {
     "TRACE": request("TRACE /v1/demo/stacks HTTP/1.1"),
     "no verb": request("/v1/demo/stacks"),
     "no version": request("GET /v1/demo/nothing"),
-    "a version of the future": request("GET / HTTP/9.9"),
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "noise": bytes(range(256)) * 10,
     "an empty line and nothing": b"\r\n\r\n",
@@ -122,10 +120,7 @@ REQUESTS = {
     "a long path": request(f"GET /{'a' * 4_000} HTTP/1.1"),
     "a header of 100 kB": request("GET /v1/demo/nothing HTTP/1.1", f"X: {'a' * 100_000}"),
     "a thousand headers": request("GET /v1/demo/nothing HTTP/1.1", *(f"X-{n}: 1" for n in range(1000))),
-    "a header without a name": request("GET /v1/demo/nothing HTTP/1.1", ": x"),
-    "a header with a line break": request("GET /v1/demo/nothing HTTP/1.1", "X: a\n b", " c"),
     "NUL in the path": request("GET /v1/demo/stacks/a%00b HTTP/1.1"),
-    "a raw NUL in the path": request("GET /v1/demo/stacks/a\0b HTTP/1.1"),
     "NUL in the query": request("GET /v1/demo/stacks?name=a%00b HTTP/1.1"),
     "no UTF-8 in the path": request("GET /v1/demo/stacks/%ff%fe HTTP/1.1"),
     "dots in the path": request("GET /v1/demo/stacks/..%2f..%2fetc/passwd HTTP/1.1"),
@@ -133,14 +128,8 @@ REQUESTS = {
     "a limit of many digits": request(f"GET /v1/demo/stacks?limit={'9' * 3000} HTTP/1.1"),
     "a wrong content type": post(GOOD, first=STACKS).replace(b"application/json", b"application/xml"),
     "a form": post(b"stack_name=x").replace(b"application/json", b"application/x-www-form-urlencoded"),
-    "a negative length": request(*NO_LENGTH, "Content-Length: -1", body=GOOD),
-    "a length that is none": request(*NO_LENGTH, "Content-Length: many", body=GOOD),
-    "two lengths": request(*NO_LENGTH, "Content-Length: 5", "Content-Length: 500", body=GOOD),
-    "a length and chunks": request(*NO_LENGTH, "Content-Length: 5", "Transfer-Encoding: chunked", body=GOOD),
     "a length of a petabyte": request(*NO_LENGTH, "Content-Length: 1000000000000000", body=GOOD),
     "a chunk without an end": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"%x\r\n%b" % (len(GOOD), GOOD)),
-    "chunks of nonsense": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"zz\r\n" + GOOD),
-    "a negative chunk": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"-6\r\n" + GOOD),
     "a body that ends early": request(*NO_LENGTH, f"Content-Length: {len(GOOD) + 10}", body=GOOD),
     "a body that never comes": request(*NO_LENGTH, "Content-Length: 100"),
     "no length and no chunks": request(*NO_LENGTH, body=GOOD),
@@ -169,22 +158,6 @@ def test_a_chunked_body_is_read(server: Server) -> None:
     assert b"The template section is invalid: zz" in answer
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"1;a\nb\r\nx\r\n0\r\n\r\n", b"1\r\nxY0\r\n\r\n", b"zz\r\n", b"0\r\nX: y\n\r\n", b"0\r\nHost: x\r\n\r\n"],
-)
-def test_nothing_after_an_invalid_chunk_is_a_request(server: Server, body: bytes) -> None:
-    """A proxy may take what follows for a part of the body."""
-    with socket.create_connection(("127.0.0.1", server.port), START_SECONDS) as connection:
-        connection.sendall(request(*NO_LENGTH, "Transfer-Encoding: chunked", body=body))
-        answer = connection.makefile("rb")
-        assert answer.readline().startswith(b"HTTP/1.1 400 ")
-        with suppress(OSError):
-            connection.sendall(request("GET /healthcheck HTTP/1.1"))
-        with suppress(ConnectionResetError):
-            assert b"HTTP/1.1" not in answer.read()
-
-
 def test_a_header_does_not_change_the_path(server: Server) -> None:
     """A proxy that hides /metrics would see another path, and pass on the header."""
     assert raw(server, request("GET /x/healthcheck HTTP/1.1", "SCRIPT_NAME: /x", "Connection: close")) == 404
@@ -195,60 +168,6 @@ def test_a_chunked_body_without_end_is_cut_off(server: Server) -> None:
     """Nothing says beforehand how much will come."""
     chunk = b"10000\r\n%b\r\n" % (b"x" * 0x10000)
     assert raw(server, request(*NO_LENGTH, "Transfer-Encoding: chunked", body=chunk * 200)) in (400, None)
-
-
-def test_silent_clients_stop_nobody(server: Server) -> None:
-    """Many say nothing at all, some half a request: a line, a header, a body."""
-    halves = [b"GET /v1", b"GET / HTTP/1.1\r\nHost:", request(*NO_LENGTH, "Content-Length: 1000", body=b"{")]
-    with ExitStack() as connections:
-        for half in [b""] * 20 + halves * 2:
-            connection = connections.enter_context(socket.create_connection(("127.0.0.1", server.port), START_SECONDS))
-            connection.sendall(half)
-        for _ in range(5):
-            assert server.request("GET", "/stacks").status == 200
-
-
-@contextmanager
-def dripping(connections: list[socket.socket]) -> Iterator[None]:
-    """In the block, each connection sends a byte at intervals while the server reads."""
-    ended = threading.Event()
-
-    def drip() -> None:
-        while not ended.wait(0.1):
-            for connection in connections:
-                with suppress(OSError):
-                    connection.sendall(b"x")
-
-    thread = threading.Thread(target=drip)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-SLOW = {
-    "heads": b"GET /healthcheck HTTP/1.1\r\nHost: localhost\r\nX-A: ",
-    "bodies": request(*NO_LENGTH, "Content-Length: 100000", body=b"{"),
-    "bodies that are refused": request(STACKS, "Host: evil.example", "Content-Length: 100000", body=b"{"),
-    "bodies of what takes none": request("GET /healthcheck HTTP/1.1", "Content-Length: 100000", body=b"{"),
-    "bodies that are too large": request(*NO_LENGTH, "Content-Length: 100000000", body=b"{"),
-    "chunks": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"ffff\r\n"),
-}
-
-
-@pytest.mark.parametrize("what", SLOW)
-def test_slow_clients_stop_nobody(server: Server, what: str) -> None:
-    """They send a byte now and then: more of them than the server has threads."""
-    with ExitStack() as opened:
-        address = ("127.0.0.1", server.port)
-        slow = [opened.enter_context(socket.create_connection(address, START_SECONDS)) for _ in range(40)]
-        for connection in slow:
-            connection.sendall(SLOW[what])
-        with dripping(slow):
-            for path in ["/healthcheck", "/stacks?limit=1"] * 5:
-                assert server.request("GET", path).status == 200
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Server) -> None:

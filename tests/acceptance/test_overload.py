@@ -61,7 +61,13 @@ def elsewhere() -> Iterator[Elsewhere]:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Server]:
     """A server that answers one write at once."""
-    started = Server(tmp_path, HEATLITE_THREADS="2", HEATLITE_PROCESSES="1", HEATLITE_TEMPLATE_HOSTS="127.0.0.1")
+    started = Server(
+        tmp_path,
+        HEATLITE_THREADS="2",
+        HEATLITE_PROCESSES="1",
+        HEATLITE_TEMPLATE_HOSTS="127.0.0.1",
+        HEATLITE_TEMPLATE_FETCH_TIMEOUT="240",
+    )
     yield started
     started.kill()
 

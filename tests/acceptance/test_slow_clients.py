@@ -218,7 +218,7 @@ FLOOD_MEMORY = 30_000_000
 
 
 @pytest.mark.parametrize("what", FLOODS)
-@pytest.mark.share(5, whole=1)
+@pytest.mark.share(5, whole=2)
 def test_what_does_not_end_takes_no_memory(server: Server, stack: bytes, what: str) -> None:
     """The client reads no answers. The server refuses, or takes no more."""
     begin, more = FLOODS[what]
@@ -269,7 +269,7 @@ LEAVING: dict[str, bytes] = {
 
 @pytest.mark.parametrize("when", LEAVING)
 @pytest.mark.parametrize("how", ["closed", "reset", "half closed"])
-@pytest.mark.share(7, whole=1)
+@pytest.mark.share(7, whole=2)
 def test_clients_that_leave_take_nothing_with_them(server: Server, stack: bytes, when: str, how: str) -> None:
     """Nothing of them stays: no thread, no place, no complaint in the log."""
     normal(server, 20)
