@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -26,7 +25,7 @@ class Selection(Struct, frozen=True):
     steps: Mapping[str, RepairStep] = field(name="members")
     """By path."""
     incidents: tuple[str, ...] = ()
-    compares: Literal[True] | UnsetType = UNSET
+    compares: bool | UnsetType = UNSET
     """Of a nested stack that reads something of a repaired resource: its healthy members follow its new values."""
 
     def step(self, name: str) -> RepairStep | None:
@@ -41,7 +40,7 @@ class Selection(Struct, frozen=True):
         """Return the selection within the nested stack of a resource."""
         start = f"{name}/"
         steps = {path.removeprefix(start): step for path, step in self.steps.items() if path.startswith(start)}
-        return Selection(steps, compares=True if compares else UNSET)
+        return Selection(steps, compares=compares or UNSET)
 
     def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a selected resource, or of one below it."""
