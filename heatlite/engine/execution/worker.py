@@ -101,7 +101,7 @@ class Worker:
     def take(self, action_id: str) -> None:
         """Claim this action and run it in a slot, if one is free (from any thread).
 
-        The claim loop finds the rest in the table later.
+        The claim job finds the rest in the table later.
         """
         if self._table.free_slots(self._slots.limit):
             self._slots.submit(partial(self._take, action_id))

@@ -1,8 +1,8 @@
 """Retries while the database is unavailable.
 
 SQLite's writers first wait for each other (`Turns.take`). A call that is not repeated here ends the attempt of an
-action with DatabaseUnavailable, and `FinalWrites.requeue` queues the action again. `FinalWrites` and polling
-loops repeat their own work. A request answers 503.
+action with DatabaseUnavailable, and `FinalWrites.requeue` queues the action again. `FinalWrites` and the timer
+repeat their own work. A request answers 503.
 """
 
 import logging
