@@ -154,9 +154,9 @@ class Timer:
         elif not self._is_stopping:
             event = threading.Event()
             thread = threading.Thread(target=self._run, args=(event,), name="timer", daemon=True)
+            thread.start()
             self._waiting.append(event)
             self._threads.add(thread)
-            thread.start()
 
     def _due(self, now: float) -> Job | None:
         """Return the job that is due for the longest time."""
@@ -170,7 +170,10 @@ class Timer:
         self._waiting.remove(event)
         # A second thread waits by itself for what is due next, but not for times of the clock.
         if not self._waiting or any(one.moment < inf for one in self._jobs):
-            self._look()
+            try:
+                self._look()
+            except RuntimeError as error:  # the machine has none left; other jobs wait for this one
+                log.error("%s: no second thread: %s", job.name, error)
 
     def _end(self, job: Job, pause: float, event: threading.Event) -> bool:
         """Note that a call has returned. Returns False if its thread is needed no longer."""

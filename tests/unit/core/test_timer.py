@@ -200,6 +200,23 @@ def test_no_failure_ends_a_job(
     assert [record.levelname for record in caplog.records] == ["WARNING" if is_away else "ERROR"] * 2
 
 
+def test_jobs_go_on_where_no_further_thread_can_begin(timer: Timer, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked, work = Counted(), Counted(0.001)
+    blocked.free.clear()
+    started(timer, blocked)
+    eventually(lambda: blocked.has(1) and timer._waiting)
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    try:
+        started(timer, work)
+        eventually(lambda: len(work.times) > 10)
+    finally:
+        blocked.free.set()
+
+
 def test_stopping_a_job_waits_for_its_call(timer: Timer) -> None:
     work = Counted(0.0)
     work.free.clear()
