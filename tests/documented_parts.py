@@ -137,7 +137,10 @@ _SCALARS = "the documented functions read documents, and one scalar by them take
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("heatlite/clients/connection.py", "_body"): "nothing documented tells an attribute that is missing from a null",
     ("heatlite/clients/connection.py", "_header"): "as `_body`",
-    ("heatlite/store/database/postgresql.py", "psycopg.pq.abc.PGresult"): "`psycopg.pq.PGresult` is no type to mypy",
+    (
+        "heatlite/store/database/postgresql/connection.py",
+        "psycopg.pq.abc.PGresult",
+    ): "to type checkers, the documented `psycopg.pq.PGresult` is a variable",
     **{
         (f"heatlite/{path}", f"yaml.{name}"): _SCALARS
         for path in ("template/checks/warnings.py", "template/source/loader.py")
