@@ -33,6 +33,8 @@ GRACE = 30
 """Seconds for a graceful stop. After a kill, the next start continues the interrupted work."""
 MAX_FILES = 65_536
 """Open files of a process, as far as the system allows. Each connection is one."""
+BODY_GRACE = 1.0
+"""Seconds for bodies that arrive during a stop. Their requests have not been accepted."""
 CHECK_INTERVAL = 0.25
 """Seconds until a process notices that it has to stop."""
 
@@ -157,8 +159,9 @@ class Server(BaseApplication):  # type: ignore[misc]
             if rounds % round(INTERVAL / CHECK_INTERVAL) == 0:
                 self._guard.look()
         self._embedded.components.streams.close()
+        end = time.monotonic() + BODY_GRACE
         while True:
-            self._guard.look(closes_all=True)
+            self._guard.look(closes_all=True, ends_bodies=time.monotonic() > end)
             await asyncio.sleep(CHECK_INTERVAL)
 
     def _begin_thread(self) -> None:

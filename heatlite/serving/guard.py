@@ -36,7 +36,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, protocol: asyncio.Protocol, guard: "Guard") -> None:
         self._protocol, self._guard = protocol, guard
         self._loop = asyncio.get_running_loop()
-        self._is_held = self._is_paused = self._is_in_body = False
+        self._is_held = self._is_paused = False
+        self.is_in_body = False
+        """True while a body is read."""
         self._ahead = 0
         """Bytes that came, without those of requests that have begun. A head counts by its fields, so about."""
         self._begun = 0
@@ -58,7 +60,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._protocol.data_received(data)
         self._ahead += len(data)
-        if self._ahead > MAX_AHEAD and not self._is_in_body and not self._is_held:
+        if self._ahead > MAX_AHEAD and not self.is_in_body and not self._is_held:
             self._is_held = True
             self._transport.pause_reading()
             self._loop.call_later(LULL, self._look, self._begun)
@@ -95,7 +97,7 @@ class Connection(asyncio.Protocol):
 
     def begin_body(self) -> None:
         """Read a body, whose bytes are not ahead."""
-        self._is_in_body = True
+        self.is_in_body = True
         self._release()
 
     def take(self, size: int) -> None:
@@ -104,7 +106,7 @@ class Connection(asyncio.Protocol):
 
     def end_body(self) -> None:
         """Note that a body is whole."""
-        self._is_in_body = False
+        self.is_in_body = False
 
     def end_request(self, is_answered: bool) -> None:
         """Note the end of a request.
@@ -112,7 +114,7 @@ class Connection(asyncio.Protocol):
         A client that did not take its answer loses the connection.
         """
         self.requests -= 1
-        self._is_in_body = False
+        self.is_in_body = False
         self.limit = self._loop.time() + IDLE_SECONDS if is_answered else 0.0
 
     def _look(self, begun: int) -> None:
@@ -160,10 +162,10 @@ class Guard(asyncio.DefaultEventLoopPolicy):
         """Create an event loop."""
         return _Loop(self)
 
-    def look(self, closes_all: bool = False) -> None:
+    def look(self, closes_all: bool = False, ends_bodies: bool = False) -> None:
         """Close connections whose next request is late, and the oldest of too many.
 
-        With `closes_all`, close all without a request.
+        With `closes_all`, close all without a request. With `ends_bodies`, end those whose body is not whole.
         """
         now = asyncio.get_running_loop().time()
         idle = sorted((one for one in self.connections.values() if not one.requests), key=lambda one: one.limit)
@@ -173,3 +175,6 @@ class Guard(asyncio.DefaultEventLoopPolicy):
                 connection.abort()
             elif closes_all or number < excess:
                 connection.close()  # once its client has taken the last answer
+        for connection in [*self.connections.values()] if ends_bodies else ():
+            if connection.is_in_body:
+                connection.abort()

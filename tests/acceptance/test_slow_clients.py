@@ -197,6 +197,20 @@ def test_a_slow_client_loses_its_connection(server: Server) -> None:
                 wait_until_closed(client)
 
 
+@pytest.mark.full
+def test_a_stop_waits_for_no_slow_client(tmp_path: Path) -> None:
+    """Its processes end by themselves, before they would be killed."""
+    server = Server(tmp_path, HEATLITE_PROCESSES="1")
+    try:
+        with slow_clients(server.port, [*SLOW.values()] * 2) as clients, dripping(clients[: len(SLOW)]):
+            server.stop()
+            for client in clients:
+                wait_until_closed(client)
+        assert server.log.read_text().count("Worker exiting") == 1
+    finally:
+        server.kill()
+
+
 FLOODS: dict[str, tuple[bytes, bytes]] = {
     "headers": (b"GET / HTTP/1.1\r\n", b"X: %b\r\n" % (b"a" * 1000) * 60),
     "a header": (b"GET / HTTP/1.1\r\nX: ", b"a" * 65_536),

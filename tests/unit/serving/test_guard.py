@@ -99,6 +99,19 @@ async def test_a_connection_has_time_for_its_next_request(clients: Clients) -> N
     await until(lambda: {*clients.guard.connections.values()} == {busy})
 
 
+@with_clients
+async def test_a_stop_ends_bodies_that_are_not_whole(clients: Clients) -> None:
+    whole, half = [(await clients.connect())[0] for _ in range(2)]
+    for connection in (whole, half):
+        connection.begin_request(100)
+        connection.begin_body()
+    whole.end_body()
+    clients.guard.look(closes_all=True)
+    assert len(clients.guard.connections) == 2
+    clients.guard.look(closes_all=True, ends_bodies=True)
+    await until(lambda: [*clients.guard.connections.values()] == [whole])
+
+
 def test_the_oldest_of_too_many_are_closed(monkeypatch: MonkeyPatch) -> None:
     @with_clients
     async def test(clients: Clients) -> None:
