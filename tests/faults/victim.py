@@ -23,7 +23,7 @@ FOR_EVER = 10**9
 def put_bomb(database: str) -> None:
     """Have every COMMIT of this process count."""
     kind = "postgresql" if database.startswith("postgresql:") else "mariadb"
-    connection = importlib.import_module(f"heatlite.store.database.{kind}").Connection
+    connection = importlib.import_module(f"heatlite.store.database.{kind}.connection").Connection
     connection.run = ticking(connection.run, lambda statements: any(sql == "COMMIT" for sql, _ in statements))
 
 
