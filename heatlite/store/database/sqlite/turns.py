@@ -80,7 +80,7 @@ class Turns:
         self._is_taken = False
         """True while the process has the turn, or waits for it."""
         self._line = deque[threading.Lock]()
-        """Threads in line: each has locked its lock twice, the second time in vain."""
+        """Locks of the threads in line: to unlock one lets its thread begin."""
         self._requests: SimpleQueue[bool] | None = None
         """Each True makes a thread wait for the turn; False ends it. None: there was no need of it yet."""
 
@@ -102,8 +102,9 @@ class Turns:
         with self._lock:
             file = self._opened()
             if not self._is_taken:
+                is_free = file.try_lock()
                 self._is_taken = True
-                if file.try_lock():
+                if is_free:
                     return
                 self._wait(file)
             self._line.append(begins)
