@@ -111,9 +111,9 @@ class Software:
                 raise RequestLimitExceeded(
                     message=f"The project has {self._most_configs} software configs, and may not have more."
                 )
-            configs.insert(record)
+            is_added = configs.insert(record)
             self._check_space(project, length)
-            if config_id is not None and not configs.lock(project, config_id):
+            if config_id is not None and not is_added and not configs.lock(project, config_id):
                 raise HTTPBadRequest(f"The id {record.id} is in use for another software config. Delete that first.")
         return record
 

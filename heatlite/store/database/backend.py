@@ -108,6 +108,10 @@ class Backend(ABC):
     find_text: ClassVar[str] = "instr"
     """Function that returns the place of a text in another one."""
     on_conflict: ClassVar[str] = "ON CONFLICT ({key}) DO UPDATE SET"
+    keep: ClassVar[str] = "ON CONFLICT ({key}) DO NOTHING"
+    """Part of an INSERT that leaves a row as it is."""
+    counts_kept: ClassVar[bool] = False
+    """True if the number of rows counts those left by `keep`."""
     new_value: ClassVar[str] = "excluded.{column}"
     """A value of the INSERT in the part after `on_conflict`."""
     force_index: ClassVar[str] = ""

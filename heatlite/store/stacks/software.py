@@ -31,16 +31,21 @@ class SoftwareConfigs:
         self._database = encryption.database
         self._for_update = self._database.backend.for_update
 
-    def insert(self, record: SoftwareConfigRecord) -> None:
-        """Add a configuration, unless the id is there already: it never changes."""
+    def insert(self, record: SoftwareConfigRecord) -> bool:
+        """Add a configuration, unless the id is there already: it never changes.
+
+        Returns True if it was added; False also where the database does not tell.
+        """
         kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
         found: Parts = {}
         text = self._large_values.extract(dump(content), record.project, True, {}, found)
         self._large_values.put(found)
         kept["content"] = self._encryption.encrypt(text)
-        row = Config.insert({Config._meta.fields[name]: kept[name] for name in _COLUMNS})
-        self._database.upsert(row, [Config.id], {Config.id: record.id})
+        backend = self._database.backend
+        into = f"INSERT INTO software_config ({self._database.quote(*_COLUMNS)}) VALUES ({marks(_COLUMNS)})"
+        count = self._database.write(f"{into} {backend.keep.format(key='id')}", [kept[name] for name in _COLUMNS])
+        return count > 0 and not backend.counts_kept
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""

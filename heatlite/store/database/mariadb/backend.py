@@ -29,6 +29,7 @@ class MariaDbBackend(Backend):
     quotation_mark = "`"
     for_reference = " LOCK IN SHARE MODE"
     on_conflict, new_value = "ON DUPLICATE KEY UPDATE", "VALUES({column})"
+    keep, counts_kept = "ON DUPLICATE KEY UPDATE {key} = {key}", True
     # Its planner sorts rows that an index has in order, or reads all rows before the page.
     force_index = " FORCE INDEX ({index})"
 
