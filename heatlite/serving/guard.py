@@ -9,6 +9,8 @@ import asyncio
 import resource
 from typing import Any, TypeAlias
 
+import uvloop
+
 Peer: TypeAlias = tuple[str, int]
 """Address and port of a client."""
 
@@ -20,8 +22,6 @@ INTERVAL = 2.0
 """Seconds between looks."""
 BACKLOG = 2048
 """Connections that arrive together and wait to be accepted."""
-ACCEPTED = 10
-"""Connections that a process accepts in a row."""
 SPARE_FILES = 100
 """Files of a process that are no connections."""
 MAX_AHEAD = 64 * 1024
@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, protocol: asyncio.Protocol, guard: "Guard") -> None:
         self._protocol, self._guard = protocol, guard
+        self._transport: Any = None
         self._loop = asyncio.get_running_loop()
         self._is_held = self._is_paused = False
         self.is_in_body = False
@@ -52,7 +53,7 @@ class Connection(asyncio.Protocol):
         return getattr(self._transport, name)
 
     def connection_made(self, transport: Any) -> None:
-        self._transport: asyncio.Transport = transport
+        self._transport = transport
         self._peer: Peer = transport.get_extra_info("peername")[:2]
         self._guard.connections[self._peer] = self
         self._protocol.connection_made(self)  # type: ignore[arg-type]
@@ -132,7 +133,7 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class _Loop(uvloop.Loop):
     def __init__(self, guard: "Guard") -> None:
         super().__init__()
         self._guard = guard
@@ -141,11 +142,7 @@ class _Loop(asyncio.SelectorEventLoop):
         def connect() -> Connection:
             return Connection(protocol_factory(), self._guard)
 
-        # asyncio accepts that many connections in a row. So processes share those that arrive together.
-        server = await super().create_server(connect, *address, **(options | {"backlog": ACCEPTED}))
-        if "sock" in options:
-            options["sock"].listen(BACKLOG)
-        return server
+        return await super().create_server(connect, *address, **(options | {"backlog": BACKLOG}))
 
 
 class Guard(asyncio.DefaultEventLoopPolicy):
