@@ -59,6 +59,8 @@ class Worker:
         self._settings = settings
         self._meter = meter
         self._slots = slots
+        self._hints = threading.Semaphore(slots.limit)
+        """Bounds the hints that wait for a thread: an outage of the database lets none through."""
         self._handlers = logs.Pool(settings.handler_threads, "handler")
         self._cleanup_threads = logs.Pool(settings.handler_threads, "late")
         self._stopping = threading.Event()
@@ -104,7 +106,10 @@ class Worker:
         The claim job finds the rest in the table later.
         """
         if self._table.free_slots(self._slots.limit):
-            self._slots.submit(partial(self._take, action_id))
+            if self._hints.acquire(blocking=False):
+                self._slots.submit(partial(self._take, action_id))
+            else:
+                self._claims.wake()
 
     def deliver(self, address: str) -> None:
         """Continue the attempts that wait for a message at the address (from any thread)."""
@@ -159,10 +164,14 @@ class Worker:
 
     def _take(self, action_id: str) -> None:
         try:
-            for attempt in self._claiming.claim(action_id):
-                self._run(attempt)
-        except DatabaseUnavailable as error:  # `_run` raises none
+            attempts = self._claiming.claim(action_id)
+        except DatabaseUnavailable as error:
             log.warning("cannot claim action %s: %s", action_id, error)
+            return
+        finally:
+            self._hints.release()
+        for attempt in attempts:
+            self._run(attempt)
 
     def _run(self, attempt: Attempt) -> None:
         """Run an attempt in this thread, a slot, until it waits or ends."""
