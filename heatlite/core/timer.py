@@ -106,6 +106,8 @@ class Timer:
         self._threads: set[threading.Thread] = set()
         self._waiting: list[threading.Event] = []
         """Events of the threads that call nothing, one or two: the first takes a job when it is due."""
+        self._until: dict[threading.Event, float] = {}
+        """Time to which each of them waits by itself."""
         self._is_stopping = False
 
     def job(self, name: str, call: Callable[[], float]) -> Job:
@@ -156,6 +158,7 @@ class Timer:
             thread = threading.Thread(target=self._run, args=(event,), name="timer", daemon=True)
             thread.start()
             self._waiting.append(event)
+            self._until[event] = 0.0
             self._threads.add(thread)
 
     def _due(self, now: float) -> Job | None:
@@ -168,8 +171,10 @@ class Timer:
         """Note that the thread of the event calls a job."""
         job.is_running, job.due, job.moment = True, inf, inf
         self._waiting.remove(event)
-        # A second thread waits by itself for what is due next, but not for times of the clock.
-        if not self._waiting or any(one.moment < inf for one in self._jobs):
+        # A second thread waits by itself for what was due next when it began to, but not for times of the clock.
+        idle = [one for one in self._jobs if not one.is_running]
+        soonest = min((one.due for one in idle), default=inf) + GRACE
+        if not self._waiting or self._until[self._waiting[0]] > soonest or any(one.moment < inf for one in idle):
             try:
                 self._look()
             except RuntimeError as error:  # the machine has none left; other jobs wait for this one
@@ -203,6 +208,7 @@ class Timer:
                 idle = [one for one in self._jobs if not one.is_running]
                 due = min((one.due for one in idle), default=inf)
                 moment = min((one.moment for one in idle), default=inf) if is_first else inf
+                self._until[event] = due if is_first else due + GRACE
             if job is not None:
                 pause = job.call()
                 with self._lock:
@@ -210,7 +216,8 @@ class Timer:
             elif moment < inf:
                 self._clock.wait(event, moment - self._clock.now(), due - now)
             else:
-                event.wait(None if due == inf else max(0.0, due - now + (0.0 if is_first else GRACE)))
+                event.wait(None if due == inf else max(0.0, self._until[event] - now))
         self._close()
         with self._lock:
+            del self._until[event]
             self._threads.discard(threading.current_thread())

@@ -120,6 +120,26 @@ def test_a_job_that_blocks_delays_no_other(timer: Timer) -> None:
             one.free.set()
 
 
+def test_a_thread_that_had_nothing_to_wait_for_takes_what_is_due_later(timer: Timer) -> None:
+    jobs = [Counted(0.02) for _ in range(3)]
+    for work in jobs:
+        work.free.clear()
+        started(timer, work)
+    eventually(lambda: all(work.has(1) for work in jobs))
+    time.sleep(0.1)  # a further thread waits: no job is idle
+    for work in jobs:
+        work.free.set()
+    blocked, *others = jobs
+    eventually(lambda: all(len(work.times) > 3 for work in jobs))
+    blocked.free.clear()
+    calls = len(blocked.times)
+    time.sleep(0.1)
+    assert len(blocked.times) - calls <= 1
+    counts = [len(work.times) for work in others]
+    eventually(lambda: all(len(work.times) > count + 2 for work, count in zip(others, counts, strict=True)))
+    blocked.free.set()
+
+
 def test_two_threads_are_left_of_those_that_a_block_has_needed(timer: Timer, closed: list[int]) -> None:
     works = [Counted() for _ in range(5)]
     for one in works:
