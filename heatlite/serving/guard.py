@@ -36,6 +36,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, protocol: asyncio.Protocol, guard: "Guard") -> None:
         self._protocol, self._guard = protocol, guard
         self._transport: Any = None
+        self._peer: Peer = ("", 0)
         self._loop = asyncio.get_running_loop()
         self._is_held = self._is_paused = False
         self.is_in_body = False
@@ -54,7 +55,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._peer: Peer = transport.get_extra_info("peername")[:2]
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # the client is gone
+            self._protocol = asyncio.Protocol()
+            transport.abort()
+            return
+        self._peer = peer[:2]
         self._guard.connections[self._peer] = self
         self._protocol.connection_made(self)  # type: ignore[arg-type]
 

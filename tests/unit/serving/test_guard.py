@@ -1,6 +1,8 @@
 """Connections that the guard watches, with a protocol in gunicorn's place."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
@@ -31,12 +33,12 @@ class Clients:
     """Clients of a server whose connections a guard watches."""
 
     def __init__(self, watched: Guard, port: int, servers: list[Server]) -> None:
-        self.guard, self._port, self.servers = watched, port, servers
+        self.guard, self.port, self.servers = watched, port, servers
         self.writers: list[asyncio.StreamWriter] = []
 
     async def connect(self) -> tuple[Connection, asyncio.StreamWriter]:
         """Return the server's end of a connection, and the client's."""
-        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        _, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self.writers.append(writer)
         await until(lambda: len(self.guard.connections) == len(self.servers) and bool(self.servers))
         return self.guard.connections[writer.get_extra_info("sockname")], writer
@@ -110,6 +112,18 @@ async def test_a_stop_ends_bodies_that_are_not_whole(clients: Clients) -> None:
     assert len(clients.guard.connections) == 2
     clients.guard.look(closes_all=True, ends_bodies=True)
     await until(lambda: [*clients.guard.connections.values()] == [whole])
+
+
+@with_clients
+async def test_a_client_that_is_gone_before_it_is_accepted_leaves_no_trace(clients: Clients) -> None:
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    gone = socket.create_connection(("127.0.0.1", clients.port))  # the event loop stands still meanwhile
+    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    gone.close()
+    await until(lambda: bool(clients.servers))
+    await asyncio.sleep(0.05)
+    assert (faults, clients.guard.connections) == ([], {})
 
 
 def test_the_oldest_of_too_many_are_closed(monkeypatch: MonkeyPatch) -> None:
