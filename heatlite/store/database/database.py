@@ -177,8 +177,9 @@ class Database:
             last.answer = self._run(*last.statement)
 
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each row, on SQLite. Only inside a transaction."""
+        """Run a statement with ``?`` marks once for each row. Only inside a transaction."""
         self.check_open()
+        sql = self.backend.with_marks(sql)
         try:
             self._connection().run([(sql, row) for row in rows])
         except self._errors as error:
