@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import sqlite3
 import threading
@@ -189,9 +190,12 @@ def test_requests_are_accepted_without_an_engine(
     waiting = heatlite.start("up", "--yes", str(TEMPLATES / "hello.yaml"), "--database", database)
     eventually(lambda: "/v1/default/stacks' 201" in server.log.read_text(), "its stack is accepted")
     eventually(lambda: "starts in 0.8 s" in server.log.read_text(), "it is tried again")
+    assert waiting.stderr is not None
+    select.select([waiting.stderr], [], [], START_SECONDS)
+    said = waiting.stderr.readline()
     wrong.unlink()
     _, err = waiting.communicate(timeout=START_SECONDS)
-    assert (waiting.returncode, "engine is not running" in err) == (0, True), err
+    assert (waiting.returncode, "engine is not running" in said) == (0, True), said + err
     assert server.settled(path) == "CREATE_COMPLETE"
     assert server.request("GET", "/healthcheck").data == "OK"
     listed = server.request("GET", "/services").data

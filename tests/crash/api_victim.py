@@ -4,6 +4,8 @@ import json
 import os
 import re
 import sqlite3
+import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from tests.crash.victim import SURVIVED, kill
 WRITE = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE|COMMIT)\b", re.IGNORECASE)
 REFUSED = 6
 """Exit code of a process that answers with an error."""
+MAX_BUSY = 10
+"""Attempts where other writers keep the database busy."""
 
 
 class Fuse:
@@ -58,12 +62,18 @@ def ask(database: str, folder: str, method: str, path: str, body: object, writes
     connect = sqlite3.connect
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
     app = TestApp(wiring.api(Settings(database=database), hints=Hints(Path(folder))).app)
-    Fuse.left = writes
-    answer = app.request(
-        path,
-        method=method,
-        body=b"" if body is None else json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Host": "localhost"},
-        expect_errors=True,
-    )
+    for _ in range(MAX_BUSY):
+        Fuse.left = writes
+        answer = app.request(
+            path,
+            method=method,
+            body=b"" if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", "Host": "localhost"},
+            expect_errors=True,
+        )
+        if answer.status_int != HTTPStatus.SERVICE_UNAVAILABLE:
+            break
+        print(answer.text, file=sys.stderr)  # it waited for its turn to write: nothing is written
+    if answer.status_int >= HTTPStatus.BAD_REQUEST:
+        print(answer.text, file=sys.stderr, flush=True)
     os._exit(SURVIVED if answer.status_int < 400 else REFUSED)
