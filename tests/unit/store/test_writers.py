@@ -196,6 +196,8 @@ def _both(database: Database, before: int) -> int:
 WAITER = """
 import sys
 from heatlite.store.database.database import Database
+from heatlite.store.database.sqlite import turns
+turns.BUSY_SECONDS = 240
 database = Database(sys.argv[1])
 database.read("SELECT 1")
 print("ready", flush=True)
