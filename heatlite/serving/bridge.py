@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.serving.guard import Connection, Peer
-from heatlite.serving.lines import Busy, DearReads, Kind, Lines, is_urgent
+from heatlite.serving.lines import MAX_LAG, QUICK_SECONDS, Busy, Kind, Lines, ReadTimes, is_urgent
 
 log = logging.getLogger(__name__)
 
@@ -134,14 +134,20 @@ class Bridge:
         connections: Mapping[Peer, Connection],
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
+        waits_for_nothing: bool = False,
     ) -> None:
-        """Answer `instant` paths in the event loop. `begin_thread` prepares a thread."""
+        """Answer `instant` paths in the event loop.
+
+        `begin_thread` prepares a thread. If the application `waits_for_nothing` when it answers a read, the event loop
+        also answers quick reads of the API.
+        """
         self._application = application
         self._max_body = max_body
         self._connections = connections
         self._instant = instant
         self.lines = Lines(threads)
-        self._dear = DearReads()
+        self._times = ReadTimes()
+        self._waits_for_nothing = waits_for_nothing
         self._pool = ThreadPoolExecutor(self.lines.size, "request", initializer=begin_thread)
         self._memory = Memory()
 
@@ -228,10 +234,12 @@ class Bridge:
         method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if target in self._instant:
             return self._call(environ)
-        kind = Kind.WRITE
+        kind, read = Kind.WRITE, ""
         if method in ("GET", "HEAD"):
-            target = f"{target}?{environ['QUERY_STRING']}"
-            kind = Kind.DEAR if target in self._dear else Kind.READ
+            read = f"{target}?{environ['QUERY_STRING']}"
+            if self._is_quick(read):
+                return self._call_timed(environ, read)
+            kind = Kind.DEAR if self._times.is_dear(read) else Kind.READ
         elif is_urgent(target, body):
             kind = Kind.AHEAD
         await self.lines.enter(kind)
@@ -239,10 +247,8 @@ class Bridge:
         answered: asyncio.Future[Answer] = loop.create_future()
 
         def run() -> None:
-            begun, cost = time.monotonic(), time.thread_time()
-            answer = self._call(environ)
-            if method in ("GET", "HEAD"):
-                self._dear.note(target, time.thread_time() - cost)
+            begun = time.monotonic()
+            answer = self._call_timed(environ, read)
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(end, answer, time.monotonic() - begun)
 
@@ -253,6 +259,26 @@ class Bridge:
 
         self._pool.submit(run)
         return await answered
+
+    def _is_quick(self, read: str) -> bool:
+        """Return True for a read that the event loop answers.
+
+        The pages of the dashboard also write.
+        """
+        is_idle = self._waits_for_nothing and self.lines.lag < MAX_LAG
+        return is_idle and read.startswith("/v1/") and self._times.is_quick(read)
+
+    def _call_timed(self, environ: Environ, read: str) -> Answer:
+        """Call the application, and note the time of a read.
+
+        A refusal is never quick, as it may write.
+        """
+        begun = time.thread_time()
+        answer = self._call(environ)
+        if read:
+            took = time.thread_time() - begun
+            self._times.note(read, took if answer.status == HTTPStatus.OK else max(took, QUICK_SECONDS))
+        return answer
 
     def _call(self, environ: Environ) -> Answer:
         """Call the application."""

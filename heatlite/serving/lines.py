@@ -22,8 +22,12 @@ WEIGHT = 0.1
 """Weight of the last request in the average time of an answer."""
 DEAR_SECONDS = 0.05
 """Processor time from which an answer to a read is dear."""
-MAX_DEAR = 1000
-"""Reads that are remembered as dear."""
+QUICK_SECONDS = 0.01
+"""Processor time up to which an answer to a read needs no thread: to change threads takes as long."""
+MAX_READS = 10_000
+"""Reads whose processor time is remembered."""
+MAX_LAG = 0.25
+"""Seconds by which the event loop may be late to answer reads without a thread."""
 URGENT = re.compile(rb'\s*\{\s*"(?:lock|unlock|cancel_\w+)"\s*:')
 """Start of the body of an action that goes ahead: it ends what others wait for."""
 MAX_URGENT = 4096
@@ -55,23 +59,26 @@ class Busy(Exception):
         """Seconds after which a client may try again."""
 
 
-class DearReads:
-    """Reads whose last answer was dear. Safe for threads."""
+class ReadTimes:
+    """Processor time of the last answers to reads. Safe for threads."""
 
     def __init__(self) -> None:
-        self._known: dict[str, None] = {}
+        self._seconds: dict[int, float] = {}
+        """By the hash of the target."""
 
-    def __contains__(self, target: str) -> bool:
-        return target in self._known
+    def is_dear(self, target: str) -> bool:
+        """Return True if the last answer took long."""
+        return self._seconds.get(hash(target), 0.0) >= DEAR_SECONDS
+
+    def is_quick(self, target: str) -> bool:
+        """Return True if there was an answer, and it took a moment."""
+        return self._seconds.get(hash(target), DEAR_SECONDS) < QUICK_SECONDS
 
     def note(self, target: str, seconds: float) -> None:
         """Note the processor time of an answer."""
-        if seconds < DEAR_SECONDS:
-            self._known.pop(target, None)
-            return
-        if len(self._known) >= MAX_DEAR:
-            self._known.clear()
-        self._known[target] = None
+        if len(self._seconds) >= MAX_READS:
+            self._seconds.clear()
+        self._seconds[hash(target)] = seconds
 
 
 class _Line:

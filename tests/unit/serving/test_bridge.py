@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from heatlite.serving import bridge
+from heatlite.serving import bridge, lines
 from heatlite.serving.bridge import Bridge, Environ, Message
 from heatlite.serving.guard import Connection
+from tests.tables import table
 
 SMALL = 1000
 """Maximum size of a body here."""
@@ -112,6 +114,39 @@ def test_a_request_and_its_answer() -> None:
 def test_a_client_that_is_gone_gets_no_answer() -> None:
     client = asyncio.run(Client(Bridge(echo, 8, SMALL, {})).run())
     assert client.sent == []
+
+
+@table(
+    ("target", "status", "is_slow", "waits_for_nothing", "in_loop"),
+    [
+        ("/v1/p/stacks", "200 OK", False, True, [False, True, True]),
+        ("/v1/p/stacks", "200 OK", False, False, [False, False, False]),
+        ("/v1/p/stacks", "403 Forbidden", False, True, [False, False, False]),
+        ("/v1/p/stacks", "200 OK", True, True, [False, False, False]),
+        ("/ui/", "200 OK", False, True, [False, False, False]),
+    ],
+)
+def test_the_event_loop_answers_reads_that_were_quick(
+    target: str, status: str, is_slow: bool, waits_for_nothing: bool, in_loop: list[bool]
+) -> None:
+    threads: list[int] = []
+
+    def application(_environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        threads.append(threading.get_ident())
+        begun = time.thread_time()
+        while is_slow and time.thread_time() - begun < 2 * lines.QUICK_SECONDS:
+            pass
+        start_response(status, [])
+        return []
+
+    async def three() -> None:
+        for _ in range(3):
+            await Client(served, raw_path=target.encode()).run()
+        await Client(served, b"{}", raw_path=target.encode()).run()
+
+    served = made(application, waits_for_nothing=waits_for_nothing)
+    asyncio.run(three())
+    assert [one == threading.get_ident() for one in threads] == [*in_loop, False]
 
 
 def test_the_environment_of_a_request() -> None:
