@@ -7,8 +7,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from heatlite.api.openapi.__main__ import text
-from heatlite.api.openapi.reference import Operation
+from tools.openapi.__main__ import text
+from tools.openapi.reference import Operation
 
 SOURCE = Path(__file__).parents[2] / "api-ref" / "source" / "v1"
 DOCUMENT = json.loads(text(SOURCE))

@@ -13,7 +13,7 @@ import pytest
 from webtest import TestResponse
 
 from heatlite import wiring
-from heatlite.api.openapi.reference import SHOWN, Operation, Reference
+from tools.openapi.reference import SHOWN, Operation, Reference
 from heatlite.core import clock
 from heatlite.core.config import Settings
 from heatlite.core.healing import Brake, IncidentState

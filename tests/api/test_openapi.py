@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from heatlite.api.openapi.reference import Reference
+from tools.openapi.reference import Reference
 
 from .conftest import Heat, served_routes
 from .described import DOCUMENT, SOURCE, unlike

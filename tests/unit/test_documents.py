@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from heatlite.api.openapi.__main__ import text as openapi
+from tools.openapi.__main__ import text as openapi
 from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
 from heatlite.core.healing import Brake, ClosedAs, IncidentState, ReportResult
@@ -204,7 +204,7 @@ def test_docstrings_keep_the_style() -> None:
 
 
 def test_the_openapi_document_is_up_to_date() -> None:
-    """Run ``python -m heatlite.api.openapi > heatlite/api/openapi/openapi.json``."""
+    """Run ``python -m tools.openapi > heatlite/api/openapi/openapi.json``."""
     written = (ROOT / "heatlite" / "api" / "openapi" / "openapi.json").read_text()
     assert written == openapi(ROOT / "api-ref" / "source" / "v1"), "run the command of this test's docstring"
 

@@ -7,7 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from heatlite.cli.main import build_parser
-from heatlite.cli.manual import page
+from tools.manual import page
 
 ROOT = Path(__file__).parents[3]
 HEADING = re.compile(r'^\.SS "heatlite ([^"]+)"$', re.MULTILINE)
@@ -48,7 +48,7 @@ def test_each_argument_is_explained() -> None:
 
 
 def test_the_installed_page_names_commands_that_are_there() -> None:
-    """Written by ``python -m heatlite.cli.manual > docs/man/heatlite.1``."""
+    """Written by ``python -m tools.manual > docs/man/heatlite.1``."""
     there = set(HEADING.findall(page()))
     installed = HEADING.findall((ROOT / "docs/man/heatlite.1").read_text())
     assert [name for name in installed if name not in there] == []

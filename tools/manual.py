@@ -1,6 +1,6 @@
 """Generator of the manual page heatlite(1) from the parser.
 
-``python -m heatlite.cli.manual > docs/man/heatlite.1``.
+``python -m tools.manual > docs/man/heatlite.1``.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 """Writer of the document.
 
-``python -m heatlite.api.openapi > heatlite/api/openapi/openapi.json`` in a checkout, after a change of the reference.
+``python -m tools.openapi > heatlite/api/openapi/openapi.json`` in a checkout, after a change of the reference.
 """
 
 import sys
 from pathlib import Path
 
-from heatlite.api.openapi.document import document
-from heatlite.api.openapi.reference import Reference
+from tools.openapi.document import document
+from tools.openapi.reference import Reference
 from heatlite.core.json import pretty
 
 SOURCE = Path("api-ref/source/v1")

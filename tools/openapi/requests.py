@@ -5,7 +5,7 @@ from heatlite.api import bodies, group_bodies, query
 from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.healing import intake, policies
 from heatlite.api.nodes import node_actions, nodes, playbooks
-from heatlite.api.openapi.schemas import ref
+from tools.openapi.schemas import ref
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
 from heatlite.healing.intake import source_document

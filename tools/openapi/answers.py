@@ -1,6 +1,6 @@
 """Schemas of the answers, by the titles of the reference."""
 
-from heatlite.api.openapi.schemas import (
+from tools.openapi.schemas import (
     ANY,
     COUNT,
     LINKS,

@@ -9,10 +9,10 @@ from heatlite import __version__
 from heatlite.api import query, views
 from heatlite.api.handlers import resource_list
 from heatlite.api.nodes import node_actions
-from heatlite.api.openapi.answers import ANSWERS
-from heatlite.api.openapi.reference import Operation, Parameter
-from heatlite.api.openapi.requests import BODIES, OPTIONAL
-from heatlite.api.openapi.schemas import NULL, SCHEMAS, record, ref
+from tools.openapi.answers import ANSWERS
+from tools.openapi.reference import Operation, Parameter
+from tools.openapi.requests import BODIES, OPTIONAL
+from tools.openapi.schemas import NULL, SCHEMAS, record, ref
 from heatlite.core.healing import ClosedAs, IncidentState
 from heatlite.core.json import Json, JsonMap, parse
 from heatlite.core.nodes import NodeActionState, Requester
