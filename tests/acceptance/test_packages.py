@@ -42,6 +42,7 @@ def test_the_wheel_has_what_runs(checkout: Path, tmp_path: Path) -> None:
         archive.extractall(tmp_path / "site")
     wanted = {"py.typed", "api/openapi/openapi.json", "api/openapi/page.html", "examples/hello.yaml"}
     assert {f"heatlite/{name}" for name in wanted} <= names
+    assert not any(name.startswith("tools/") for name in names)
     shared = {
         "man/man1/heatlite.1",
         "bash-completion/completions/heatlite",
@@ -64,6 +65,7 @@ def test_the_sdist_has_what_packagers_need(checkout: Path, tmp_path: Path) -> No
     wanted = {
         "CHANGELOG.md", "tox.ini", "docs/tour.md", "api-ref/source/v1/index.rst", "templates/hello.yaml",
         "tests/api/test_stacks.py", "deploy/compose.yaml", "requirements/test.txt", "benchmarks/__main__.py",
+        "tools/manual.py",
     }  # fmt: skip
     assert wanted <= names
 

@@ -13,7 +13,6 @@ import pytest
 from webtest import TestResponse
 
 from heatlite import wiring
-from tools.openapi.reference import SHOWN, Operation, Reference
 from heatlite.core import clock
 from heatlite.core.config import Settings
 from heatlite.core.healing import Brake, IncidentState
@@ -23,6 +22,7 @@ from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.store.healing.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
 from tests.databases import sqlite
 from tests.waiting import eventually
+from tools.openapi.reference import SHOWN, Operation, Reference
 
 from .conftest import Heat, registered, served_routes, template
 from .described import unlike

@@ -6,9 +6,9 @@
 import sys
 from pathlib import Path
 
+from heatlite.core.json import pretty
 from tools.openapi.document import document
 from tools.openapi.reference import Reference
-from heatlite.core.json import pretty
 
 SOURCE = Path("api-ref/source/v1")
 

@@ -1,5 +1,6 @@
 """Schemas of the answers, by the titles of the reference."""
 
+from heatlite.core.json import JsonMap
 from tools.openapi.schemas import (
     ANY,
     COUNT,
@@ -16,7 +17,6 @@ from tools.openapi.schemas import (
     record,
     ref,
 )
-from heatlite.core.json import JsonMap
 
 _PAGED: JsonMap = {"links": LINKS}
 _CHANGES = record({"plan": ref("Plan")}, resource_changes=ref("ResourceChanges"))

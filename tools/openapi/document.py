@@ -9,10 +9,6 @@ from heatlite import __version__
 from heatlite.api import query, views
 from heatlite.api.handlers import resource_list
 from heatlite.api.nodes import node_actions
-from tools.openapi.answers import ANSWERS
-from tools.openapi.reference import Operation, Parameter
-from tools.openapi.requests import BODIES, OPTIONAL
-from tools.openapi.schemas import NULL, SCHEMAS, record, ref
 from heatlite.core.healing import ClosedAs, IncidentState
 from heatlite.core.json import Json, JsonMap, parse
 from heatlite.core.nodes import NodeActionState, Requester
@@ -20,6 +16,10 @@ from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.plugin.registry import SUPPORT_STATUSES
 from heatlite.store.actions import listing
 from heatlite.store.audit import Outcome
+from tools.openapi.answers import ANSWERS
+from tools.openapi.reference import Operation, Parameter
+from tools.openapi.requests import BODIES, OPTIONAL
+from tools.openapi.schemas import NULL, SCHEMAS, record, ref
 
 S = "/v1/{tenant_id}/stacks/{stack_name}/{stack_id}"
 SHARED = {

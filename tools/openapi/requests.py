@@ -5,11 +5,11 @@ from heatlite.api import bodies, group_bodies, query
 from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.healing import intake, policies
 from heatlite.api.nodes import node_actions, nodes, playbooks
-from tools.openapi.schemas import ref
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
 from heatlite.healing.intake import source_document
 from heatlite.healing.rules import policy
+from tools.openapi.schemas import ref
 
 TRUTH: JsonMap = {
     "anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}]

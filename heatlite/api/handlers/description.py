@@ -10,7 +10,7 @@ from falcon import MEDIA_HTML, MEDIA_JSON, Response
 
 from heatlite.api.request import Request
 
-FOLDER = files("heatlite.api.openapi")
+FOLDER = files("heatlite.api") / "openapi"
 
 
 class Description:
