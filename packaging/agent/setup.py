@@ -15,7 +15,7 @@ PROGRAM = HERE / "heatlite-agent"
 
 if (ROOT / "heatlite" / "agent").is_dir():  # not in an sdist of the agent, which has the program
     sys.path.insert(0, str(ROOT))
-    from heatlite.agent.package import write
+    from heatlite.cli.agent_package import write
 
     write(PROGRAM)
     version = runpy.run_path(str(ROOT / "heatlite" / "__init__.py"))["__version__"]

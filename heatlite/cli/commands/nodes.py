@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from heatlite.agent import package
+from heatlite.cli import agent_package
 from heatlite.cli.arguments import (
     LIMIT,
     LISTING,
@@ -284,7 +284,7 @@ def token(arguments: argparse.Namespace, host: Host) -> int:
 def agent(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Write the agent as one executable file."""
     try:
-        package.write(arguments.file)
+        agent_package.write(arguments.file)
     except OSError as error:
         raise CommandError(f"cannot write {arguments.file}: {error.strerror}") from None
     print(f"Wrote {arguments.file}. Copy it to a machine with Python 3.11 or newer, and run it there.")
