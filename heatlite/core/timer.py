@@ -188,6 +188,7 @@ class Timer:
         job.is_running, job.due = False, min(job.due, due)
         self._returned.notify_all()
         if len(self._waiting) > 1:
+            self._look()  # none of those that wait knows when this job is due
             return False
         self._waiting.insert(0, event)
         return not self._is_stopping

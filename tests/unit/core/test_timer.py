@@ -3,8 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, permutations, product
 from math import inf
 
 import pytest
@@ -138,6 +138,20 @@ def test_a_thread_that_had_nothing_to_wait_for_takes_what_is_due_later(timer: Ti
     counts = [len(work.times) for work in others]
     eventually(lambda: all(len(work.times) > count + 2 for work, count in zip(others, counts, strict=True)))
     blocked.free.set()
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+@pytest.mark.parametrize("pauses", [*product((inf, 0.01), repeat=3)])
+def test_jobs_that_have_blocked_together_go_on(timer: Timer, order: Sequence[int], pauses: Sequence[float]) -> None:
+    works = [Counted(pause) for pause in pauses]
+    for work in works:
+        work.free.clear()
+        started(timer, work)
+    eventually(lambda: all(work.has(1) for work in works))
+    for work in (works[number] for number in order):
+        work.free.set()
+        eventually(lambda work=work: not timer._jobs[works.index(work)].is_running or len(work.times) > 1)
+    eventually(lambda: all(len(work.times) > 2 for work in works if work.pause < inf))
 
 
 def test_two_threads_are_left_of_those_that_a_block_has_needed(timer: Timer, closed: list[int]) -> None:
