@@ -71,15 +71,13 @@ class Batch(ABC):
 
 
 class Backend(ABC):
-    """The database of a URL. Raises BadSetting and MissingLibrary."""
+    """The database of a URL. Raises BadSetting."""
 
     dialect: ClassVar[Dialect]
     """Its name, for people."""
     batch: ClassVar[type[Batch]]
     library: ClassVar[str]
     """Module of the driver."""
-    extra: ClassVar[str] = ""
-    """Extra of heatlite with the driver."""
     backup_tools: ClassVar[tuple[str, str]] = ("", "")
     """Commands that make a backup and restore it, if heatlite does not."""
     tables: ClassVar[str]
@@ -123,10 +121,7 @@ class Backend(ABC):
         self._url = url
         self.path: Path | None = None
         """The file of a SQLite database; None for a server."""
-        try:
-            driver = importlib.import_module(self.library)
-        except ImportError as error:
-            raise MissingLibrary(self.dialect, self.library, self.extra) from error
+        driver = importlib.import_module(self.library)
         # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
         self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
         self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
@@ -226,17 +221,20 @@ def backend_of(url: str) -> Backend:
     """Return the backend of a database URL. Raises BadSetting and MissingLibrary."""
     match url.partition("://")[0]:
         case "sqlite":
-            folder = "sqlite"
+            dialect, folder, extra = Dialect.SQLITE, "sqlite", ""
         case "postgresql" | "postgres":
-            folder = "postgresql"
+            dialect, folder, extra = Dialect.POSTGRESQL, "postgresql", "postgres"
         case "mysql":
-            folder = "mariadb"
+            dialect, folder, extra = Dialect.MARIADB, "mariadb", "mysql"
         case _:
             kind = masking.scheme(url)
             wrong = f"Unknown kind of database: {kind!r}" if kind else "The database is not given as a URL"
             raise BadSetting(f"{wrong}; use sqlite:///, postgresql:// or mysql://.")
     # Other kinds are not imported: their drivers may be missing.
-    found: Backend = importlib.import_module(f"heatlite.store.database.{folder}.backend").BACKEND(url)
+    try:
+        found: Backend = importlib.import_module(f"heatlite.store.database.{folder}.backend").BACKEND(url)
+    except ImportError as error:
+        raise MissingLibrary(dialect, error.name, extra) from error
     return found
 
 

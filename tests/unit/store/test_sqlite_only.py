@@ -20,6 +20,7 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
+from heatlite.core.extras import MissingLibrary
 from heatlite.store.database import engine_lock
 from heatlite.store.database.backend import BUSY_SECONDS
 from heatlite.store.database.database import Database
@@ -178,6 +179,19 @@ def test_a_broken_url_of_a_server_is_refused_without_telling_the_password(scheme
     with pytest.raises(Invalid) as refused:  # also where the driver is not installed
         Store.open(f"{scheme}://mia:sec/ret@db.example/heat")
     assert "sec" not in refused.value.message
+
+
+@table(
+    ("scheme", "library", "extra"),
+    [("postgresql", "psycopg", "postgres"), ("mysql", "pymysql", "mysql")],
+)
+def test_a_missing_driver_is_named(scheme: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = {"postgresql": "postgresql", "mysql": "mariadb"}[scheme]
+    for module in ("backend", "batch", "connection"):
+        monkeypatch.delitem(sys.modules, f"heatlite.store.database.{folder}.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingLibrary, match=rf"{library}, which is not installed: .*\[{extra}\]"):
+        Store.open(f"{scheme}://mia:secret@db.example/heat")
 
 
 def test_folder_and_files_are_made_for_their_owner(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class MariaDbBackend(Backend):
 
     dialect = Dialect.MARIADB
     batch = MariaDbBatch
-    library, extra = "pymysql", "mysql"
+    library = "pymysql"
     backup_tools = ("mariadb-dump --single-transaction", "mariadb")
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
     finds_prefixes = locks_unmatched_rows = duplicates_deadlock = True

@@ -24,7 +24,7 @@ class PostgresqlBackend(Backend):
 
     dialect = Dialect.POSTGRESQL
     batch = PostgresqlBatch
-    library, extra = "psycopg", "postgres"
+    library = "psycopg"
     backup_tools = ("pg_dump --format=custom", "pg_restore")
     tables = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
     updates_return = True
