@@ -94,8 +94,11 @@ class Hints:
     def committed(self) -> None:
         """Wake the event streams of other processes."""
         own = f"{STREAMS}{os.getpid()}"
-        with os.scandir(self.folder) as found:
-            others = [one.name for one in found if one.name.startswith(STREAMS) and one.name != own]
+        try:
+            others = [one.name for one in self.folder.iterdir() if one.name.startswith(STREAMS) and one.name != own]
+        except OSError as error:  # the commit is done, so its caller must not fail
+            log.warning("event streams of other processes are not woken: %s", error)
+            return
         for name in others:
             if not self._send(name, Hint.COMMITTED):
                 (self.folder / name).unlink(missing_ok=True)  # its process was killed
@@ -131,8 +134,9 @@ def receive(inbox: Inbox, take: Callable[[Hint, str], None]) -> Callable[[], Non
 
     def run() -> None:
         while not stopping.is_set():
-            hint, _, about = inbox.socket.recv(MAX_HINT).decode().partition(" ")
+            received = inbox.socket.recv(MAX_HINT)
             try:
+                hint, _, about = received.decode().partition(" ")
                 if hint:  # else somebody asks whether this process is there
                     take(Hint(hint), about)
             except Exception:

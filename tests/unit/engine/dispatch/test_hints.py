@@ -1,6 +1,7 @@
 """Hints between the processes of a server."""
 
 import queue
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,3 +52,24 @@ def test_streams_of_other_processes_are_woken(hints: Hints, tmp_path: Path) -> N
     assert again.socket.recv(100).decode() == Hint.COMMITTED
     open_.socket.close()
     again.close()
+
+
+def test_a_commit_does_not_fail_without_the_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hints = Hints(tmp_path / "gone")
+    hints.committed()
+    assert "not woken" in caplog.text
+    hints.close()
+
+
+@pytest.mark.parametrize("wrong", [b"\xc3", b"unknown", b"message \xff"])
+def test_hints_go_on_after_one_that_cannot_be_read(
+    hints: Hints, tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: bytes
+) -> None:
+    found: queue.SimpleQueue[tuple[Hint, str]] = queue.SimpleQueue()
+    stop = receive(hints.inbox(ENGINE), lambda hint, about: found.put((hint, about)))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.sendto(wrong, str(tmp_path / ENGINE))
+    hints.tell_engine(Hint.ACTION)
+    assert found.get(timeout=30) == (Hint.ACTION, "")
+    assert "a hint has no effect" in caplog.text
+    stop()
