@@ -197,7 +197,6 @@ class Streams:
 
     async def _send(self, make: Callable[[], _Stream]) -> AsyncIterator[bytes]:
         """Yield the parts of a stream."""
-        yield COMMENT  # sends the head
         stream = make()
         try:
             self._check_room(stream.caller)
@@ -207,6 +206,7 @@ class Streams:
             self._streams.add(stream)
         self._start()
         try:
+            yield COMMENT  # sends the head
             while stream.unsent or not stream.is_ended:
                 stream.is_waiting = True
                 try:

@@ -286,7 +286,7 @@ def test_streams_that_begin_at_once_keep_the_limit(known: Store) -> None:
 
     async def parts() -> list[int]:
         begun = [aiter(body) for body in bodies]
-        assert [await anext(one) for one in begun] == [COMMENT, COMMENT]
+        assert [await anext(one, b"") for one in begun] == [COMMENT, b""]
         return [len(await anext(one, b"")) for one in begun]
 
     first, second = asyncio.run_coroutine_threadsafe(parts(), LOOP[0]).result(240)
