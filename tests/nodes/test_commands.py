@@ -1,6 +1,7 @@
 """`heatlite node …` over the real API."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ def test_a_list_of_nodes_says_why_work_waits(node: Here, capsys: pytest.CaptureF
     assert found is not None
     errors = {"a": "its resource is CHECK_FAILED: it gets no work", "b": "no route"}
     with store.transaction():
-        store.orchestrations.finish(found, 2.0, 3.0, {"errors": errors, "held_by": ["4f1c"]})
+        later = time.time() + 86_400  # the server's own engine would contact the nodes
+        store.orchestrations.finish(found, 2.0, later, {"errors": errors, "held_by": ["4f1c"]})
     assert node("list s -f value -c name -c reason") == 0
     shown = capsys.readouterr()
     assert shown.out == "a its resource is CHECK_FAILED: it gets no work\nb no route\n"

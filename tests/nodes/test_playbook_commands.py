@@ -3,11 +3,13 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from heatlite.__main__ import main
 from heatlite.cli.main import run
+from heatlite.cli.transport import Answer, WSGITransport
 from heatlite.core.nodes import NodeActionState
 from tests.engine.nodes import sendable, tell, work
 
@@ -77,10 +79,21 @@ def test_a_run(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["action", "wait", action_id, "--project", site.heat.project], node) == 0  # type: ignore[arg-type]
 
 
-def test_a_failure_is_watched(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    site = node.site
+def test_a_failure_is_watched(
+    node: Here, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, is_watched, send = node.site, threading.Event(), WSGITransport.send
+
+    def watch(*sent: Any) -> Answer:
+        answer = send(*sent)
+        if sent[1] == "GET" and "/actions/" in sent[2]:
+            is_watched.set()
+        return answer
+
+    monkeypatch.setattr(WSGITransport, "send", watch)
 
     def fail() -> None:
+        is_watched.wait()
         while not (now := sendable(site.server, site.stack)):
             pass
         tell(site.server, now[0], NodeActionState.FAILED)
