@@ -14,7 +14,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
 from heatlite.engine.state.requests import Request
-from heatlite.simulated.simulation import Simulation
+from heatlite.features.simulator.simulation import Simulation
 
 LATENCY = 0.05
 SERVERS = 100

@@ -59,8 +59,8 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.features.simulator.simulation import Scenario
     from heatlite.nodes.orchestrator import Orchestrator
-    from heatlite.simulated.simulation import Scenario
 
 log = logging.getLogger(__name__)
 
@@ -324,7 +324,7 @@ def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
 def dashboard() -> Callable[[App, AccessControl, Store, Clock, Settings], None]:
     """Return the function that mounts the dashboard. Raises MissingLibrary."""
     try:
-        from heatlite.ui.app import mount
+        from heatlite.features.dashboard.app import mount
     except ImportError as error:
         raise MissingLibrary("The setting ui", error.name, "server") from error
     return mount
@@ -462,7 +462,7 @@ def _clouds(
         # With Keystone tokens, stacks act on behalf of their users through trusts.
         trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
         return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
-    from heatlite.simulated.services import simulate
+    from heatlite.features.simulator.services import simulate
 
     scenario = check_simulation(settings, database)
     assert database is not None
@@ -476,8 +476,8 @@ def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
     """
     if database is None:
         raise BadSetting("cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud.")
-    from heatlite.simulated.scenario import read_scenario
-    from heatlite.simulated.simulation import Scenario
+    from heatlite.features.simulator.scenario import read_scenario
+    from heatlite.features.simulator.simulation import Scenario
 
     return read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
 
@@ -485,7 +485,7 @@ def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
 def begin_simulation(settings: Settings, database: Path | None) -> None:
     """Let the faults of a simulated cloud begin anew. `database`: see `_clouds`."""
     if settings.cloud == SIMULATED and database is not None:
-        from heatlite.simulated import simulation
+        from heatlite.features.simulator import simulation
 
         simulation.begin(_simulated(database))
 
@@ -536,7 +536,7 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
     keystone = settings.keystone
     auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")
     if settings.cloud == SIMULATED:
-        from heatlite.simulated.simulation import ADMIN
+        from heatlite.features.simulator.simulation import ADMIN
 
         return Accounts(
             store,
@@ -561,8 +561,8 @@ def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
     Kinds without objects have 0.
     """
     path = _file(settings)
-    from heatlite.simulated.services import OBJECTS
-    from heatlite.simulated.simulation import count
+    from heatlite.features.simulator.services import OBJECTS
+    from heatlite.features.simulator.simulation import count
 
     return {} if path is None else {**dict.fromkeys(OBJECTS, 0), **count(_simulated(path), project)}
 

@@ -28,7 +28,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("same")
 
-SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/", "tests/ui/")
+SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/", "tests/features/dashboard/")
 if os.environ.get("HEATLITE_TEST_CLOUD"):
     SERVICES += ("tests/clouds/",)
 """Folders whose skipped tests fail in the whole run."""

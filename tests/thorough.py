@@ -73,7 +73,7 @@ def share(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item
             step = 1
         elif mark is not None and (not FULL or "whole" in mark.kwargs):
             step = mark.kwargs["whole"] if FULL else mark.args[0]
-        elif test.startswith(("tests/unit/", "tests/faults/")):
+        elif test.startswith(("tests/unit/", "tests/faults/")) or "/unit/" in test:
             step = 1
         else:
             step = -(-tables[test] // MOST_CASES)

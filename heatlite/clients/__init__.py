@@ -1,4 +1,4 @@
 """Clients of clouds.
 
-One interface (`cloud`) with two implementations: real clouds (`connection`), and one in memory in `heatlite.simulated`.
+One interface (`cloud`). This package has real clouds (`connection`).
 """

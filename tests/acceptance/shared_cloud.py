@@ -19,8 +19,8 @@ from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import SIMULATED
 from heatlite.core.json import Json
-from heatlite.simulated.services import simulate
-from heatlite.simulated.simulation import Scenario
+from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.simulation import Scenario
 
 KEY = b"shared"
 SERVER = "compute.server"

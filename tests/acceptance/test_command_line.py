@@ -610,7 +610,7 @@ UNUSED = (
     *("asyncpg", "bcrypt", "celery", "gunicorn", "jsonschema", "keystoneauth1", "openstack", "prometheus_client"),
     *("psycopg", "psycopg2", "pymysql", "rich.console"),
     *(f"heatlite.{name}" for name in ("agent", "api.cfn", "api.healing", "api.nodes", "healing")),
-    *(f"heatlite.{name}" for name in ("migrate", "nodes", "osc", "simulated", "ui")),
+    *(f"heatlite.{name}" for name in ("features.dashboard", "features.migrate", "features.simulator", "nodes", "osc")),
     *("heatlite.api.further_routes", "heatlite.clients.connection", "heatlite.store.admin.backup"),
     *("playhouse", "tomllib", "zoneinfo"),
 )

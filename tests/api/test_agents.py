@@ -13,7 +13,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Auth, BadSetting, Settings
-from heatlite.simulated.simulation import ADMIN, View
+from heatlite.features.simulator.simulation import ADMIN, View
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import MACHINES, OPEN, P, routes

@@ -9,7 +9,7 @@ import pytest
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.simulated.simulation import View
+from heatlite.features.simulator.simulation import View
 from tests.api.conftest import Heat, template
 from tests.api.test_deployments import config, deployment
 from tests.engine.conftest import resource

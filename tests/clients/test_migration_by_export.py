@@ -13,8 +13,8 @@ import yaml
 
 from heatlite.cli.client import Client
 from heatlite.cli.transport import HTTPTransport
-from heatlite.migrate.ledger import load
-from heatlite.migrate.moves import Migration
+from heatlite.features.migrate.ledger import load
+from heatlite.features.migrate.moves import Migration
 from tests.acceptance.processes import Server
 from tests.clients.installing import environment
 from tests.clients.real_services import ALL, running

@@ -14,8 +14,8 @@ from heatlite.clients.finders import identity
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Verb, state
+from heatlite.features.simulator.services import VERBS
 from heatlite.plugin import CloudResource
-from heatlite.simulated.services import VERBS
 from heatlite.store.records import StackRecord
 from tests.clouds.real import locked
 from tests.engine.conftest import ADMIN, MEMBER, Engine

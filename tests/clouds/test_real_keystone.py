@@ -24,8 +24,8 @@ from tests.api.conftest import Heat, template, value
 from tests.api.test_cfn import Query
 from tests.api.test_deployments import SERVER, config, deployment
 from tests.clouds import real
-from tests.ui.conftest import Browser
-from tests.ui.test_login import log_in
+from tests.features.dashboard.conftest import Browser
+from tests.features.dashboard.test_login import log_in
 from tests.waiting import eventually
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")

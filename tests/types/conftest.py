@@ -11,8 +11,8 @@ import pytest
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.operations.software_configs import Software
+from heatlite.features.simulator.simulation import ADMIN, FAULT, View
 from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
-from heatlite.simulated.simulation import ADMIN, FAULT, View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, place, template  # noqa: F401 - fixtures
 from tests.memory_mailbox import MemoryMailbox

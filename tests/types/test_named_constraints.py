@@ -6,11 +6,11 @@ import pytest
 
 from heatlite.clients.finders import FINDERS
 from heatlite.clients.rest import OTHERWISE
+from heatlite.features.simulator.services import VERBS
 from heatlite.plugin import Schema
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
-from heatlite.simulated.services import VERBS
 from heatlite.template.parameters.constraints import CLOUD, NAMED
 from heatlite.template.parameters.rules import Custom
 from tests.tables import table

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from heatlite.core.json import JsonMap
-from heatlite.simulated.simulation import FAULT
+from heatlite.features.simulator.simulation import FAULT
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy
 

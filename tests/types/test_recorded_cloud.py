@@ -14,8 +14,8 @@ from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, Status, state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
-from heatlite.simulated.services import simulate
-from heatlite.simulated.simulation import Scenario
+from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.simulation import Scenario
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.tables import table

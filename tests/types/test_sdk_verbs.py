@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from heatlite.clients.connection import _OTHERWISE
-from heatlite.simulated import services
-from heatlite.simulated.collection import Collection
+from heatlite.features.simulator import services
+from heatlite.features.simulator.collection import Collection
 from tests.tables import table
 
 

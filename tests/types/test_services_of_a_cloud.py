@@ -61,7 +61,7 @@ def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
     small: Cloudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from heatlite.clients.cloud import CloudUnavailable
-    from heatlite.simulated.simulation import View
+    from heatlite.features.simulator.simulation import View
 
     def has(self: View, service: str) -> bool:
         raise CloudUnavailable("identity.token", "no answer")

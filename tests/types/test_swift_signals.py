@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from heatlite.core.json import Json
+from heatlite.features.simulator.simulation import View
 from heatlite.plugin import Facts
 from heatlite.resources.temp_urls import KEY_HEADER, MetadataObject, place_of, temp_url
-from heatlite.simulated.simulation import View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy

@@ -9,7 +9,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound, CredentialsRefused
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Timing
-from heatlite.simulated.simulation import View
+from heatlite.features.simulator.simulation import View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
 from tests.engine.test_groups import nested

@@ -12,9 +12,9 @@ from heatlite.cli.files import load_file
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, dump
-from heatlite.migrate.ledger import DONE, Ledger, Move, State, load, moved
-from heatlite.migrate.moves import Migration
-from heatlite.migrate.source import stack_names
+from heatlite.features.migrate.ledger import DONE, Ledger, Move, State, load, moved
+from heatlite.features.migrate.moves import Migration
+from heatlite.features.migrate.source import stack_names
 
 migrate = CommandGroup("migrate", "take stacks over from a Heat, without touching their objects")
 commands = CommandGroup(subgroups=(migrate,))

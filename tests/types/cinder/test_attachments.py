@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.core.status import Status
-from heatlite.simulated.simulation import Fault
+from heatlite.features.simulator.simulation import Fault
 from tests.engine.conftest import ref, resource, template
 from tests.types.conftest import Cloudy
 

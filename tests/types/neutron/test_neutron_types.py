@@ -8,11 +8,11 @@ import pytest
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
+from heatlite.features.simulator.simulation import FAULT
 from heatlite.plugin import Change, CloudResource
 from heatlite.plugin.naming import is_as_requested
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.simulated.simulation import FAULT
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource, template
 from tests.tables import table

@@ -7,9 +7,9 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.secret_fields import HidesSecrets
 from heatlite.engine.operations.machine_keys import Machine
+from heatlite.features.dashboard.sessions import Visitor
 from heatlite.plugin.ports import Account
 from heatlite.store.records import AccessKeyRecord, AccountRecord
-from heatlite.ui.sessions import Visitor
 from tests.tables import table
 
 KINDS: list[type[HidesSecrets]] = [

@@ -28,6 +28,7 @@ from heatlite.core.healing import ReportResult
 from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.types.mailbox import StoredMailbox
+from heatlite.features.dashboard import sessions
 from heatlite.healing.intake import intake
 from heatlite.healing.intake.intake import Intake
 from heatlite.plugin.ports import SoftwareConfig
@@ -35,7 +36,6 @@ from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks import suppressed
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
-from heatlite.ui import sessions
 
 __all__: list[str] = ["api"]
 """Every test of this module, for `import *`."""

@@ -1,0 +1,274 @@
+"""One stack: its resources, events and outputs, and the forms that act on it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+from urllib.parse import quote
+
+import falcon
+from falcon import Response
+
+from heatlite.core.errors import HeatliteError
+from heatlite.core.healing import policy_of_yaml
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
+from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
+from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
+from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
+from heatlite.template.source.loader import load
+
+NEWEST = 50
+"""Events that the page of a stack shows."""
+
+
+class StackPage:
+    """A stack with its resources, its newest events and its outputs."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+        """Show the stack."""
+        api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
+        stack = as_map(api.get(path)["stack"])
+        nodes = tree_of(api, path)
+        toggled = frozenset(req.get_param_as_list("toggle") or ())
+        every, is_whole = [*rows(nodes, toggled)], req.get_param_as_bool("all", default=False)
+        shown = every if is_whole else shortened(every)
+        self._site.show(
+            req,
+            resp,
+            "stack.html",
+            project,
+            error=error,
+            tab="stacks",
+            part="resources",
+            stack=stack,
+            here=stack_home(req, project, name, stack_id),
+            lock=as_map(api.get(f"{path}/lock").get("lock")) if stack.get("locked") else {},
+            rows=shown,
+            left_out=len(every) - len(shown),
+            is_whole=is_whole,
+            toggled=sorted(toggled),
+            graph=graph(nodes, toggled),
+            count=sum(1 for node in nodes for _ in node.walk()),
+            events=events(api, path, nodes),
+            commands=[command(project, one, name) for one in ("show", "resources", "events")],
+        )
+
+
+def events(api: Api, path: str, nodes: Sequence[Node], limit: int = NEWEST) -> list[JsonMap]:
+    """Return the newest events of a tree, with names as in the table of resources."""
+    inside = {node.nested_path: node.key + "/" for root in nodes for node in root.walk() if node.nested_path}
+    shown = []
+    for one in as_maps(api.get(f"{path}/events", limit=limit, nested_depth=20).get("events")):
+        stack = stack_path(href(one.get("links"), "stack"))
+        if stack not in inside:
+            shown.append(one)
+        elif not stack.endswith(f"/{text(one.get('physical_resource_id'))}"):  # its parent resource says the same
+            shown.append({**one, "resource_name": inside[stack] + text(one.get("resource_name"))})
+    return shown
+
+
+class ResourcePage:
+    """A resource of a stack, or of a stack nested in it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def on_get(
+        self, req: Request, resp: Response, project: str, name: str, stack_id: str, resource: str, error: str = ""
+    ) -> None:
+        """Show the resource."""
+        api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
+        node, at = find(api, path, resource)
+        one = f"{at}/resources/{quoted(node.name)}"
+        shown = as_map(api.get(one).get("resource"))
+        try:
+            events = as_maps(api.get(f"{one}/events", limit=NEWEST).get("events"))
+        except ApiError as missing:
+            if missing.status != 404:
+                raise
+            events = []
+        detail: JsonMap = {}
+        if events:
+            detail = as_map(api.get(f"{one}/events/{text(events[0].get('id'))}").get("event"))
+        self._site.show(
+            req,
+            resp,
+            "resource.html",
+            project,
+            error=error,
+            tab="stacks",
+            part="resources",
+            node=node,
+            shown=shown,
+            events=events,
+            properties=as_map(detail.get("resource_properties")),
+            stack={"stack_name": name, "id": stack_id},
+            here=stack_home(req, project, name, stack_id),
+            commands=[command(project, "resources", name, node.key)],
+        )
+
+
+def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
+    """Return a resource by its path (``web/2``), and its stack's. Raises ApiError."""
+    for root in tree_of(api, stack):
+        for node in root.walk():
+            if node.key == key:
+                return node, node.stack_path
+    raise ApiError(404, {"title": f"The Resource ({key}) could not be found in Stack {stack.split('/')[2]}."})
+
+
+# -- forms -----------------------------------------------------------------------------------------------
+
+Fields: TypeAlias = Mapping[str, str]
+Act: TypeAlias = Callable[[Api, str, Fields], object]
+
+
+def _action(name: str, value: Callable[[Fields], Json] = lambda _fields: None) -> Act:
+    return lambda api, stack, fields: api.send("POST", f"{stack}/actions", {name: value(fields)})
+
+
+def _lock(fields: Fields) -> Json:
+    given = {"level": fields.get("level", "all")} | {name: fields.get(name) for name in ("reason", "expires_at")}
+    return {name: value for name, value in given.items() if value}
+
+
+def _mark(api: Api, stack: str, fields: Fields) -> None:
+    node, at = find(api, stack, fields.get("resource", ""))
+    is_marked = fields.get("unhealthy") == "true"
+    body: JsonMap = {"mark_unhealthy": is_marked}
+    if fields.get("reason"):
+        body["resource_status_reason"] = fields["reason"]
+    api.send("PATCH", f"{at}/resources/{quoted(node.name)}", body)
+
+
+def _heal(fields: Fields) -> Json:
+    given: JsonMap = {"resources": [fields["resource"]]} if fields.get("resource") else {}
+    ignored = [name.removeprefix("ignore:") for name in sorted(fields) if name.startswith("ignore:")]
+    if ignored:
+        given["ignore"] = ignored
+    return given | ({"plan_digest": fields["digest"]} if fields.get("digest") else {})
+
+
+def _policy(api: Api, stack: str, fields: Fields) -> None:
+    try:
+        document = policy_of_yaml(load(fields.get("policy", ""), "policy", "Healing policy").data)
+    except HeatliteError as error:
+        raise ApiError(400, {"title": error.message}) from None
+    api.send("PUT", f"{stack}/healing", document)
+
+
+def _snapshot(method: str, end: str = "") -> Act:
+    return lambda api, stack, fields: api.send(method, f"{stack}/snapshots/{quoted(fields.get('snapshot', ''))}{end}")
+
+
+def _node_action(api: Api, stack: str, fields: Fields) -> None:
+    try:
+        args = parse(fields.get("args") or "{}")
+    except ValueError as error:
+        raise ApiError(400, {"title": f"The arguments are not JSON: {error}."}) from None
+    body = {"node": fields.get("node", ""), "kind": fields.get("kind", ""), "args": args}
+    api.send("POST", f"{stack}/node_actions", body)
+
+
+def _suppressed(method: str, end: str) -> Act:
+    return lambda api, stack, fields: api.send(method, f"{stack}/lock/suppressed/{quoted(fields.get('id', ''))}{end}")
+
+
+def _protect(fields: Fields) -> Json:
+    given = {"resource": fields.get("resource"), "reason": fields.get("reason")}
+    return {name: value for name, value in given.items() if value}
+
+
+def _unprotect(fields: Fields) -> Json:
+    return {"resource": fields["resource"]} if fields.get("resource") else None
+
+
+DEEDS: Mapping[str, Act] = {
+    "lock": _action("lock", _lock),
+    "unlock": _action("unlock"),
+    "mark": _mark,
+    "heal": _action("heal", _heal),
+    "protect": _action("protect", _protect),
+    "unprotect": _action("unprotect", _unprotect),
+    "check": _action("check"),
+    "suspend": _action("suspend"),
+    "resume": _action("resume"),
+    "retry": _action("retry"),
+    "cancel_update": _action("cancel_update"),
+    "cancel_without_rollback": _action("cancel_without_rollback"),
+    "policy": _policy,
+    "policy_off": lambda api, stack, _fields: api.send("DELETE", f"{stack}/healing"),
+    "snapshot": lambda api, stack, fields: api.send("POST", f"{stack}/snapshots", {"name": fields.get("name") or None}),
+    "restore": _snapshot("POST", "/restore"),
+    "delete_snapshot": _snapshot("DELETE"),
+    "replay": _suppressed("POST", "/replay"),
+    "drop": _suppressed("DELETE", ""),
+    "orchestrate": lambda api, stack, _fields: api.send("POST", f"{stack}/orchestrate"),
+    "node_action": _node_action,
+    "run": lambda api, stack, fields: api.send(
+        "POST", f"{stack}/node_playbook_runs", {"playbook": fields.get("playbook", "")}
+    ),
+    "acknowledge": lambda api, stack, fields: api.send(
+        "POST", f"{stack}/healing/acknowledge", {"scope": fields.get("scope", "")}
+    ),
+    "delete": lambda api, stack, _fields: api.send("DELETE", stack),
+}
+"""Forms by the last part of their address."""
+
+
+AFTER: Mapping[str, str] = {"heal": "/progress"}
+"""Forms → page that they lead to, if it is not their own."""
+
+
+class StackView(Protocol):
+    """A page of a stack that can show an error."""
+
+    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+        """Show the page."""
+
+
+class Deed:
+    """The forms of a stack's pages."""
+
+    def __init__(self, site: Site, pages: Mapping[str, StackView]) -> None:
+        """`pages` are those with forms, by their path below the stack."""
+        self._site = site
+        self._pages = pages
+
+    def show_again(
+        self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, deed: str
+    ) -> None:
+        """Show the page that has the form, with an error."""
+        back = self._back(req)
+        if deed == "mark" and not back:
+            resource = req.fields.get("resource", "")
+            req.page = f"{stack_home(req, project, name, stack_id)}/resources/{quote(resource)}"
+            ResourcePage(self._site).on_get(req, resp, project, name, stack_id, resource, error)
+            return
+        req.page = stack_home(req, project, name, stack_id) + back
+        self._pages[back].on_get(req, resp, project, name, stack_id, error)
+
+    def _back(self, req: Request) -> str:
+        back = req.fields.get("back", "")
+        return back if back in self._pages else ""
+
+    def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str, deed: str) -> None:
+        """Act, and return to the page that has the form."""
+        if deed not in DEEDS:
+            raise falcon.HTTPNotFound
+        if deed == "delete" and req.fields.get("confirm") != name:
+            resp.status = falcon.HTTP_400
+            self.show_again(req, resp, "Type the name of the stack to delete it.", project, name, stack_id, deed)
+            return
+        try:
+            DEEDS[deed](self._site.api(req, project), f"/stacks/{name}/{stack_id}", req.fields)
+        except ApiError as error:
+            if error.status not in (400, 403, 404, 409):
+                raise
+            self.show_again(req, resp, refused(resp, error), project, name, stack_id, deed)
+            return
+        if deed == "delete":
+            go(resp, home(req, project), did=deed)
+            return
+        go(resp, stack_home(req, project, name, stack_id) + AFTER.get(deed, self._back(req)), did=deed)
