@@ -14,12 +14,12 @@ from benchmarks.cases import Bench
 from benchmarks.lifecycle import template
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.core.healing import IncidentState
 from heatlite.core.json import Json
-from heatlite.healing.rules.policy import VERSION
+from heatlite.features.healing.rules.policy import VERSION
+from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.terms import IncidentState
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
-from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 

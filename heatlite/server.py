@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COMMON = (
     "heatlite.api.further_routes",
-    "heatlite.healing.sweep",
+    "heatlite.features.healing.loop.sweep",
     "heatlite.nodes.deployments",
     "heatlite.nodes.orchestrator",
 )

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.repairs import Repairs
     from heatlite.engine.operations.signals import Signals
     from heatlite.engine.operations.snapshots import Snapshots
-    from heatlite.healing.by_hand import HealByHand
-    from heatlite.healing.intake.intake import Intake
-    from heatlite.healing.operations import HealingOperations
-    from heatlite.healing.sweep import HealingLoop
+    from heatlite.features.healing.by_hand import HealByHand
+    from heatlite.features.healing.intake.intake import Intake
+    from heatlite.features.healing.loop.sweep import HealingLoop
+    from heatlite.features.healing.operations import HealingOperations
     from heatlite.nodes.agents import Agents
     from heatlite.nodes.playbooks import Playbooks
     from heatlite.nodes.registration import Nodes
@@ -130,19 +130,19 @@ class Components(Struct, frozen=True, dict=True):
 
     @Part
     def healing(self) -> "HealingLoop":
-        from heatlite.healing.sweep import HealingLoop
+        from heatlite.features.healing.loop.sweep import HealingLoop
 
         return HealingLoop(self.store, self.clock, self.settings, self.repairs, self.meter)
 
     @Part
     def healing_operations(self) -> "HealingOperations":
-        from heatlite.healing.operations import HealingOperations
+        from heatlite.features.healing.operations import HealingOperations
 
         return HealingOperations(self.store, self.clock, self.healing)
 
     @Part
     def heal_by_hand(self) -> "HealByHand":
-        from heatlite.healing.by_hand import HealByHand
+        from heatlite.features.healing.by_hand import HealByHand
 
         return HealByHand(self.store, self.clock, self.healing, self.repairs)
 
@@ -155,7 +155,7 @@ class Components(Struct, frozen=True, dict=True):
 
     @Part
     def intake(self) -> "Intake":
-        from heatlite.healing.intake.intake import Intake
+        from heatlite.features.healing.intake.intake import Intake
 
         return Intake(self.store, self.clock, self.settings.threads, self.meter)
 

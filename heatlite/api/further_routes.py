@@ -26,15 +26,15 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
-from heatlite.api.healing.intake import IntakeTokens, Objects, Sources
-from heatlite.api.healing.policies import KEYS as INCIDENT_KEYS
-from heatlite.api.healing.policies import HealingPolicies, Incidents, ProjectPolicies
 from heatlite.api.nodes.node_actions import KEYS as NODE_ACTION_KEYS
 from heatlite.api.nodes.node_actions import OF_STACK_KEYS, NodeActions
 from heatlite.api.nodes.nodes import Node, Nodes
 from heatlite.api.nodes.playbooks import Playbooks
 from heatlite.api.routes import QUERY, P, R, Routes, S
 from heatlite.core.config import Settings
+from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
+from heatlite.features.healing.api.policies import KEYS as INCIDENT_KEYS
+from heatlite.features.healing.api.policies import HealingPolicies, Incidents, ProjectPolicies
 from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
 from heatlite.nodes.requests import APPROVE
 

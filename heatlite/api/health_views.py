@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from heatlite.core.clock import to_text
-from heatlite.core.healing import UNCONFIRMED, UNHEALTHY
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.store.healing.records import IncidentRecord, StackHealth
+from heatlite.features.healing.store.records import IncidentRecord, StackHealth
+from heatlite.features.healing.terms import UNCONFIRMED, UNHEALTHY
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord, StackSummary
 
 

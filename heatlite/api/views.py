@@ -22,8 +22,8 @@ from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.operations.software_configs import shown
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.engine.state.stack_document import protection_view
+from heatlite.features.healing.store.records import IncidentRecord, StackHealth
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
-from heatlite.store.healing.records import IncidentRecord, StackHealth
 from heatlite.store.records import (
     REPORT_INTERVAL,
     ActionRecord,

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
 from heatlite.core.json import JsonMap
+from heatlite.features.healing.store.incidents import Incidents
+from heatlite.features.healing.store.observations import Observations
+from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
+from heatlite.features.healing.store.sources import HealthSources, HealthTokens
 from heatlite.store.actions.actions import Actions
 from heatlite.store.actions.claims import Claims
 from heatlite.store.actions.controls import Controls
@@ -21,11 +25,6 @@ from heatlite.store.counts import Counts
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.ownership import give_to_owner
-from heatlite.store.healing.incidents import Incidents
-from heatlite.store.healing.observations import Observations
-from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
-from heatlite.store.healing.sources import HealthSources, HealthTokens
-from heatlite.store.healing.tree_health import TreeHealth
 from heatlite.store.large_values import LargeValues, ProjectValues
 from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.listeners import Listeners
@@ -49,6 +48,7 @@ from heatlite.store.stacks.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.store.stacks.stacks import Stacks
 from heatlite.store.stacks.suppressed import SuppressedRequests
 from heatlite.store.stacks.templates import Templates
+from heatlite.store.stacks.tree_health import TreeHealth
 from heatlite.store.stacks.webhooks import Webhooks
 
 if TYPE_CHECKING:

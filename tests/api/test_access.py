@@ -39,13 +39,13 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import TooManyFailures
-from heatlite.core.healing import IncidentState
 from heatlite.core.ids import new_id
 from heatlite.engine.outbound.self_auth import SelfAuth
+from heatlite.features.healing.store.records import HealthTokenRecord, IncidentRecord
+from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.features.healing.terms import IncidentState
 from heatlite.plugin.installation import BadEnvironmentFile
 from heatlite.plugin.signing import NATIVE, Signalled
-from heatlite.store.healing.records import HealthTokenRecord, IncidentRecord
-from heatlite.store.healing.sources import PREFIX, token_digest
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store

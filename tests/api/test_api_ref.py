@@ -15,11 +15,11 @@ from webtest import TestResponse
 from heatlite import wiring
 from heatlite.core import clock
 from heatlite.core.config import Settings
-from heatlite.core.healing import Brake, IncidentState
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.state.hooks import lifecycle_token
-from heatlite.store.healing.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
+from heatlite.features.healing.store.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
+from heatlite.features.healing.terms import Brake, IncidentState
 from tests.databases import sqlite
 from tests.waiting import eventually
 from tools.openapi.reference import SHOWN, Operation, Reference

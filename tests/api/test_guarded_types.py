@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.api.access.policy import TABLE
-from heatlite.healing.rules.policy import VERSION
+from heatlite.features.healing.rules.policy import VERSION
 from tests.api.conftest import Town, template, value
 from tests.api.test_lock_matrix import OPERATIONS
 from tests.waiting import eventually

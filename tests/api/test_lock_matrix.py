@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from heatlite import wiring
 from heatlite.api.handlers.stack_actions import ACTIONS
 from heatlite.core.config import Settings
-from heatlite.core.healing import IGNORABLE
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.features.healing.terms import IGNORABLE
 from heatlite.store.audit import AuditQuery, Outcome
 from heatlite.store.records import (
     ActionRecord,

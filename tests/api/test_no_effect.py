@@ -10,8 +10,8 @@ import pytest
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.unit_of_work import row_with_state
-from heatlite.healing.rules.policy import VERSION
-from heatlite.store.healing.records import HealingScopeRecord
+from heatlite.features.healing.rules.policy import VERSION
+from heatlite.features.healing.store.records import HealingScopeRecord
 from heatlite.store.store import Store
 from tests.waiting import eventually
 

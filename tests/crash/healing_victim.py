@@ -13,11 +13,11 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
-from heatlite.healing import sweep
-from heatlite.healing.rules.policy import VERSION
+from heatlite.features.healing.loop import sweep
+from heatlite.features.healing.rules.policy import VERSION
+from heatlite.features.healing.store.records import HealingPolicyRecord
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters
-from heatlite.store.healing.records import HealingPolicyRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, create, file, settle, stack_of, template

@@ -21,12 +21,12 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
-from heatlite.core.healing import ClosedAs, IncidentState, RepairResult
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
+from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.terms import ClosedAs, IncidentState, RepairResult
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
-from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
@@ -56,7 +56,7 @@ MAX_COMMITS = 80
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Folder of the database and of the objects."""
-    monkeypatch.setattr("heatlite.healing.sweep.GAP", math.inf)  # as in the victims
+    monkeypatch.setattr("heatlite.features.healing.loop.sweep.GAP", math.inf)  # as in the victims
     with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv("EXAMPLE_FILES", str(Path(folder) / "now" / "files"))
         yield Path(folder)

@@ -13,8 +13,8 @@ from heatlite.features.simulator.simulation import View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
 from tests.engine.test_groups import nested
-from tests.engine.test_healing import AUTO, Healing
 from tests.engine.test_unknown_health import final, plan
+from tests.features.healing.engine.test_healing import AUTO, Healing
 from tests.types.conftest import Cloudy
 
 Troubled = Callable[..., Cloudy]

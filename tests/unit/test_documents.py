@@ -11,7 +11,7 @@ import pytest
 
 from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
-from heatlite.core.healing import Brake, ClosedAs, IncidentState, ReportResult
+from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, ReportResult
 from tests.tables import table
 from tools.openapi.__main__ import text as openapi
 

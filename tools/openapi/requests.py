@@ -2,13 +2,13 @@
 
 
 from heatlite.api import bodies, group_bodies, query
-from heatlite.api.healing import bodies as healing_bodies
-from heatlite.api.healing import intake, policies
 from heatlite.api.nodes import node_actions, nodes, playbooks
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
-from heatlite.healing.intake import source_document
-from heatlite.healing.rules import policy
+from heatlite.features.healing.api import bodies as healing_bodies
+from heatlite.features.healing.api import intake, policies
+from heatlite.features.healing.intake import source_document
+from heatlite.features.healing.rules import policy
 from tools.openapi.schemas import ref
 
 TRUTH: JsonMap = {

@@ -3,10 +3,10 @@
 Objects are open: later versions may add keys. A test closes them and compares them with the samples of the reference.
 """
 
-from heatlite.core.healing import Brake, ClosedAs, IncidentState
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.status import ActionStatus, Control, LockLevel
+from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
 from heatlite.store.audit import Outcome
 
 ANY: JsonMap = {}

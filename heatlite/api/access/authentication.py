@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from heatlite.api import query
-from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, MACHINE, Context, Replay
@@ -15,6 +14,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.secret_fields import HidesSecrets
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
+from heatlite.features.healing.api.tokens import IntakeTokens
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
 """Headers with credentials. python-heatclient sends user and key if it has a password."""

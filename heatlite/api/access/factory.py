@@ -7,7 +7,6 @@ from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, write_account
 from heatlite.api.access.authentication import AccessControl, Authenticator
-from heatlite.api.access.intake_tokens import IntakeTokens
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
@@ -16,6 +15,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
+from heatlite.features.healing.api.tokens import IntakeTokens
 from heatlite.store.store import Store
 
 

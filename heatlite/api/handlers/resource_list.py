@@ -14,8 +14,8 @@ from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import Above, StackReader
+from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.store.database.sql import IN_LIMIT
-from heatlite.store.healing.records import IncidentRecord
 from heatlite.store.records import ResourceRecord, StackPlace, StackRecord
 from heatlite.store.stacks.resource_query import ResourceQuery
 from heatlite.store.store import Store

@@ -7,7 +7,6 @@ from falcon import Response
 
 from heatlite.api import bodies
 from heatlite.api.handlers.common import StackFinder, ignored
-from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
@@ -16,7 +15,8 @@ from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.healing.by_hand import HealByHand
+from heatlite.features.healing.api import bodies as healing_bodies
+from heatlite.features.healing.by_hand import HealByHand
 from heatlite.store.records import StackRecord
 
 

@@ -4,13 +4,13 @@ from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.healing import bodies as healing_bodies
 from heatlite.api.request import Request
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state import requests
-from heatlite.healing.by_hand import HealByHand
+from heatlite.features.healing.api import bodies as healing_bodies
+from heatlite.features.healing.by_hand import HealByHand
 from heatlite.store.records import StackRecord
 
 

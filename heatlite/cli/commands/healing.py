@@ -24,9 +24,9 @@ from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
-from heatlite.core.healing import policy_of_yaml
 from heatlite.core.json import JsonMap
 from heatlite.core.repairs import RepairStep
+from heatlite.features.healing.terms import policy_of_yaml
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
 POLICY_COLUMNS = ("stack_name", "mode", "version", "updated_by", "updated_at", "stack_id")

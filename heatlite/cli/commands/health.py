@@ -12,8 +12,8 @@ from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.clock import Clock
-from heatlite.core.healing import STOP_BRAKES
 from heatlite.core.json import JsonMap
+from heatlite.features.healing.terms import STOP_BRAKES
 
 INCIDENT_COLUMNS = ("path", "state", "reason", "due", "also", "source", "summary", "id")
 TOKEN_COLUMNS = ("id", "name", "source", "created_by", "created_at", "expires_at", "last_used_at")

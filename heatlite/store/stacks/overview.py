@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from heatlite.core.healing import UNHEALTHY
+from heatlite.features.healing.terms import UNHEALTHY
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import marks
 from heatlite.store.tables.health import IS_UNHEALTHY, MAY_BE_UNWELL

@@ -7,11 +7,11 @@ from operator import and_, or_
 import peewee
 from msgspec import Struct
 
-from heatlite.core.healing import UNHEALTHY
 from heatlite.core.status import Verb
+from heatlite.features.healing.store.tables import Incident
+from heatlite.features.healing.terms import UNHEALTHY
 from heatlite.store.database.backend import Backend
 from heatlite.store.tables.access import AccountProject
-from heatlite.store.tables.healing import Incident
 from heatlite.store.tables.health import FAILED_BEFORE_LOCK
 from heatlite.store.tables.stacks import Resource, Stack
 

@@ -10,6 +10,7 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
+from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, Repair
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
@@ -24,7 +25,6 @@ from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project,
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
 from heatlite.store.tables.actions import Action, Dependency, Transition
-from heatlite.store.tables.healing import HealingPolicy, HealingScope, Repair
 from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
 from heatlite.store.tables.stacks import LargeValue, Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 

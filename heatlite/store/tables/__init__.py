@@ -6,10 +6,7 @@ The models are bound to no database; `Database` runs the queries.
 
 import peewee
 
-from heatlite.store.tables.access import AccessKey, Account, AccountProject, Credential, UiSession
-from heatlite.store.tables.actions import Action, Dependency, Service, Transition
-from heatlite.store.tables.audit import Audit
-from heatlite.store.tables.healing import (
+from heatlite.features.healing.store.tables import (
     HealingPolicy,
     HealingScope,
     HealingSweep,
@@ -19,6 +16,9 @@ from heatlite.store.tables.healing import (
     Observation,
     Repair,
 )
+from heatlite.store.tables.access import AccessKey, Account, AccountProject, Credential, UiSession
+from heatlite.store.tables.actions import Action, Dependency, Service, Transition
+from heatlite.store.tables.audit import Audit
 from heatlite.store.tables.nodes import Node, NodeAction, NodePlaybook, NodeTransition, Orchestration
 from heatlite.store.tables.stacks import (
     AdoptedObject,

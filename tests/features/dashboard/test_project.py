@@ -7,8 +7,8 @@ import yaml
 from msgspec.structs import replace
 
 from heatlite import wiring
-from heatlite.core.healing import IncidentState
-from heatlite.store.healing.incidents import IncidentQuery
+from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.terms import IncidentState
 from heatlite.store.store import Store
 from tests.api.conftest import registered, template, value
 

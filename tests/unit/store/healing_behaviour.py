@@ -10,13 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.json import JsonMap
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
-from heatlite.store.errors import Duplicate
-from heatlite.store.healing.incidents import IncidentQuery
-from heatlite.store.healing.records import (
+from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.store.records import (
     HealingPolicyRecord,
     HealingScopeRecord,
     HealthSourceRecord,
@@ -27,6 +25,8 @@ from heatlite.store.healing.records import (
     RepairRecord,
     StackHealth,
 )
+from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, RepairResult, Word
+from heatlite.store.errors import Duplicate
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store

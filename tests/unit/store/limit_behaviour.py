@@ -19,18 +19,18 @@ from webtest import TestApp
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
 from heatlite.api.handlers import access_keys
-from heatlite.api.healing import intake as intake_routes
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
-from heatlite.core.healing import ReportResult
 from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.features.dashboard import sessions
-from heatlite.healing.intake import intake
-from heatlite.healing.intake.intake import Intake
+from heatlite.features.healing.api import intake as intake_routes
+from heatlite.features.healing.intake import intake
+from heatlite.features.healing.intake.intake import Intake
+from heatlite.features.healing.terms import ReportResult
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks import suppressed

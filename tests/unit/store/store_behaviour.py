@@ -21,7 +21,6 @@ from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
-from heatlite.core.healing import IncidentState
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
@@ -30,6 +29,8 @@ from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs,
 from heatlite.engine.execution import retention
 from heatlite.engine.execution.leases import renew_leases
 from heatlite.engine.execution.retention import Retention
+from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
+from heatlite.features.healing.terms import IncidentState
 from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import SORTED_BY, ActionQuery
@@ -37,7 +38,6 @@ from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.errors import Duplicate, Fenced
-from heatlite.store.healing.records import IncidentRecord, RepairRecord
 from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord

@@ -18,7 +18,7 @@ import pytest
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
-from heatlite.healing.rules.policy import check_policy, read_policy
+from heatlite.features.healing.rules.policy import check_policy, read_policy
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.template.document import Template

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from falcon import Response
 from msgspec import Struct
 
-from heatlite.core.healing import IGNORABLE
 from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.features.dashboard.client import Api, ApiError, text
 from heatlite.features.dashboard.pages.project import PAGE, labels
@@ -17,6 +16,7 @@ from heatlite.features.dashboard.pages.stack import events
 from heatlite.features.dashboard.pages.tree import Node, tree_of
 from heatlite.features.dashboard.rendering import parsed
 from heatlite.features.dashboard.site import Request, Site, command, refused, stack_home
+from heatlite.features.healing.terms import IGNORABLE
 
 MOST_EVENTS = 2000
 """Events that the timeline reads."""

@@ -8,11 +8,11 @@ import falcon
 from falcon import Response
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.healing import policy_of_yaml
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
 from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
 from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
 from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
+from heatlite.features.healing.terms import policy_of_yaml
 from heatlite.template.source.loader import load
 
 NEWEST = 50

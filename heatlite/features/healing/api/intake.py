@@ -1,0 +1,192 @@
+"""Intake of reports, sources and their tokens, and the look-up of objects."""
+
+import secrets
+from http import HTTPStatus
+
+from falcon import Response
+
+from heatlite.api import bodies, query, views
+from heatlite.api.request import Request
+from heatlite.core.clock import Clock, to_text
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap, whole_numbers
+from heatlite.core.shapes import Shape
+from heatlite.features.healing.api.cloud_events import reports_of
+from heatlite.features.healing.api.views import taken
+from heatlite.features.healing.intake.formats import time_of
+from heatlite.features.healing.intake.intake import Intake
+from heatlite.features.healing.loop.tree import read_places
+from heatlite.features.healing.store.records import HealthTokenRecord
+from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.store.store import Store
+
+ANY = Shape({})
+TOKEN = Shape(
+    {
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 255},
+            "source": {"type": ["string", "null"], "maxLength": 64},
+            "expires_at": {"type": ["string", "null"], "format": "date-time"},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+)
+TOKEN_BYTES = 20
+MAX_TOKENS = 100
+"""Intake tokens of a project."""
+MAX_OBJECTS = 50
+SOURCE_NAME = Shape({"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,63}$"})
+
+
+class Sources:
+    """P/health/{source} and below."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+
+    def on_post(self, req: Request, resp: Response, source: str) -> None:
+        """Take the reports of a monitoring system. Only a 503 asks for a retry."""
+        resp.media = taken(self._intake.take(req.caller, source, reports_of(req)))
+
+    on_put = on_post
+
+    def on_get(self, req: Request, resp: Response, source: str) -> None:
+        """Show a source and its last results."""
+        record, document = self._intake.document(req.caller.project, source)
+        resp.media = {
+            "source": {
+                "name": source,
+                "format": document.format,
+                "document": record.document,
+                "last_report_at": to_text(record.last_report_at),
+                "storm_since": to_text(record.storm_since),
+                "blind_since": to_text(self._intake.blind_since(req.caller.project, source)),
+                "results": list(record.results),
+            }
+        }
+
+    def on_put_config(self, req: Request, resp: Response, source: str) -> None:
+        """Replace the document of a source."""
+        _check_name(source)
+        self._intake.configure(req.caller.project, source, whole_numbers(bodies.checked(req, ANY)))
+        self.on_get(req, resp, source)
+
+    def on_delete_config(self, req: Request, resp: Response, source: str) -> None:
+        """Return a source to its defaults, or remove it if its name has none."""
+        self._intake.configure(req.caller.project, source, None)
+        resp.status = HTTPStatus.NO_CONTENT
+
+    def on_post_acknowledge(self, req: Request, resp: Response, source: str) -> None:
+        """End the storm of a source."""
+        self._intake.acknowledge(req.caller.project, source)
+        resp.status = HTTPStatus.NO_CONTENT
+
+
+class IntakeTokens:
+    """P/health_tokens and below."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the intake tokens of the project."""
+        resp.media = {"health_tokens": [_token(one) for one in self._store.health_tokens.list(req.caller.project)]}
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Create an intake token. Only this answer has the token itself."""
+        body = bodies.checked(req, TOKEN)
+        given, source, now = body.get("expires_at"), body.get("source"), self._clock.now()
+        expires_at = None if given is None else time_of(str(given))
+        if source is not None:
+            _check_name(source)
+        if expires_at is not None and expires_at <= now:
+            raise HTTPBadRequest(
+                f"'expires_at' is {to_text(expires_at)}, which is not in the future. Give a later time, or none for a"
+                " token that does not expire."
+            )
+        token = PREFIX + secrets.token_hex(TOKEN_BYTES)
+        record = HealthTokenRecord(
+            new_id(),
+            req.caller.project,
+            str(body["name"]),
+            token_digest(token),
+            None if source is None else str(source),
+            req.caller.user or "",
+            now,
+            expires_at,
+        )
+        req.concerns(target=record.id)
+        with self._store.transaction():
+            self._store.limit_locks.take(f"intake tokens of {req.caller.project}")
+            if self._store.health_tokens.count(req.caller.project) >= MAX_TOKENS:
+                raise RequestLimitExceeded(message=f"the project has {MAX_TOKENS} intake tokens. Delete one first.")
+            self._store.health_tokens.insert(record)
+        resp.status = HTTPStatus.CREATED
+        resp.media = {"health_token": {**_token(record), "token": token}}
+
+    def on_delete_one(self, req: Request, resp: Response, token_id: str) -> None:
+        """Delete an intake token."""
+        with self._store.transaction():
+            if not self._store.health_tokens.delete(req.caller.project, token_id):
+                raise EntityNotFound(entity="Health token", name=token_id)
+        resp.status = HTTPStatus.NO_CONTENT
+
+
+class Objects:
+    """P/resources: resources by the ids of their objects."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the current resources of the project that have one of the physical ids."""
+        wanted = query.values(req, "physical_resource_id")
+        if not 0 < len(wanted) <= MAX_OBJECTS:
+            raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")
+        resp.media = {"resources": views_of(self._store, req, wanted)}
+
+
+def _check_name(source: Json) -> None:
+    if not SOURCE_NAME.is_valid(source):
+        raise HTTPBadRequest("The name of a source has 1 to 64 small letters, digits, - and _.")
+
+
+def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMap]:
+    """Return the current resources with the physical ids, and their places."""
+    rows: dict[str, set[str]] = {}
+    for row_id, root_id in store.resources.objects_of_project(req.caller.project, wanted):
+        rows.setdefault(root_id, set()).add(row_id)
+    found: list[JsonMap] = []
+    for root_id, ids in sorted(rows.items()):
+        root = store.stacks.get(root_id)
+        places = {} if root is None else read_places(store, root)
+        incidents = store.incidents.open_of_root(root_id)
+        for place in places.values():
+            if place.row.id in ids:
+                stack = place.stacks[-1]
+                its_own = [one for one in incidents if one.resource_id == place.row.id]
+                shown = views.resource(req.base, stack, place.row, (), place.nested is not None, its_own)
+                where = {
+                    "stack_name": stack.name,
+                    "stack_id": stack.id,
+                    "root_stack_name": place.stacks[0].name,
+                    "root_stack_id": place.stacks[0].id,
+                    "path": place.slot.path,
+                }
+                found.append({**shown, **where})
+    return found
+
+
+def _token(record: HealthTokenRecord) -> JsonMap:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "source": record.source,
+        "created_by": record.created_by,
+        "created_at": to_text(record.created_at),
+        "expires_at": to_text(record.expires_at),
+        "last_used_at": to_text(record.last_used_at),
+    }

@@ -1,0 +1,1 @@
+"""The loop: from an observation to a repair, tree by tree."""

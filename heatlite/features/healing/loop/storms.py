@@ -1,0 +1,86 @@
+"""Storms: a source that opens incidents in many slots of a project at once."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from heatlite.core.json import Json
+from heatlite.features.healing.store.records import HealthSourceRecord
+from heatlite.store.records import EventRecord
+from heatlite.store.store import Store
+
+STORM = "HEALING_STORM"
+
+
+class Storms(Struct, frozen=True):
+    """The storms of some sources."""
+
+    sources: frozenset[str]
+    """Sources with a storm."""
+    have_ended: bool
+    """True if a storm ended just now: then incidents were changed."""
+
+
+class StormLimit(Struct, frozen=True):
+    """The number of slots beyond which a source has a storm."""
+
+    percent: int = 30
+    least: int = 3
+    most: int = 50
+    window: int = 600
+    """Seconds."""
+
+    def slots(self, resources: int) -> int:
+        """Return the limit for a number of resources of the types concerned."""
+        return min(self.most, max(self.least, self.percent * resources // 100))
+
+
+def limit_of(record: HealthSourceRecord) -> StormLimit:
+    """Return the limit that the document of a source names, else the default."""
+    given: Json = (record.document or {}).get("storm")
+    numbers = given.items() if isinstance(given, dict) else ()
+    return StormLimit(**{name: value for name, value in numbers if isinstance(value, int)})
+
+
+def storms(store: Store, project: str, sources: Sequence[str], now: float, root_id: str | None = None) -> Storms:
+    """Begin and end the storms of sources by their incidents.
+
+    Call within a transaction. Each root stack with an open incident has the event, and that of `root_id`.
+    """
+    stormy, ended = set[str](), False
+    for source in sources:
+        record = store.health_sources.get(project, source) or HealthSourceRecord(project, source)
+        limit = limit_of(record)
+        begin = max(now - limit.window, record.window_from)
+        if record.storm_since is None:
+            slots = store.incidents.count_slots(project, source, begin, only_open=False)
+            if slots > limit.least and slots > limit.slots(store.resources.count_of_types(project, source, begin)):
+                stormy.add(source)
+                if store.health_sources.begin_storm(project, source, now):
+                    _write_events(store, project, source, "BEGUN", f"{source} reports {slots} slots at once", now)
+            continue
+        slots = store.incidents.count_slots(project, source, 0.0, only_open=True)
+        if slots > limit.slots(store.resources.count_of_types(project, source, 0.0)):
+            stormy.add(source)
+        elif store.health_sources.end_storm(project, source, now):
+            # The events first, which lock stacks: the end of an action locks its stack before incidents.
+            _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now, root_id)
+            store.incidents.demand_evidence(now, source=(project, source))
+            ended = True
+    return Storms(frozenset(stormy), ended)
+
+
+def _write_events(
+    store: Store, project: str, source: str, status: str, reason: str, now: float, root_id: str | None = None
+) -> None:
+    """Write one event for each root stack with an open incident of a source.
+
+    `root_id` has one, too.
+    """
+    events = []
+    roots = store.incidents.roots_of_source(project, source)
+    for one in dict.fromkeys([*roots, *([] if root_id is None else [root_id])]):
+        root = store.stacks.get(one)
+        if root is not None and root.deleted_at is None:
+            events.append(EventRecord(root.id, root.name, "OS::Heat::Stack", root.id, STORM, status, reason[:255], now))
+    store.events.append_many(events)

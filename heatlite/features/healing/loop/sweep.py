@@ -1,0 +1,355 @@
+"""The loop: once a second each engine looks at the incidents that are due.
+
+One tree is one transaction, which holds the root's row and moves incidents by id and version. All that decides is in
+rows. So a crash between two writes repeats or loses no decision, and several engines may sweep at once.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, Settings
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError
+from heatlite.core.meter import Meter
+from heatlite.core.timer import for_each
+from heatlite.engine.operations.health_marks import row_with_mark
+from heatlite.engine.operations.repairs import Repairs
+from heatlite.engine.state.unit_of_work import resource_event
+from heatlite.features.healing.loop.marks import note_marks
+from heatlite.features.healing.loop.repairing import REPAIR_LOOK, Repairing
+from heatlite.features.healing.loop.scene import HOLDS_MARK, Scene, can_mark
+from heatlite.features.healing.loop.scopes import count_failure, judge_new, refresh_breakers
+from heatlite.features.healing.loop.storms import storms
+from heatlite.features.healing.loop.tree import Place, Tree, read_tree
+from heatlite.features.healing.reports import API
+from heatlite.features.healing.rules.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
+from heatlite.features.healing.rules.incident import (
+    BEFORE_REPAIR,
+    Effect,
+    Event,
+    Move,
+    Wants,
+    look,
+    marked,
+    move,
+    pending,
+    unseen,
+)
+from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
+from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.terms import IncidentState, RepairResult
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+MOST_DUE = 100
+"""Incidents that one sweep looks at."""
+
+GAP = 600.0
+"""Seconds without a sweep of any engine after which new evidence comes first."""
+
+NOTES = 30.0
+"""Seconds between two notes that an engine sweeps."""
+
+LONGEST_SUMMARY = 200
+"""Characters of the alert in the reason of a mark."""
+
+RESULTS = {
+    Event.SUCCEEDED: RepairResult.SUCCEEDED,
+    Event.RECOVERED: RepairResult.SUCCEEDED,
+    Event.CANCELLED: RepairResult.CANCELLED,
+    Event.GONE: RepairResult.CANCELLED,
+    Event.FAILED: RepairResult.FAILED,
+}
+JUST_CONFIRMED = (IncidentState.OBSERVED, IncidentState.CONFIRMED)
+"""States before and after a confirmation. The mark follows at once if nothing holds it."""
+LONGEST_REPAIR = 2 * 86400.0
+"""Seconds to look back for repairs beyond the times of the policy, most of which begin with the end of a repair."""
+
+
+class HealingLoop:
+    """Moves the incidents that are due."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, repairs: Repairs, meter: Meter) -> None:
+        self._store = store
+        self._clock = clock
+        self._meter = meter
+        self._with_keystone = settings.auth is Auth.KEYSTONE
+        self.repairing = Repairing(store, repairs)
+        self._noted = 0.0
+
+    def sweep(self) -> None:
+        """Look at the incidents that are due.
+
+        Raises DatabaseUnavailable, after the last tree: another process may hold the row of one only.
+        """
+        now = self._clock.now()
+        if not 0 <= now - self._noted < NOTES:
+            self._note_sweep(now)
+        for_each(self._store.incidents.due_roots(now, MOST_DUE), partial(self._look_at, now))
+
+    def _look_at(self, now: float, root_id: str) -> None:
+        try:
+            self._see_to(root_id)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            # One tree must not keep the others from their repairs.
+            log.exception("cannot look at the incidents of stack %s", root_id)
+            later = now + LONGEST_HOLD
+            with self._store.transaction():
+                self._store.incidents.postpone(root_id, now, later)
+                self._store.healing_policies.postpone(root_id, now, later)
+            with self._store.transaction():
+                for incident in self._store.incidents.open_of_root(root_id):
+                    if incident.due == later and incident.state in BEFORE_REPAIR:
+                        self._store.incidents.move(unseen(incident))
+
+    def _note_sweep(self, now: float) -> None:
+        """Note that an engine sweeps. After a gap all incidents need new evidence."""
+        with self._store.transaction():
+            last = self._store.healing_sweeps.last()
+            if self._store.healing_sweeps.swept(now, last) and last is not None and now - last > GAP:
+                self._store.incidents.demand_evidence(now)
+        self._noted = now
+
+    # -- one tree ------------------------------------------------------------------------------------
+
+    def _see_to(self, root_id: str) -> None:
+        """Move the due incidents of a tree, then begin the repairs that nothing holds."""
+        now = self._clock.now()
+        with self._store.transaction():
+            root = self._store.stacks.lock(root_id)
+            scene = None if root is None or root.deleted_at is not None else self.scene(root, now)
+            if scene is None:
+                left = self._store.incidents.open_of_root(root_id)
+                for incident in left:
+                    self.apply(None, incident, Event.GONE, now)
+                self._end_storms(left, now)
+                self._store.healing_policies.delete(root_id)
+                return
+            scene = self._with_marks(scene)
+            wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
+            places = map(scene.place, (one for one in scene.tree.incidents if one.id in wanting))
+            # Before incidents, as the end of an action does.
+            self._store.stacks.locks.take(place.row.stack_id for place in places if place is not None)
+            wanting = [one for one in wanting[:MOST_DUE] if self._step(scene, one)]
+            self.judge_after_closing(scene, now)
+        if wanting:
+            self._begin_repairs(root_id, wanting)
+
+    def _with_marks(self, scene: Scene) -> Scene:
+        """Take new marks by request and of checks as reports. Returns the tree with them."""
+        root = scene.tree.root
+        due = self._store.healing_policies.due(root.id)
+        if due is None or due > scene.now:
+            return scene
+        stored = self._store.healing_policies.get(root.id)
+        self._store.healing_policies.looked(root.id, due)
+        changed = note_marks(self._store, scene.tree, 0.0 if stored is None else stored.updated_at, scene.now)
+        return self.scene(root, scene.now) if changed else scene
+
+    def _begin_repairs(self, root_id: str, wanting: Sequence[str]) -> None:
+        now = self._clock.now()
+        try:
+            with self._store.transaction():
+                root = self._store.stacks.lock(root_id)
+                if root is not None and root.deleted_at is None:
+                    self.repairing.begin(self.scene(root, now), wanting)
+        except DatabaseUnavailable:
+            raise
+        except HeatliteError as error:
+            log.warning("a repair of stack %s cannot begin: %s", root_id, error)
+            with self._store.transaction():
+                self._store.stacks.lock(root_id)
+                self.repairing.hold(wanting, error, now)
+
+    def scene(self, root: StackRecord, now: float) -> Scene:
+        """Read a tree.
+
+        Storms and breakers are judged first, since they may demand evidence.
+        """
+        policy = self.policy(root.id)
+        tree = self._read(root, policy, now)
+        due = {one.source for one in tree.incidents if one.due is not None and one.due <= now}
+        sources = sorted(due - {API})  # operators make no storm
+        stormy = storms(self._store, root.project, sources, now)
+        if refresh_breakers(self._store, tree, now) or stormy.have_ended:
+            tree = self._read(root, policy, now)
+        blind: dict[str, frozenset[str]] = {}
+
+        def blind_of(source: str) -> frozenset[str]:
+            if source not in blind:
+                blind[source] = self._store.observations.blind_paths(root.project, source, root.id)
+            return blind[source]
+
+        standing = self._store.observations.standing([incident.id for incident in tree.incidents])
+        has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
+        return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
+
+    def _read(self, root: StackRecord, policy: Policy, now: float) -> Tree:
+        return read_tree(self._store, root, policy, now, LONGEST_REPAIR + policy.longest_period)
+
+    def tree(self, root: StackRecord, now: float) -> Tree:
+        """Read a tree without changing anything."""
+        return self._read(root, self.policy(root.id), now)
+
+    def policy(self, root_id: str) -> Policy:
+        """Return the policy of a tree."""
+        stored = self._store.healing_policies.get(root_id)
+        return DEFAULT if stored is None else read_policy(stored.document)
+
+    # -- one incident --------------------------------------------------------------------------------
+
+    def _step(self, scene: Scene, incident_id: str) -> bool:
+        """Move one incident. Returns True if nothing holds its repair or its proposal."""
+        incident, now = next(one for one in scene.tree.incidents if one.id == incident_id), scene.now
+        event = pending(incident, scene.situation(incident), now)
+        if event is not None:
+            self.apply(scene, incident, event, now)
+            return False
+        place = scene.place(incident)
+        if place is None or incident.state not in BEFORE_REPAIR:
+            later = now + REPAIR_LOOK if incident.state is IncidentState.REPAIRING else incident.settles_until
+            self._store.incidents.move(replace(incident, due=later or now + REPAIR_LOOK))
+            return False
+        judged = judge_new(self._store, scene.tree, incident, now)
+        if judged.step != incident.step and incident.state is IncidentState.MARKED:
+            self._store.incidents.move(judged)
+            return False
+        incident = judged
+        if _has_old_evidence(incident, scene) and not scene.is_locked(place):
+            self.apply(scene, incident, Event.RELEASED, now)
+            return False
+        facts = scene.facts(incident, place, self.repairing.any_time(scene, incident))
+        before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
+        brakes = mark_brakes(facts) if before_mark else repair_brakes(facts)
+        result, wants = look(incident, brakes, now)
+        if result is not None and not self._store.incidents.move(result.incident):
+            return False
+        if result is not None and (incident.state, result.incident.state) == JUST_CONFIRMED:
+            incident = replace(result.incident, version=result.incident.version + 1)
+            result, wants = look(incident, brakes, now)
+            if result is not None:
+                self._store.incidents.move(result.incident)
+        if wants is Wants.MARK:
+            self._mark(incident, place, now)
+        return wants in (Wants.REPAIR, Wants.PROPOSAL)
+
+    def _mark(self, incident: IncidentRecord, place: Place, now: float) -> None:
+        """Write the mark with its incident."""
+        if not can_mark(place.row):
+            self._store.incidents.move(replace(incident, due=now + REPAIR_LOOK))
+        elif not _is_unmarked(place):
+            # Another mark is there already; only that one may be taken back.
+            self._store.incidents.move(replace(marked(incident, now), is_marked=False))
+        elif self._store.incidents.move(marked(incident, now)):
+            self._write_mark(incident, place, True, now)
+
+    def _write_mark(self, incident: IncidentRecord, place: Place, unhealthy: bool, now: float) -> None:
+        text = f"{incident.source}: {incident.summary}"[:LONGEST_SUMMARY] + f" (incident {incident.id})"
+        if not unhealthy:
+            text = f"{incident.source}: no longer reported (incident {incident.id})"
+        row = row_with_mark(place.row, unhealthy, text, now)
+        self._store.resources.save_many([row])
+        self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
+
+    def apply(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float, reason: str = "") -> None:
+        """Write a move with all that belongs to it. Call with the root's row locked."""
+        result = move(incident, event, now, reason)
+        if result is None:
+            return
+        place = None if scene is None else scene.place(incident)
+        after = result.incident
+        if Effect.END_REPAIR in result.effects and place is not None and scene is not None:
+            after = self._after_repair(scene, after, event, place)
+        if Effect.MUTE in result.effects:
+            self._store.observations.lock(self._store.observations.open_of_incident(incident.id))
+        if not self._store.incidents.move(after):
+            return  # a report came meanwhile: the next sweep decides
+        if Effect.END_REPAIR in result.effects:
+            self._end_repair(scene, after, event, now)
+        if place is not None and scene is not None:
+            self._write_effects(scene, incident, place, result, now)
+
+    def _write_effects(self, scene: Scene, incident: IncidentRecord, place: Place, result: Move, now: float) -> None:
+        if Effect.MARK in result.effects and can_mark(place.row):
+            self._write_mark(incident, place, True, now)
+        is_ours = place.row.id == incident.resource_id and not _is_unmarked(place)
+        if Effect.UNMARK in result.effects and is_ours:
+            others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
+            heir = next((one for one in others if one.state in HOLDS_MARK), None)
+            if heir is None:
+                self._write_mark(incident, place, False, now)
+            else:
+                self._store.incidents.take_over_mark(heir.id)
+        if Effect.MUTE in result.effects:
+            self.mute(incident)
+
+    def mute(self, incident: IncidentRecord) -> None:
+        """Mute the keys of an incident for its object, until they have resolved once."""
+        self._store.observations.mute(incident.id, incident.physical_id)
+
+    def _after_repair(self, scene: Scene, after: IncidentRecord, event: Event, place: Place) -> IncidentRecord:
+        """Return the incident with the object that the repair has left."""
+        row = place.row
+        is_marked = after.is_marked and row.id == after.resource_id and not _is_unmarked(place)
+        after = replace(after, resource_id=row.id, physical_id=row.physical_id or "", is_marked=is_marked)
+        if event not in (Event.SUCCEEDED, Event.RECOVERED):
+            return replace(after, settles_until=None)
+        settings = scene.tree.policy.at(after.path)
+        until = scene.now + settings.settle(settings.step_at(after.step))
+        return replace(after, settles_until=until, due=until if event is Event.SUCCEEDED else None)
+
+    def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
+        for repair in self._store.repairs.of_incidents([incident.id]):
+            if repair.ended_at is None:
+                failed = event is Event.FAILED
+                ended = replace(repair, ended_at=now, result=RESULTS[event], settles_until=incident.settles_until)
+                self._store.repairs.save(replace(ended, is_failure=failed))
+                if failed and scene is not None:
+                    count_failure(self._store, scene.tree, ended, now)
+                self._store.database.after_commit(
+                    partial(self._meter.repair_ended, repair.step, RESULTS[event], now - repair.begun_at)
+                )
+
+    def judge_after_closing(self, scene: Scene, now: float) -> None:
+        """Judge storms and breakers again if incidents of a tree were closed.
+
+        Once none is left, no sweep does. The next report would end what has long been over, and not be evidence.
+        """
+        left = self._store.incidents.open_of_root(scene.tree.root.id)
+        if len(left) == len(scene.tree.incidents):
+            return
+        self._end_storms(scene.tree.incidents, now)
+        if left:
+            self._store.incidents.wake([left[0].id], now)
+        else:
+            # The scopes of the scene are from before it was judged.
+            scopes = self._store.healing_scopes.of_root(scene.tree.root.id)
+            refresh_breakers(self._store, replace(scene.tree, incidents=(), scopes=scopes), now)
+
+    def _end_storms(self, closed: Sequence[IncidentRecord], now: float) -> None:
+        """End the storms of the sources of closed incidents, unless others keep them up."""
+        sources = {(one.project, one.source) for one in closed}
+        for stormy in self._store.health_sources.storms() if closed else ():
+            if (stormy.project, stormy.name) in sources:
+                storms(self._store, stormy.project, [stormy.name], now, closed[0].root_id)
+
+
+def _has_old_evidence(incident: IncidentRecord, scene: Scene) -> bool:
+    """Return True if a lock, a suspension or a settling ended after the evidence."""
+    settled_at = scene.tree.settles_until(incident.path)
+    ended_at = max(scene.tree.released_at, settled_at if settled_at <= scene.now else 0.0)
+    if ended_at <= max(incident.evidence_after, incident.created_at):
+        return False
+    return incident.evidence_since is None or incident.evidence_since <= ended_at
+
+
+def _is_unmarked(place: Place) -> bool:
+    state = place.row.state_without_lock
+    return f"{state.verb}_{state.status}" != "CHECK_FAILED"

@@ -1,0 +1,322 @@
+"""State machine of an incident. Pure: incident and event in, effects out.
+
+The loop asks `pending` for the next event in the order of importance, and `move` for its effects. `look` is the event
+of an incident that is due: its brakes are asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, StrEnum, auto
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from heatlite.features.healing.rules.brakes import LONGEST_HOLD, Held, next_look, stops
+from heatlite.features.healing.store.records import HistoryLine, IncidentRecord
+from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
+
+OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
+MOST_HISTORY = 100
+"""Lines of history kept; later ones replace the oldest but the first."""
+
+OF_PLAN = frozenset({Brake.RESTRICTED, Brake.NO_STEP})
+"""Stop brakes that only the plan of a repair shows."""
+
+WAITS = frozenset({Brake.AWAITING_APPROVAL, Brake.SPREADS})
+"""Brakes that an approval releases."""
+
+BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
+
+
+class Event(StrEnum):
+    """Events of an incident."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+    EXPIRED = "expired"
+    RELEASED = "released"
+    """A stop brake was released."""
+    REPLACED = "replaced"
+    """Another operation has replaced or rebuilt the object."""
+    GONE = "gone"
+    """The slot is gone."""
+    CLEARED = "cleared"
+    """An operator has taken the mark back or closed the incident."""
+    BY_HAND = "by_hand"
+    """An operator heals it, or approves its plan."""
+    SUCCEEDED = "succeeded"
+    """Its repair succeeded."""
+    RECOVERED = "recovered"
+    """Its repair succeeded, and the alert has resolved."""
+    FAILED = "failed"
+    """Its repair failed or timed out."""
+    CANCELLED = "cancelled"
+    """A person has cancelled its repair."""
+    SETTLED = "settled"
+    """No report came while its repair settled."""
+    MARK_LOST = "mark_lost"
+    """Another operation than an update has changed the state of the marked row."""
+    PLAN_CHANGED = "plan_changed"
+    """The plan that it proposes is no longer what would be done."""
+
+
+class Effect(Enum):
+    """Writes that belong to a move, in its transaction."""
+
+    MARK = auto()
+    UNMARK = auto()
+    END_REPAIR = auto()
+    """Write the end of the repair."""
+    MUTE = auto()
+    """Mute the keys for this object until they have resolved once."""
+
+
+class Transition(Struct, frozen=True):
+    """The consequence of an event in a state."""
+
+    state: IncidentState
+    effects: frozenset[Effect] = frozenset()
+    closed_as: ClosedAs | None = None
+    needs_resolved: Brake | None = None
+    demands_evidence: bool = False
+    next_step: bool = False
+
+
+def _closed(closed_as: ClosedAs, *effects: Effect) -> Transition:
+    return Transition(CLOSED, frozenset(effects), closed_as)
+
+
+def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> Transition:
+    effects = frozenset({Effect.END_REPAIR})
+    return replace(Transition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
+
+
+def _before_repair(transition: Transition, unmarks: bool) -> dict[IncidentState, Transition]:
+    marked = replace(transition, effects=transition.effects | {Effect.UNMARK}) if unmarks else transition
+    return {OBSERVED: transition, CONFIRMED: transition, MARKED: marked, PROPOSED: marked}
+
+
+TABLE: Mapping[Event, Mapping[IncidentState, Transition]] = {
+    Event.FIRING: {},
+    Event.RESOLVED: {
+        **_before_repair(_closed(ClosedAs.RESOLVED), unmarks=True),
+        SETTLING: _closed(ClosedAs.HEALED),
+    },
+    Event.EXPIRED: _before_repair(_closed(ClosedAs.EXPIRED), unmarks=True),
+    Event.RELEASED: {
+        OBSERVED: Transition(OBSERVED, demands_evidence=True),
+        CONFIRMED: Transition(OBSERVED, demands_evidence=True),
+        MARKED: Transition(MARKED, demands_evidence=True),
+        PROPOSED: Transition(MARKED, demands_evidence=True),
+    },
+    Event.REPLACED: {
+        **_before_repair(_closed(ClosedAs.REPLACED_BY_UPDATE), unmarks=False),
+        SETTLING: _closed(ClosedAs.REPLACED_BY_UPDATE),
+    },
+    Event.GONE: {
+        **_before_repair(_closed(ClosedAs.GONE), unmarks=False),
+        REPAIRING: _ends(CLOSED, ClosedAs.GONE),
+        SETTLING: _closed(ClosedAs.GONE),
+    },
+    Event.CLEARED: {
+        **_before_repair(_closed(ClosedAs.CLEARED, Effect.MUTE), unmarks=True),
+        SETTLING: _closed(ClosedAs.CLEARED, Effect.MUTE),
+    },
+    Event.BY_HAND: dict.fromkeys((*BEFORE_REPAIR, SETTLING), Transition(REPAIRING)),
+    Event.SUCCEEDED: {REPAIRING: _ends(SETTLING)},
+    Event.RECOVERED: {REPAIRING: _ends(CLOSED, ClosedAs.HEALED)},
+    Event.FAILED: {REPAIRING: _ends(MARKED, next_step=True)},
+    Event.CANCELLED: {REPAIRING: _ends(MARKED, needs_resolved=Brake.CANCELLED)},
+    Event.SETTLED: {SETTLING: _closed(ClosedAs.QUIET)},
+    Event.MARK_LOST: {
+        MARKED: Transition(MARKED, frozenset({Effect.MARK})),
+        PROPOSED: Transition(MARKED, frozenset({Effect.MARK})),
+    },
+    Event.PLAN_CHANGED: {PROPOSED: Transition(MARKED)},
+}
+"""The consequence of each event in each state. An event without one in a state changes nothing."""
+
+
+class Move(Struct, frozen=True):
+    """An incident after an event, with the writes that belong to it."""
+
+    incident: IncidentRecord
+    effects: frozenset[Effect] = frozenset()
+
+
+def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -> Move | None:
+    """Return the incident after an event; None: nothing changes."""
+    transition = TABLE[event].get(incident.state)
+    if transition is None:
+        return None
+    effects = transition.effects
+    if not incident.is_marked:
+        effects -= {Effect.UNMARK}
+    after = replace(
+        incident,
+        needs_resolved=transition.needs_resolved or incident.needs_resolved,
+        step=incident.step + transition.next_step,
+        due=now,
+        reason=None,
+        also=(),
+    )
+    if Effect.MARK in effects:
+        after = replace(after, is_marked=True)
+    if transition.demands_evidence:
+        after = replace(after, evidence_after=now, evidence_since=None, reports=0)
+    if transition.state is not PROPOSED:
+        after = replace(after, plan_digest=None)
+    return Move(_in_state(after, transition, now, reason or event.value), effects)
+
+
+def _in_state(incident: IncidentRecord, transition: Transition, now: float, reason: str) -> IncidentRecord:
+    if transition.state is CLOSED:
+        incident = replace(incident, due=None, closed_at=now, closed_as=transition.closed_as)
+    elif transition.state is REPAIRING:
+        incident = replace(incident, attempt=incident.attempt + 1)
+    return with_state(incident, transition.state, now, reason)
+
+
+def with_state(incident: IncidentRecord, state: IncidentState, now: float, reason: str) -> IncidentRecord:
+    """Return the incident in a state, with a line of history if it is another one."""
+    if state is incident.state:
+        return incident
+    lines = (*incident.history, HistoryLine(now, incident.state.value, state.value, reason))
+    if len(lines) > MOST_HISTORY:
+        lines = (lines[0], *lines[len(lines) - MOST_HISTORY + 1 :])
+    return replace(incident, state=state, history=lines)
+
+
+class Wants(Enum):
+    """The next condition that a due incident waits for."""
+
+    NOTHING = auto()
+    MARK = auto()
+    REPAIR = auto()
+    PROPOSAL = auto()
+
+
+def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+    """Return the next state of an incident before a due repair, and its request.
+
+    `held` are the brakes of its next move: of the mark for one that is not marked, else of the repair. A stop brake
+    that held it and is gone demands new evidence first.
+    """
+    brakes = [one.brake for one in held]
+    before = [brake for brake in (incident.reason, *incident.also) if brake is not None]
+    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE, Brake.INTERNAL_ERROR} - OF_PLAN
+    if released:
+        return move(incident, Event.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
+    if incident.state is CONFIRMED and incident.evidence_since is None:
+        return move(incident, Event.RELEASED, now, "new evidence is demanded"), Wants.NOTHING
+    if incident.state is OBSERVED:
+        return _look_observed(incident, held, now)
+    if incident.state is CONFIRMED:
+        return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.MARK)
+    if stops(brakes) and incident.state is PROPOSED:
+        back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
+        return _hold(back, held, now), Wants.NOTHING
+    if brakes and WAITS.issuperset(brakes):
+        # It stays due until the proposal is written: this engine may end, or be slow, in between.
+        return Move(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
+    return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
+
+
+def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+    """Confirm the evidence, unless the tree accepts none.
+
+    Other brakes of the mark do not matter.
+    """
+    unconfirmed = {Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.IN_GRACE, Brake.CONFIRMING}
+    waiting = [one for one in held if one.brake in unconfirmed]
+    if not waiting:
+        confirmed = replace(with_state(incident, CONFIRMED, now, "confirmed"), due=now)
+        return Move(_with_brakes(confirmed, held)), Wants.NOTHING
+    return _hold(incident, held, now, waiting), Wants.NOTHING
+
+
+def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: Sequence[Held] = ()) -> Move:
+    """Hold an incident until its first reason may end, or until it expires.
+
+    `waiting`: only these reasons count.
+    """
+    due = next_look(waiting or held, now)
+    if incident.ttl is not None:
+        due = min(due, max(incident.last_report_at + incident.ttl, now + LONGEST_HOLD))
+    return Move(replace(_with_brakes(incident, held), due=due))
+
+
+def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentRecord:
+    reason, *also = (one.brake for one in held) if held else (None,)
+    return replace(incident, reason=reason, also=tuple(brake for brake in also if brake is not None))
+
+
+def unseen(incident: IncidentRecord) -> IncidentRecord:
+    """Return the incident after a look that has failed with an internal error."""
+    held = [one for one in (incident.reason, *incident.also) if one not in (None, Brake.INTERNAL_ERROR)]
+    return _with_brakes(incident, [Held(Brake.INTERNAL_ERROR), *map(Held, held)])
+
+
+class Situation(Struct, frozen=True):
+    """The present state of an incident's slot, alerts and repair."""
+
+    is_gone: bool = False
+    is_replaced: bool = False
+    """Another object fills the slot, or the object was made again."""
+    is_standing: bool = True
+    """An alert stands."""
+    is_cleared: bool = False
+    """An operator has taken the mark back."""
+    lost_mark: bool = False
+    """The incident marked the row, and it is no longer CHECK_FAILED."""
+    repair: Event | None = None
+    """SUCCEEDED, FAILED or CANCELLED once the repair has ended."""
+    clock_stands: bool = False
+    """The tree is locked or suspended: nothing expires."""
+    clock_since: float = 0.0
+    """End of the last lock or suspension: the time to live begins anew."""
+    is_busy: bool = False
+    """The tree is busy: the row is not written."""
+
+
+def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event | None:
+    """Return the event that counts most; None: nothing has happened to it but time."""
+    state = incident.state
+    if situation.is_gone:
+        return Event.GONE
+    if state is REPAIRING:
+        if situation.repair is Event.SUCCEEDED and not situation.is_standing:
+            return Event.RECOVERED
+        return situation.repair
+    if situation.is_replaced:
+        return Event.REPLACED
+    if situation.is_cleared:
+        return Event.CLEARED
+    can_write = not situation.clock_stands and not situation.is_busy
+    if not situation.is_standing and (can_write or not incident.is_marked or state is SETTLING):
+        return Event.RESOLVED
+    if state is SETTLING:
+        over = incident.settles_until is not None and incident.settles_until <= now
+        return Event.SETTLED if over else None
+    alive_at = max(incident.last_report_at, situation.clock_since)
+    expired = incident.ttl is not None and alive_at + incident.ttl < now
+    if expired and can_write:
+        return Event.EXPIRED
+    return Event.MARK_LOST if situation.lost_mark and can_write else None
+
+
+def marked(incident: IncidentRecord, now: float) -> IncidentRecord:
+    """Return the incident once it has marked its row."""
+    after = replace(incident, is_marked=True, reason=None, also=(), due=now)
+    return with_state(after, MARKED, now, "marked")
+
+
+def proposed(incident: IncidentRecord, digest: str, held: Sequence[Held], now: float) -> IncidentRecord:
+    """Return the incident with a plan that waits for approval."""
+    after = replace(_with_brakes(incident, held), plan_digest=digest, due=next_look(held, now))
+    return with_state(after, PROPOSED, now, f"proposed: {held[0].brake}")
+
+
+def held_by(incident: IncidentRecord, held: Sequence[Held], now: float) -> IncidentRecord:
+    """Return the incident with brakes that showed only when its repair was to begin."""
+    back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {held[0].brake}")
+    return _hold(back, held, now).incident
