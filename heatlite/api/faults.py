@@ -17,6 +17,7 @@ from heatlite.core.errors import (
     Invalid,
     Limit,
     NotFound,
+    Overloaded,
     TooManyFailures,
     Unauthorized,
     Unavailable,
@@ -93,7 +94,7 @@ def status_of(error: HeatliteError) -> HTTPStatus:
 def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[str, object]) -> None:
     """Answer an error of heatlite."""
     status = status_of(error)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
         log.error("%s %r: %s", req.method, req.path, error)
     req.refusal = error.message
     fault(resp, status, wire_name(error), error.message)

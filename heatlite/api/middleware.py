@@ -17,7 +17,7 @@ from falcon.routing import CompiledRouter
 from heatlite.api import query, views
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.audit import AuditTrail
-from heatlite.api.request import Request
+from heatlite.api.request import REFUSAL, Request
 from heatlite.core import logs
 from heatlite.core.errors import Forbidden, HeatliteError, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.meter import Meter
@@ -84,6 +84,8 @@ class RequestMiddleware:
         global_id = part_of if GLOBAL_ID.fullmatch(part_of) else None
         req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
         req.base = self._public_url or req.forwarded_prefix
+        if REFUSAL in req.env:
+            raise req.env[REFUSAL]
         self._trail.begin(req)
         if req.path.startswith("/v1.0/"):
             req.path = "/v1/" + req.path[6:]

@@ -17,6 +17,8 @@ from heatlite.core.logs import Ids
 from heatlite.store.audit import Entry
 from heatlite.store.records import StackRecord
 
+REFUSAL = "heatlite.refusal"
+"""Key in the WSGI environment for the error that answers a request."""
 REPLAY = "heatlite.replay"
 """Key in the WSGI environment of a replayed request for its `Replay`."""
 

@@ -1,11 +1,58 @@
-"""Bulkhead: limits the threads that a slow service can block."""
+"""Bulkhead: limits the threads that a slow service can block. Event loops may not wait at all."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from heatlite.core.errors import Unavailable
+
+
+class MustWait(BaseException):
+    """The thread would wait or write, and must do neither.
+
+    No handler of errors catches it.
+    """
+
+
+class Waits(Struct):
+    """What a thread may do in a block of `waits`."""
+
+    are_allowed: bool
+    have_been: bool = False
+    """True once the thread has waited or written."""
+
+
+class _Thread(threading.local):
+    answers_requests = False
+    waits = Waits(True)
+
+
+_THREAD = _Thread()
+
+
+@contextmanager
+def waits(allowed: bool) -> Iterator[Waits]:
+    """Note in the block whether this thread waits or writes. Unless that is allowed, MustWait is raised instead."""
+    before, _THREAD.waits = _THREAD.waits, Waits(allowed)
+    try:
+        yield _THREAD.waits
+    finally:
+        _THREAD.waits = before
+
+
+def may_wait() -> bool:
+    """Return False in a thread that must neither wait nor write now."""
+    return _THREAD.waits.are_allowed
+
+
+def check_may_wait() -> None:
+    """Raise MustWait if this thread must neither wait nor write. Call it before what does."""
+    if not _THREAD.waits.are_allowed:
+        raise MustWait
+    _THREAD.waits.have_been = True
 
 
 class Bulkhead:
@@ -34,6 +81,7 @@ class Bulkhead:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Enter the bulkhead, after waiting if it is full. Raises the refusal."""
+        check_may_wait()  # what it protects takes long
         self._wait()
         try:
             yield
@@ -60,13 +108,6 @@ class Bulkhead:
             self._moved = time.monotonic()
 
 
-class _Thread(threading.local):
-    answers_requests = False
-
-
-_THREAD = _Thread()
-
-
 def answer_requests() -> None:
     """Mark this thread as one of the few that answer requests."""
     _THREAD.answers_requests = True
@@ -75,6 +116,7 @@ def answer_requests() -> None:
 @contextmanager
 def for_requests(bulkhead: Bulkhead) -> Iterator[None]:
     """Enter the bulkhead in a thread that answers requests; do nothing in any other."""
+    check_may_wait()
     if not _THREAD.answers_requests:
         yield
         return

@@ -126,6 +126,16 @@ class Unavailable(HeatliteError):
     retry_after = 5
 
 
+class Overloaded(Unavailable):
+    """The server has too many requests, or too much data, so it did not look at this request."""
+
+    text = "The server has too {much}. Try again later."
+
+    def __init__(self, much: str, retry_after: int = Unavailable.retry_after) -> None:
+        super().__init__(much=much)
+        self.retry_after = retry_after
+
+
 # -- leaves: forbidden ---------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from gunicorn.glogging import Logger
 from heatlite import wiring
 from heatlite.api.app import INSTANT
 from heatlite.core.bulkhead import answer_requests
-from heatlite.core.config import Auth, Settings
+from heatlite.core.config import Settings
 from heatlite.core.garbage import freeze_loaded
 from heatlite.serving.bridge import Bridge, Message
 from heatlite.serving.guard import INTERVAL, Guard
@@ -124,8 +124,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             self._guard.connections,
             INSTANT,
             self._begin_thread,
-            # A database server or Keystone may let a read wait; bcrypt takes long.
-            embedded.store.database.path is not None and settings.auth in (Auth.NONE, Auth.TOKENS),
+            embedded.store.database.path is not None,
         )
         freeze_loaded()
         return self._answer

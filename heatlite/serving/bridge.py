@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, TypeAlias
@@ -19,8 +20,11 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from heatlite.api.event_streams import ASYNCHRONOUS
+from heatlite.api.request import REFUSAL
+from heatlite.core.bulkhead import MustWait, waits
+from heatlite.core.errors import Overloaded
 from heatlite.serving.guard import Connection, Peer
-from heatlite.serving.lines import MAX_LAG, QUICK_SECONDS, Busy, Kind, Lines, ReadTimes, is_urgent
+from heatlite.serving.lines import MAX_LAG, Kind, LastAnswers, Lines, is_urgent
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +68,6 @@ class _Refused(Exception):
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.headers = [(b"retry-after", b"5")] if status is HTTPStatus.SERVICE_UNAVAILABLE else []
 
 
 class _Disconnected(Exception):
@@ -107,7 +110,7 @@ class Memory:
             del self._transfers[transfer]
 
     def add(self, transfer: _Transfer, size: int) -> None:
-        """Add bytes to a transfer. Raises _Refused if no other can end."""
+        """Add bytes to a transfer. Raises Overloaded if no other can end."""
         transfer.size += size
         self._size += size
         if self._size <= MAX_MEMORY:
@@ -120,7 +123,7 @@ class Memory:
                 other.size = 0
                 if self._size <= MAX_MEMORY:
                     return
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server has too much data in transfer. Try again later.")
+        raise Overloaded("much data in transfer")
 
 
 class Bridge:
@@ -134,20 +137,20 @@ class Bridge:
         connections: Mapping[Peer, Connection],
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
-        waits_for_nothing: bool = False,
+        reads_locally: bool = False,
     ) -> None:
         """Answer `instant` paths in the event loop.
 
-        `begin_thread` prepares a thread. If the application `waits_for_nothing` when it answers a read, the event loop
-        also answers quick reads of the API.
+        `begin_thread` prepares a thread. If the application `reads_locally`, without waiting, the event loop also
+        answers what was quick the last time.
         """
         self._application = application
         self._max_body = max_body
         self._connections = connections
         self._instant = instant
         self.lines = Lines(threads)
-        self._times = ReadTimes()
-        self._waits_for_nothing = waits_for_nothing
+        self._last = LastAnswers()
+        self._reads_locally = reads_locally
         self._pool = ThreadPoolExecutor(self.lines.size, "request", initializer=begin_thread)
         self._memory = Memory()
 
@@ -173,16 +176,15 @@ class Bridge:
         try:
             body, is_whole = await self._read(scope, receive, transfer)
             transfer.is_moving = False
-            answer = await self._answer(_environ(scope, body), body)
+            answer = await self._answer(scope, body)
             if isinstance(answer.body, bytes):
                 self._memory.add(transfer, len(answer.body))
         except _Disconnected:
             return
         except _Refused as error:
-            answer = _plain(error.status, str(error), *error.headers)
-        except Busy as error:
-            text = "The server has too many requests. Try again later."
-            answer = _plain(HTTPStatus.SERVICE_UNAVAILABLE, text, (b"retry-after", b"%d" % error.retry_after))
+            answer = _plain(error.status, str(error))
+        except Overloaded as error:
+            answer = self._call({**_environ(scope, b""), REFUSAL: error})
         if not is_whole:
             answer.headers.append((b"Connection", b"close"))
         transfer.begun, transfer.is_moving = time.monotonic(), True
@@ -197,7 +199,7 @@ class Bridge:
     async def _read(self, scope: Message, receive: Receive, transfer: _Transfer) -> tuple[bytes, bool]:
         """Return the body of a request, and True if it is whole.
 
-        A body that is too large is not read to its end. Raises _Refused, _Disconnected.
+        A body that is too large is not read to its end. Raises _Refused, Overloaded, _Disconnected.
         """
         length, is_whole = 0, True
         for name, value in scope["headers"]:
@@ -229,17 +231,21 @@ class Bridge:
             transfer.connection.end_body()
         return b"".join(pieces), is_whole
 
-    async def _answer(self, environ: Environ, body: bytes) -> Answer:
-        """Call the application, in a thread unless the answer is instant. Raises Busy."""
+    async def _answer(self, scope: Message, body: bytes) -> Answer:
+        """Call the application, in a thread unless the answer is quick. Raises Overloaded."""
+        environ = _environ(scope, body)
         method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if target in self._instant:
             return self._call(environ)
-        kind, read = Kind.WRITE, ""
-        if method in ("GET", "HEAD"):
-            read = f"{target}?{environ['QUERY_STRING']}"
-            if self._is_quick(read):
-                return self._call_timed(environ, read)
-            kind = Kind.DEAR if self._times.is_dear(read) else Kind.READ
+        is_read = method in ("GET", "HEAD")
+        same = hash((target, environ["QUERY_STRING"]) if is_read else _whole(scope, body))
+        if self._reads_locally and self.lines.lag < MAX_LAG and self._last.was_quick(same):
+            with suppress(MustWait):
+                return copy_context().run(self._call_noted, environ, same, may_wait=False)
+            environ = _environ(scope, body)
+        kind = Kind.WRITE
+        if is_read:
+            kind = Kind.DEAR if self._last.was_dear(same) else Kind.READ
         elif is_urgent(target, body):
             kind = Kind.AHEAD
         await self.lines.enter(kind)
@@ -248,7 +254,7 @@ class Bridge:
 
         def run() -> None:
             begun = time.monotonic()
-            answer = self._call_timed(environ, read)
+            answer = self._call_noted(environ, same, may_wait=True)
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(end, answer, time.monotonic() - begun)
 
@@ -260,24 +266,15 @@ class Bridge:
         self._pool.submit(run)
         return await answered
 
-    def _is_quick(self, read: str) -> bool:
-        """Return True for a read that the event loop answers.
+    def _call_noted(self, environ: Environ, same: int, may_wait: bool) -> Answer:
+        """Call the application, and note what the answer cost.
 
-        The pages of the dashboard also write.
-        """
-        is_idle = self._waits_for_nothing and self.lines.lag < MAX_LAG
-        return is_idle and read.startswith("/v1/") and self._times.is_quick(read)
-
-    def _call_timed(self, environ: Environ, read: str) -> Answer:
-        """Call the application, and note the time of a read.
-
-        A refusal is never quick, as it may write.
+        Raises MustWait unless the thread `may_wait`. Nothing is counted or changed then.
         """
         begun = time.thread_time()
-        answer = self._call(environ)
-        if read:
-            took = time.thread_time() - begun
-            self._times.note(read, took if answer.status == HTTPStatus.OK else max(took, QUICK_SECONDS))
+        with waits(may_wait) as noted:
+            answer = self._call(environ)
+        self._last.note(same, time.thread_time() - begun, noted.have_been)
         return answer
 
     def _call(self, environ: Environ) -> Answer:
@@ -349,10 +346,14 @@ def _head_size(scope: Message) -> int:
     return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
-def _plain(status: HTTPStatus, text: str, *headers: tuple[bytes, bytes]) -> Answer:
+def _whole(scope: Message, body: bytes) -> tuple[object, ...]:
+    """Return all that makes a request equal to another one."""
+    return scope["method"], scope["raw_path"], scope["query_string"], scope["client"][0], *scope["headers"], body
+
+
+def _plain(status: HTTPStatus, text: str) -> Answer:
     body = f"{text}\n".encode()
-    length = (b"content-length", b"%d" % len(body))
-    return Answer(status, [(b"content-type", b"text/plain"), length, *headers], body)
+    return Answer(status, [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))], body)
 
 
 def _environ(scope: Message, body: bytes) -> Environ:

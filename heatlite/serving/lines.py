@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
 
+from heatlite.core.errors import Overloaded
+
 MAX_WAIT = 2.0
 """Seconds that a request may wait. One that would wait longer is refused at once."""
 MARGIN = 1.3
@@ -23,11 +25,11 @@ WEIGHT = 0.1
 DEAR_SECONDS = 0.05
 """Processor time from which an answer to a read is dear."""
 QUICK_SECONDS = 0.01
-"""Processor time up to which an answer to a read needs no thread: to change threads takes as long."""
-MAX_READS = 10_000
-"""Reads whose processor time is remembered."""
+"""Processor time up to which an answer needs no thread: to change threads takes as long."""
+MAX_NOTED = 10_000
+"""Dear requests, and quick ones, that are remembered."""
 MAX_LAG = 0.25
-"""Seconds by which the event loop may be late to answer reads without a thread."""
+"""Seconds by which the event loop may be late to answer requests itself."""
 URGENT = re.compile(rb'\s*\{\s*"(?:lock|unlock|cancel_\w+)"\s*:')
 """Start of the body of an action that goes ahead: it ends what others wait for."""
 MAX_URGENT = 4096
@@ -50,35 +52,35 @@ def is_urgent(target: str, body: bytes) -> bool:
     return target.endswith("/actions") and len(body) <= MAX_URGENT and URGENT.match(body) is not None
 
 
-class Busy(Exception):
-    """The request would wait too long."""
+class LastAnswers:
+    """What the last answers to requests cost. Safe for threads.
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"the request would wait for {seconds:.1f} s")
-        self.retry_after = max(1, math.ceil(seconds))
-        """Seconds after which a client may try again."""
-
-
-class ReadTimes:
-    """Processor time of the last answers to reads. Safe for threads."""
+    Requests are known by a number, their hash.
+    """
 
     def __init__(self) -> None:
-        self._seconds: dict[int, float] = {}
-        """By the hash of the target."""
+        self._dear: set[int] = set()
+        self._quick: set[int] = set()
 
-    def is_dear(self, target: str) -> bool:
+    def was_dear(self, request: int) -> bool:
         """Return True if the last answer took long."""
-        return self._seconds.get(hash(target), 0.0) >= DEAR_SECONDS
+        return request in self._dear
 
-    def is_quick(self, target: str) -> bool:
+    def was_quick(self, request: int) -> bool:
         """Return True if there was an answer, and it took a moment."""
-        return self._seconds.get(hash(target), DEAR_SECONDS) < QUICK_SECONDS
+        return request in self._quick
 
-    def note(self, target: str, seconds: float) -> None:
-        """Note the processor time of an answer."""
-        if len(self._seconds) >= MAX_READS:
-            self._seconds.clear()
-        self._seconds[hash(target)] = seconds
+    def note(self, request: int, seconds: float, waited: bool) -> None:
+        """Note the processor time of an answer, and whether its thread waited or wrote."""
+        for noted, belongs in (
+            (self._dear, seconds >= DEAR_SECONDS), (self._quick, seconds < QUICK_SECONDS and not waited),
+        ):  # fmt: skip
+            if not belongs:
+                noted.discard(request)
+            elif request not in noted:
+                if len(noted) >= MAX_NOTED:
+                    noted.clear()
+                noted.add(request)
 
 
 class _Line:
@@ -131,11 +133,11 @@ class Lines:
         return sum(len(line.waiting) for line in self._lines.values())
 
     async def enter(self, kind: Kind) -> None:
-        """Wait for a thread. Call `leave` afterwards. Raises Busy."""
+        """Wait for a thread. Call `leave` afterwards. Raises Overloaded."""
         line = self._lines[kind]
         wait = self.lag + MARGIN * line.wait()
         if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
-            raise Busy(wait)
+            raise _overloaded(wait)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.waiting.append(turn)
         self._admit()
@@ -143,7 +145,7 @@ class Lines:
             async with asyncio.timeout(None if kind is Kind.AHEAD else MAX_WAIT):
                 await self._come(turn, kind)
         except TimeoutError:
-            raise Busy(MAX_WAIT) from None
+            raise _overloaded(MAX_WAIT) from None
 
     async def _come(self, turn: "asyncio.Future[None]", kind: Kind) -> None:
         """Wait for a turn. Leaves the line if the wait is cancelled."""
@@ -195,3 +197,7 @@ class Lines:
 
     def _busy(self) -> int:
         return sum(line.busy for line in self._lines.values())
+
+
+def _overloaded(seconds: float) -> Overloaded:
+    return Overloaded("many requests", max(1, math.ceil(seconds)))

@@ -11,6 +11,7 @@ import peewee
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.core.bulkhead import check_may_wait, may_wait
 from heatlite.core.json import canonical
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
@@ -205,11 +206,14 @@ class AuditLog:
         """Count a repeat of a refusal in memory, and return True.
 
         Return False for the first one of this process, which the caller writes. Repeats are written later, so a client
-        that retries neither waits for the database's writer nor delays it.
+        that retries neither waits for the database's writer nor delays it. A thread that must not write has repeats
+        only: the first one may be of another minute, or forgotten.
         """
         key = _same(record)
         with self._lock:
             found = self._cached.get(key)
+            if found is None and not may_wait():
+                found = self._cached[key] = _Repeats(record)
             if found is not None:
                 found.last, found.pending = record, found.pending + 1
                 self._late.ask()
@@ -222,6 +226,7 @@ class AuditLog:
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
+        check_may_wait()
         with self._writing:
             self._write_counted()
 

@@ -6,8 +6,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.acceptance.processes import START_SECONDS, Answer, Server
 from tests.acceptance.raw_http import connect, read_reply, request, send
@@ -65,6 +67,7 @@ def small(tmp_path: Path) -> Iterator[Server]:
         tmp_path,
         HEATLITE_THREADS="2",
         HEATLITE_PROCESSES="1",
+        HEATLITE_METRICS="true",
         HEATLITE_TEMPLATE_HOSTS="127.0.0.1",
         HEATLITE_TEMPLATE_FETCH_TIMEOUT="240",
     )
@@ -73,7 +76,16 @@ def small(tmp_path: Path) -> Iterator[Server]:
 
 
 def is_refused(answer: Answer) -> bool:
-    return answer.status == 503 and int(str(answer.headers["Retry-After"])) >= 1
+    fault: Any = answer.data
+    assert answer.status == 503, fault
+    return fault["error"]["type"] == "Overloaded" and int(str(answer.headers["Retry-After"])) >= 1
+
+
+def refusals(server: Server) -> float:
+    """The number of 503 that the metrics show."""
+    families = text_string_to_metric_families(str(server.request("GET", "/metrics").data))
+    found = (sample for family in families for sample in family.samples if sample.labels.get("code") == "503")
+    return sum(sample.value for sample in found if sample.name.endswith("_count"))
 
 
 @pytest.mark.full
@@ -109,6 +121,7 @@ def test_writes_wait_in_a_bounded_line(small: Server, elsewhere: Elsewhere) -> N
         assert not held.done()
         elsewhere.release()
         held.result(START_SECONDS)
+        assert refusals(small) == 21
     eventually(lambda: small.request("POST", "/validate", {"template": TEMPLATE}).status == 200, "all is as before")
     small.stop()
     assert small.complaints() == ""

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests
+from heatlite.store import audit
 from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, Town, template, value
@@ -221,6 +223,31 @@ class TestList:
         assert [one["count"] for one in listed(heat, path)] == [4]
         heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
         assert [one["count"] for one in listed(heat, path)] == [4, 1]
+
+    def test_who_must_not_wait_counts_no_refusal_twice(
+        self, server: Embedded, heat: Heat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The event loop answers repeats. What it must not do, a thread does again."""
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        caplog.set_level("INFO")
+        quick = 0
+        for seconds in (1e9, 1e9, 1e9, 1e8, 1e8):  # the fourth is "of another minute"
+            monkeypatch.setattr(audit, "REPEAT_SECONDS", seconds)
+            try:
+                with waits(allowed=False):
+                    heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+                quick += 1
+            except MustWait:
+                heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+        with pytest.raises(MustWait), waits(allowed=False):
+            listed(heat, path)
+        assert quick == 4
+        assert [one["count"] for one in listed(heat, path)] == [5]
+        assert caplog.text.count("refused stack=") == caplog.text.count(" 409 ") == 5
+        server.store.audit.flush()
+        rows = server.store.audit.refusals(heat.project, "resource:mark_unhealthy", 0.0)
+        assert [len(rows), sum(one.times for one in rows)] == [2, 5]
 
     def test_repeats_are_written_without_a_look(self, server: Embedded, heat: Heat) -> None:
         """Other processes see them, too."""

@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     Conflict,
     Forbidden,
     HeatliteError,
+    Overloaded,
     RequestLimitExceeded,
     StackExists,
     TooManyFailures,
@@ -107,7 +108,7 @@ def refuse(req: Request, resp: Response, error: HeatliteError, as_json: bool) ->
     """Set the response to an error in the form of the query API."""
     shown = answered(error)
     req.refusal = shown.message
-    if shown.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if shown.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
         log.error("%s %r: %s", req.method, req.path, error)
     if isinstance(error, TooManyFailures | Unavailable) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))

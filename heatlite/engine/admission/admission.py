@@ -224,16 +224,16 @@ class Admission:
         self._store.database.after_commit(replay.settled)
 
     def _record_refusal(self, request: OperationRequest, error: StackLocked) -> None:
-        """Log the refusal and add it to the suppressed requests, once per lock.
+        """Add a refusal to the suppressed requests, once per lock, and log it.
 
         Raises Forbidden for a caller who may not use the requested types: such a request must not be replayed.
         """
         stack, context = request.stack, request.context
         operation, target = request.operation, request.target
-        text = "refused stack=%s request=%s target=%s by=%s"
-        audit.info(text, stack.id, operation, target, context.user)
         if context.replay is None and operation not in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
             self._suppress(request, error)
+        text = "refused stack=%s request=%s target=%s by=%s"
+        audit.info(text, stack.id, operation, target, context.user)
 
     def _suppress(self, request: OperationRequest, error: StackLocked) -> None:
         """Add a refused request to the suppressed ones. Raises as `_record_refusal`."""

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.late_writes import LateWrite
@@ -68,6 +69,7 @@ class SuppressedRequests:
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
+        check_may_wait()
         with self._writing:
             with self._lock:
                 counted, self._repeats = self._repeats, {}

@@ -19,6 +19,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
+from heatlite.core.bulkhead import check_may_wait
+
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
 _SPECIAL_IPV4: Final = tuple(
@@ -210,6 +212,7 @@ def resolve(host: str, port: int, seconds: float) -> str:
 
     A resolver cannot be interrupted: a slow one continues in its own thread, and its result is dropped.
     """
+    check_may_wait()  # a connection follows
     with contextlib.suppress(ValueError):  # a name
         return str(ipaddress.ip_address(host))
     answer: Future[str] = Future()

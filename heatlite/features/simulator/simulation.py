@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, cast
 from msgspec import Struct
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, NoService, OverQuota
+from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import SIMULATED
@@ -213,6 +214,7 @@ class Simulation:
 
     def call(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
         """Execute a verb. Raises CloudError."""
+        check_may_wait()
         if self.scenario.latency:
             self.clock.wait(threading.Event(), self.scenario.latency)
         with self._turn():

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import peewee
 from peewee import Field, Insert, Query, Select
 
+from heatlite.core.bulkhead import check_may_wait, may_wait
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
@@ -303,6 +304,7 @@ class Database:
         if state.open:
             yield
             return
+        check_may_wait()
         with self.backend.turn(self.listeners.database_unavailable):
             state.open = True
             state.memo, state.after_commit = {}, []
@@ -339,8 +341,12 @@ class Database:
         self._make_durable()
 
     def before_commit(self, call: Callable[[], None]) -> None:
-        """Make a call at the end of this thread's next transaction that commits."""
-        self._state.before_commit = call
+        """Make a call at the end of this thread's next transaction that commits.
+
+        A thread that must not wait has none.
+        """
+        if may_wait():
+            self._state.before_commit = call
 
     def withdraw(self) -> bool:
         """Remove the call of `before_commit`.

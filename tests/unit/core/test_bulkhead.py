@@ -1,12 +1,12 @@
 """Calls that hang take a bounded number of threads."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from heatlite.core.bulkhead import Bulkhead, answer_requests, for_requests
+from heatlite.core.bulkhead import Bulkhead, MustWait, answer_requests, check_may_wait, for_requests, may_wait, waits
 from heatlite.core.errors import Unavailable
 
 
@@ -76,3 +76,24 @@ def test_only_threads_that_answer_requests_need_a_turn() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         assert isinstance(pool.submit(request).exception(), Unavailable)
+
+
+def wait_in(closes: Callable[[Bulkhead], object]) -> Callable[[], None]:
+    def run() -> None:
+        with closes(Bulkhead(1, 0, 0.0, refusal)):  # type: ignore[attr-defined]
+            pass
+
+    return run
+
+
+@pytest.mark.parametrize("wait", [wait_in(Bulkhead.turn), wait_in(for_requests), check_may_wait])
+def test_a_thread_that_must_not_wait_is_told_so(wait: Callable[[], None]) -> None:
+    with waits(allowed=True) as outer:
+        with pytest.raises(MustWait), waits(allowed=False) as inner:
+            assert not may_wait()
+            with ThreadPoolExecutor(1) as other:
+                other.submit(wait).result()  # other threads may
+            wait()
+        assert (may_wait(), outer.have_been, inner.have_been) == (True, False, False)
+        wait()
+        assert outer.have_been

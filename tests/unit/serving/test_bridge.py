@@ -4,12 +4,15 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import pytest
 from pytest import MonkeyPatch
 
+from heatlite.api.request import REFUSAL
+from heatlite.core.bulkhead import check_may_wait
 from heatlite.serving import bridge, lines
 from heatlite.serving.bridge import Bridge, Environ, Message
 from heatlite.serving.guard import Connection
@@ -95,6 +98,9 @@ class Client:
 
 
 def echo(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    if REFUSAL in environ:
+        start_response("503 Service Unavailable", [("Retry-After", str(environ[REFUSAL].retry_after))])
+        return [str(environ[REFUSAL]).encode()]
     start_response("200 OK", [("X-Path", environ["PATH_INFO"])])
     return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))]
 
@@ -117,36 +123,86 @@ def test_a_client_that_is_gone_gets_no_answer() -> None:
 
 
 @table(
-    ("target", "status", "is_slow", "waits_for_nothing", "in_loop"),
+    ("reads_locally", "is_slow", "waits", "in_loop"),
     [
-        ("/v1/p/stacks", "200 OK", False, True, [False, True, True]),
-        ("/v1/p/stacks", "200 OK", False, False, [False, False, False]),
-        ("/v1/p/stacks", "403 Forbidden", False, True, [False, False, False]),
-        ("/v1/p/stacks", "200 OK", True, True, [False, False, False]),
-        ("/ui/", "200 OK", False, True, [False, False, False]),
+        (True, False, False, [False, True, True]),
+        (False, False, False, [False, False, False]),
+        (True, True, False, [False, False, False]),
+        (True, False, True, [False, False, False]),
     ],
 )
-def test_the_event_loop_answers_reads_that_were_quick(
-    target: str, status: str, is_slow: bool, waits_for_nothing: bool, in_loop: list[bool]
+@pytest.mark.parametrize("pieces", [(), (b"a", b"b")])
+def test_the_event_loop_answers_what_was_quick(
+    reads_locally: bool, is_slow: bool, waits: bool, in_loop: list[bool], pieces: tuple[bytes, ...]
 ) -> None:
     threads: list[int] = []
 
-    def application(_environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         threads.append(threading.get_ident())
         begun = time.thread_time()
         while is_slow and time.thread_time() - begun < 2 * lines.QUICK_SECONDS:
             pass
-        start_response(status, [])
-        return []
+        if waits:
+            check_may_wait()
+        return echo(environ, start_response)
 
-    async def three() -> None:
+    async def run() -> None:
         for _ in range(3):
-            await Client(served, raw_path=target.encode()).run()
-        await Client(served, b"{}", raw_path=target.encode()).run()
+            await Client(served, *pieces).run()
+        await Client(served, *pieces, query_string=b"a=b").run()
+        await Client(served, *pieces, raw_path=b"/b").run()
 
-    served = made(application, waits_for_nothing=waits_for_nothing)
-    asyncio.run(three())
-    assert [one == threading.get_ident() for one in threads] == [*in_loop, False]
+    served = made(application, reads_locally=reads_locally)
+    asyncio.run(run())
+    assert [one == threading.get_ident() for one in threads] == [*in_loop, False, False]
+
+
+def test_only_the_same_write_is_expected_to_be_quick() -> None:
+    threads: list[int] = []
+
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        threads.append(threading.get_ident())
+        return echo(environ, start_response)
+
+    async def run() -> None:
+        for body, header in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"a", b"1")):
+            await Client(served, body, headers=[(b"content-length", b"1"), (b"x-auth-token", header)]).run()
+
+    served = made(application, reads_locally=True)
+    asyncio.run(run())
+    assert [one == threading.get_ident() for one in threads] == [False, False, False, True]
+
+
+def test_what_would_wait_after_all_is_answered_in_a_thread() -> None:
+    order: list[str] = []
+    noted: ContextVar[str] = ContextVar("noted", default="")
+
+    def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        noted.set("by a request")
+        body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        if len(order) >= 2:
+            order.append("waits")
+            check_may_wait()
+        order.append(threading.current_thread().name[:7])
+        start_response("200 OK", [])
+        return [body]
+
+    async def run() -> list[tuple[int, bytes]]:
+        clients = [await Client(served, b"ab", b"c").run() for _ in range(4)]
+        assert noted.get() == ""
+        return [(client.status, client.body) for client in clients]
+
+    served = made(application, reads_locally=True)
+    assert asyncio.run(run()) == [(200, b"abc")] * 4
+    in_thread = ["waits", "request"]
+    assert order == ["request", threading.main_thread().name[:7], "waits", *in_thread, *in_thread]
+
+
+def test_the_application_words_a_refusal(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_WAITING", 0)
+    client = asyncio.run(Client(made(), b"abc").run())
+    text = b"The server has too many requests. Try again later."
+    assert (client.status, client.headers, client.body) == (503, {"retry-after": "1"}, text)
 
 
 def test_the_environment_of_a_request() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Coroutine
 import pytest
 from pytest import MonkeyPatch
 
+from heatlite.core.errors import Overloaded
 from heatlite.serving import lines
-from heatlite.serving.lines import RESERVED, Busy, Kind, Lines, is_urgent
+from heatlite.serving.lines import RESERVED, Kind, LastAnswers, Lines, is_urgent
 from tests.tables import table
 
 
@@ -93,7 +94,7 @@ async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     await crowd.come(Kind.WRITE, "first")
     await crowd.go(Kind.WRITE, seconds=0.45)
     await crowd.come(Kind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.45 s each
-    with pytest.raises(Busy) as refused:
+    with pytest.raises(Overloaded) as refused:
         await crowd.lines.enter(Kind.WRITE)
     assert refused.value.retry_after == 3
     await crowd.come(Kind.READ, "read")  # the lines are apart
@@ -109,7 +110,7 @@ async def test_who_has_waited_too_long_is_refused() -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(lines, "MAX_WAIT", 0.01)
         await crowd.come(Kind.READ, "a", "b")
-        with pytest.raises(Busy):
+        with pytest.raises(Overloaded):
             await crowd.tasks["b"]
     assert crowd.lines.waiting == 0
     await crowd.come(Kind.READ, "c")
@@ -147,3 +148,23 @@ async def test_who_is_gone_takes_no_thread() -> None:
 )
 def test_locks_and_cancels_are_urgent(target: str, body: bytes, urgent: bool) -> None:
     assert is_urgent(target, body) is urgent
+
+
+@table(
+    ("seconds", "waited", "quick", "dear"),
+    [(0.001, False, True, False), (0.001, True, False, False), (0.02, False, False, False), (0.06, False, False, True)],
+)
+def test_the_last_answer_tells_what_the_next_one_costs(seconds: float, waited: bool, quick: bool, dear: bool) -> None:
+    last = LastAnswers()
+    assert (last.was_quick(1), last.was_dear(1)) == (False, False)
+    for before in (0.001, 0.06):
+        last.note(1, before, False)
+        last.note(1, seconds, waited)
+        assert (last.was_quick(1), last.was_dear(1)) == (quick, dear)
+
+
+def test_few_of_the_last_answers_are_kept() -> None:
+    last = LastAnswers()
+    for request in range(lines.MAX_NOTED + 1):
+        last.note(request, 0.0, False)
+    assert [last.was_quick(0), last.was_quick(lines.MAX_NOTED)] == [False, True]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.store.database.database import Database
 from heatlite.store.database.sqlite import group_commit, turns
@@ -114,6 +115,16 @@ def test_a_writer_waits_for_that_of_another_process(database: Database) -> None:
         ends.set()
         later.result()
     assert (written(database, "holder"), written(database, "here")) == (1, 1)
+
+
+def test_who_must_not_wait_gets_no_turn(database: Database) -> None:
+    noted: list[str] = []
+    with pytest.raises(MustWait), waits(allowed=False):
+        database.before_commit(lambda: noted.append("of the first"))
+        write(database)
+    assert written(database) == 0
+    write(database)
+    assert (written(database), noted) == (1, [])
 
 
 def test_a_stopped_writer_ends_the_wait_of_others(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
