@@ -28,15 +28,18 @@ class Answer(NamedTuple):
     """One request. `status` is 0 if it had no answer."""
 
     asked: float
-    """Time on the monotonic clock, which all processes of the machine share."""
+    """Time when it was due, on the monotonic clock, which all processes of the machine share."""
     seconds: float
+    """Seconds until its answer was complete."""
     status: int
+    late: float = 0.0
+    """Seconds of these until it was sent: the driver was busy, or the server had not accepted the connection."""
 
 
 class Connection:
     """One connection, and the request that it carries."""
 
-    __slots__ = ("asked", "received", "request", "socket", "wanted")
+    __slots__ = ("asked", "late", "received", "request", "socket", "wanted")
 
     def __init__(self, port: int) -> None:
         self.socket = socket.socket()
@@ -45,7 +48,7 @@ class Connection:
         found = self.socket.connect_ex(("127.0.0.1", port))
         if found not in (0, errno.EINPROGRESS):
             raise OSError(found, "no connection")
-        self.asked = 0.0
+        self.asked = self.late = 0.0
         self.request = b""
         """The part that has not been sent yet."""
         self.received = bytearray()
@@ -90,7 +93,8 @@ class Driver:
         self._busy.add(connection)
         connection.asked = due
         if not connection.request:
-            connection.socket.send(request)  # shorter than the buffer of a socket, which is empty
+            connection.request = request
+            self._send(connection)
 
     def wait(self, seconds: float) -> bool:
         """Take what arrives. Returns True if the other file of the selector is ready."""
@@ -102,14 +106,19 @@ class Driver:
                 continue
             try:
                 if mask & selectors.EVENT_WRITE and connection.request:
-                    connection.socket.send(connection.request)
-                    connection.request = b""
+                    self._send(connection)
                     self.selector.modify(connection.socket, selectors.EVENT_READ, connection)
                 if mask & selectors.EVENT_READ:
                     self._take(connection)
             except OSError:
                 self._end(connection)
         return other
+
+    def _send(self, connection: Connection) -> None:
+        """Send a request. It is shorter than the buffer of a socket, which is empty."""
+        connection.socket.send(connection.request)
+        connection.request = b""
+        connection.late = time.perf_counter() - connection.asked
 
     def _take(self, connection: Connection) -> None:
         part = connection.socket.recv(65536)
@@ -147,7 +156,8 @@ class Driver:
 
     def _note(self, connection: Connection, status: int) -> None:
         self._busy.remove(connection)
-        self.answers.append(Answer(connection.asked, time.perf_counter() - connection.asked, status))
+        took = time.perf_counter() - connection.asked
+        self.answers.append(Answer(connection.asked, took, status, connection.late))
 
     def close(self) -> None:
         """Wait for open answers, then close all connections."""

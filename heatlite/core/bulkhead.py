@@ -1,4 +1,7 @@
-"""Bulkhead: limits the threads that a slow service can block. Event loops may not wait at all."""
+"""Bulkhead: limits the threads that a slow service can block.
+
+An event loop must not wait at all.
+"""
 
 import threading
 import time
@@ -18,7 +21,7 @@ class MustWait(BaseException):
 
 
 class Waits(Struct):
-    """What a thread may do in a block of `waits`."""
+    """Rights and waits of a thread in a block of `waits`."""
 
     are_allowed: bool
     have_been: bool = False
@@ -35,7 +38,10 @@ _THREAD = _Thread()
 
 @contextmanager
 def waits(allowed: bool) -> Iterator[Waits]:
-    """Note in the block whether this thread waits or writes. Unless that is allowed, MustWait is raised instead."""
+    """Note in the block whether this thread waits or writes.
+
+    Unless that is allowed, MustWait is raised instead.
+    """
     before, _THREAD.waits = _THREAD.waits, Waits(allowed)
     try:
         yield _THREAD.waits
@@ -49,7 +55,10 @@ def may_wait() -> bool:
 
 
 def check_may_wait() -> None:
-    """Raise MustWait if this thread must neither wait nor write. Call it before what does."""
+    """Raise MustWait if this thread must neither wait nor write.
+
+    Call it before what does.
+    """
     if not _THREAD.waits.are_allowed:
         raise MustWait
     _THREAD.waits.have_been = True

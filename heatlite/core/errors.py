@@ -127,7 +127,7 @@ class Unavailable(HeatliteError):
 
 
 class Overloaded(Unavailable):
-    """The server has too many requests, or too much data, so it did not look at this request."""
+    """Too many requests, or too much data. The server did not look at the request."""
 
     text = "The server has too {much}. Try again later."
 

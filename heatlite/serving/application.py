@@ -35,6 +35,9 @@ MAX_FILES = 65_536
 """Open files of a process, as far as the system allows. Each connection is one."""
 BODY_GRACE = 1.0
 """Seconds for bodies that arrive during a stop. Their requests have not been accepted."""
+ACCEPTED = 8
+"""Connections that a process accepts in one round of its event loop."""
+OF_COPIES = ("Listening at", "ASGI server listening")
 CHECK_INTERVAL = 0.25
 """Seconds until a process notices that it has to stop."""
 
@@ -47,6 +50,11 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
+
+    def info(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        """Log a message, but none that names each copy of the listening socket."""
+        if not msg.startswith(OF_COPIES):
+            super().info(msg, *args, **kwargs)
 
 
 class Server(BaseApplication):  # type: ignore[misc]
@@ -71,7 +79,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         self._build = build
         self._processes = processes
         self._may_reload = may_reload
-        self._bind = f"fd://{bound.detach()}"
+        # The event loop accepts one connection of each file after it has looked after all others.
+        self._bind = [f"fd://{os.dup(bound.fileno())}" for _ in range(ACCEPTED)]
+        bound.close()
         self._embedded: wiring.Embedded | None = None
         self._worker: Any = None
         super().__init__()
@@ -173,6 +183,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def _prepare(self, _server: Any) -> None:
         """Prepare the first process, before the others."""
+        log.info("Listening at: http://%s (%d)", self._settings.address, os.getpid())
         gc.freeze()  # a collection would write to the memory that processes share after the fork
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)

@@ -24,7 +24,7 @@ from heatlite.api.request import REFUSAL
 from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import Overloaded
 from heatlite.serving.guard import Connection, Peer
-from heatlite.serving.lines import MAX_LAG, Kind, LastAnswers, Lines, is_urgent
+from heatlite.serving.lines import Kind, LastAnswers, Lines, is_urgent
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +204,8 @@ class Bridge:
         length, is_whole = 0, True
         for name, value in scope["headers"]:
             if name == b"content-length":
-                length, is_whole = int(value), False
+                length = int(value)
+                is_whole = length == 0
             elif name == b"transfer-encoding":
                 is_whole = False
         pieces: list[bytes] = []
@@ -239,15 +240,15 @@ class Bridge:
             return self._call(environ)
         is_read = method in ("GET", "HEAD")
         same = hash((target, environ["QUERY_STRING"]) if is_read else _whole(scope, body))
-        if self._reads_locally and self.lines.lag < MAX_LAG and self._last.was_quick(same):
-            with suppress(MustWait):
-                return copy_context().run(self._call_noted, environ, same, may_wait=False)
-            environ = _environ(scope, body)
         kind = Kind.WRITE
         if is_read:
             kind = Kind.DEAR if self._last.was_dear(same) else Kind.READ
         elif is_urgent(target, body):
             kind = Kind.AHEAD
+        if self._reads_locally and kind is not Kind.AHEAD and self._last.was_quick(same):
+            with suppress(MustWait):
+                return await self._answer_at_once(environ, same)
+            environ = _environ(scope, body)
         await self.lines.enter(kind)
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer] = loop.create_future()
@@ -266,15 +267,27 @@ class Bridge:
         self._pool.submit(run)
         return await answered
 
+    async def _answer_at_once(self, environ: Environ, same: int) -> Answer:
+        """Call the application in the event loop. Raises Overloaded, MustWait."""
+        await self.lines.enter(Kind.QUICK)
+        begun = time.monotonic()
+        try:
+            return copy_context().run(self._call_noted, environ, same, may_wait=False)
+        finally:
+            # The next one begins once the event loop has looked after its connections.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: self.lines.leave(Kind.QUICK, time.monotonic() - begun))
+
     def _call_noted(self, environ: Environ, same: int, may_wait: bool) -> Answer:
         """Call the application, and note what the answer cost.
 
         Raises MustWait unless the thread `may_wait`. Nothing is counted or changed then.
         """
-        begun = time.thread_time()
+        clock = time.thread_time if may_wait else time.monotonic  # which takes less, and others wait for the event loop
+        begun = clock()
         with waits(may_wait) as noted:
             answer = self._call(environ)
-        self._last.note(same, time.thread_time() - begun, noted.have_been)
+        self._last.note(same, clock() - begun, noted.have_been)
         return answer
 
     def _call(self, environ: Environ) -> Answer:

@@ -28,8 +28,8 @@ QUICK_SECONDS = 0.01
 """Processor time up to which an answer needs no thread: to change threads takes as long."""
 MAX_NOTED = 10_000
 """Dear requests, and quick ones, that are remembered."""
-MAX_LAG = 0.25
-"""Seconds by which the event loop may be late to answer requests itself."""
+AT_ONCE = 4
+"""Quick requests that the event loop answers in a row. It accepts one connection after them."""
 URGENT = re.compile(rb'\s*\{\s*"(?:lock|unlock|cancel_\w+)"\s*:')
 """Start of the body of an action that goes ahead: it ends what others wait for."""
 MAX_URGENT = 4096
@@ -45,6 +45,8 @@ class Kind(Enum):
     DEAR = auto()
     """Reads whose last answer took long, such as long lists."""
     WRITE = auto()
+    QUICK = auto()
+    """Requests that the event loop itself answers. It looks after all connections after `AT_ONCE` of them."""
 
 
 def is_urgent(target: str, body: bytes) -> bool:
@@ -53,7 +55,7 @@ def is_urgent(target: str, body: bytes) -> bool:
 
 
 class LastAnswers:
-    """What the last answers to requests cost. Safe for threads.
+    """Cost of the last answers to requests. Safe for threads.
 
     Requests are known by a number, their hash.
     """
@@ -123,6 +125,7 @@ class Lines:
             Kind.READ: _Line(most),
             Kind.WRITE: _Line(most),
             Kind.DEAR: _Line(max(1, threads // 4)),
+            Kind.QUICK: _Line(AT_ONCE),
         }
         self._next = deque([Kind.READ, Kind.WRITE, Kind.DEAR])
         """Turns of the lines."""
@@ -133,8 +136,14 @@ class Lines:
         return sum(len(line.waiting) for line in self._lines.values())
 
     async def enter(self, kind: Kind) -> None:
-        """Wait for a thread. Call `leave` afterwards. Raises Overloaded."""
+        """Wait for a thread, or for the event loop.
+
+        Call `leave` afterwards. Raises Overloaded.
+        """
         line = self._lines[kind]
+        if kind is Kind.QUICK and line.is_open and not line.waiting:
+            line.busy += 1
+            return
         wait = self.lag + MARGIN * line.wait()
         if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
             raise _overloaded(wait)
@@ -159,7 +168,7 @@ class Lines:
             raise
 
     def leave(self, kind: Kind, seconds: float) -> None:
-        """Give the thread back after an answer that took `seconds`."""
+        """Let the next one begin after an answer that took `seconds`."""
         line = self._lines[kind]
         line.seconds += (seconds - line.seconds) * (WEIGHT if line.seconds else 1.0)
         self._end(kind)
@@ -169,7 +178,7 @@ class Lines:
         self._admit()
 
     def _admit(self) -> None:
-        """Give free threads to requests that wait."""
+        """Let requests begin that wait."""
         for kind in self._open():
             line = self._lines[kind]
             turn = line.waiting.popleft()
@@ -178,8 +187,10 @@ class Lines:
                 turn.set_result(None)
 
     def _open(self) -> Iterator[Kind]:
-        """Yield the kind of each request that may have a thread now."""
-        ahead = self._lines[Kind.AHEAD]
+        """Yield the kind of each request that may begin now."""
+        ahead, quick = self._lines[Kind.AHEAD], self._lines[Kind.QUICK]
+        while quick.waiting and quick.is_open:
+            yield Kind.QUICK
         while True:
             if ahead.waiting and self._busy() < self.size:
                 yield Kind.AHEAD
@@ -196,7 +207,8 @@ class Lines:
             yield kind
 
     def _busy(self) -> int:
-        return sum(line.busy for line in self._lines.values())
+        """Return the number of threads in use."""
+        return sum(line.busy for kind, line in self._lines.items() if kind is not Kind.QUICK)
 
 
 def _overloaded(seconds: float) -> Overloaded:

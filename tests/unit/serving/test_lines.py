@@ -8,7 +8,7 @@ from pytest import MonkeyPatch
 
 from heatlite.core.errors import Overloaded
 from heatlite.serving import lines
-from heatlite.serving.lines import RESERVED, Kind, LastAnswers, Lines, is_urgent
+from heatlite.serving.lines import AT_ONCE, RESERVED, Kind, LastAnswers, Lines, is_urgent
 from tests.tables import table
 
 
@@ -85,6 +85,20 @@ async def test_locks_pass_all_others_and_have_threads_of_their_own() -> None:
     assert crowd.order == ["r0", "w0", *(f"a{number}" for number in range(RESERVED))]
     await crowd.go(Kind.READ)
     assert crowd.order[-1] == f"a{RESERVED}"
+    crowd.end()
+
+
+@in_loop
+async def test_the_event_loop_answers_few_in_a_row() -> None:
+    crowd = Crowd(2)
+    await crowd.come(Kind.READ, "r0", "r1")
+    await crowd.come(Kind.QUICK, *(f"q{number}" for number in range(AT_ONCE + 2)))
+    quick = [f"q{number}" for number in range(AT_ONCE)]
+    assert crowd.order == ["r0", *quick]  # no thread is needed for them
+    await crowd.go(Kind.QUICK)
+    await crowd.come(Kind.QUICK, "late")
+    await crowd.come(Kind.WRITE, "w0")
+    assert crowd.order[1 + AT_ONCE :] == [f"q{AT_ONCE}", "w0"]
     crowd.end()
 
 
