@@ -21,11 +21,11 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
-from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.state.requests import Request
-from heatlite.nodes.orchestrator import MAX_REST
-from heatlite.nodes.registration import Registered
-from heatlite.store.nodes.records import NodeActionRecord
+from heatlite.features.nodes.agents.orchestrator import MAX_REST
+from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.states import NodeActionState, Requester
+from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.store.records import StackRecord
 
 COUNT = 1000

@@ -33,10 +33,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.meter import Meter
-from heatlite.core.nodes import NodeState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.engine.dispatch.hints import is_up
 from heatlite.features.healing.terms import DEFAULT_SOURCES, OPEN_INCIDENTS, Brake, ReportResult
+from heatlite.features.nodes.states import NodeState
 from heatlite.store.counts import Totals
 from heatlite.store.store import Store
 

@@ -10,7 +10,7 @@ from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
-from heatlite.nodes.agents import Agents
+from heatlite.features.nodes.agents.client import Agents
 from heatlite.store.database.engine_lock import engine_of, open_beside
 from heatlite.wiring import (
     begin_simulation,

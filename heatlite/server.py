@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 COMMON = (
     "heatlite.api.further_routes",
     "heatlite.features.healing.loop.sweep",
-    "heatlite.nodes.deployments",
-    "heatlite.nodes.orchestrator",
+    "heatlite.features.nodes.agents.deployments",
+    "heatlite.features.nodes.agents.orchestrator",
 )
 """Modules that would be imported later: processes share what is loaded before the fork."""
 SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"

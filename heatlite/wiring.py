@@ -59,8 +59,8 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.features.nodes.agents.orchestrator import Orchestrator
     from heatlite.features.simulator.simulation import Scenario
-    from heatlite.nodes.orchestrator import Orchestrator
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class OnDemandOrchestrator:
             self._orchestrator.stop()
 
     def _create(self) -> "Orchestrator":
-        from heatlite.nodes.deployments import Deployments
-        from heatlite.nodes.orchestrator import Orchestrator
+        from heatlite.features.nodes.agents.deployments import Deployments
+        from heatlite.features.nodes.agents.orchestrator import Orchestrator
 
         made = self._components
         deployments = Deployments(made.store, made.clock, made.ledger, made.signals)
@@ -221,7 +221,7 @@ def embedded(
     """
     clock = clock or Clock()
     if settings.node_certificate or settings.node_authority:
-        from heatlite.nodes.agents import Agents
+        from heatlite.features.nodes.agents.client import Agents
 
         Agents(settings).check()
     store = open_store(settings)

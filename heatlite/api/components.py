@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from heatlite.features.healing.intake.intake import Intake
     from heatlite.features.healing.loop.sweep import HealingLoop
     from heatlite.features.healing.operations import HealingOperations
-    from heatlite.nodes.agents import Agents
-    from heatlite.nodes.playbooks import Playbooks
-    from heatlite.nodes.registration import Nodes
-    from heatlite.nodes.requests import NodeRequests
-    from heatlite.nodes.transitions import Ledger
+    from heatlite.features.nodes.agents.client import Agents
+    from heatlite.features.nodes.agents.registration import Nodes
+    from heatlite.features.nodes.playbooks import Playbooks
+    from heatlite.features.nodes.requests import NodeRequests
+    from heatlite.features.nodes.transitions import Ledger
 
 T = TypeVar("T")
 
@@ -179,30 +179,30 @@ class Components(Struct, frozen=True, dict=True):
 
     @Part
     def ledger(self) -> "Ledger":
-        from heatlite.nodes.transitions import Ledger
+        from heatlite.features.nodes.transitions import Ledger
 
         return Ledger(self.store, self.clock)
 
     @Part
     def playbooks(self) -> "Playbooks":
-        from heatlite.nodes.playbooks import Playbooks
+        from heatlite.features.nodes.playbooks import Playbooks
 
         return Playbooks(self.store, self.clock, self.settings, self.admission, self.reader, self.ledger)
 
     @Part
     def node_requests(self) -> "NodeRequests":
-        from heatlite.nodes.requests import NodeRequests
+        from heatlite.features.nodes.requests import NodeRequests
 
         return NodeRequests(self.store, self.clock, self.settings, self.ledger)
 
     @Part
     def agents(self) -> "Agents":
-        from heatlite.nodes.agents import Agents
+        from heatlite.features.nodes.agents.client import Agents
 
         return Agents(self.settings)
 
     @Part
     def nodes(self) -> "Nodes":
-        from heatlite.nodes.registration import Nodes
+        from heatlite.features.nodes.agents.registration import Nodes
 
         return Nodes(self.store, self.clock, self.agents)

@@ -26,17 +26,17 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
-from heatlite.api.nodes.node_actions import KEYS as NODE_ACTION_KEYS
-from heatlite.api.nodes.node_actions import OF_STACK_KEYS, NodeActions
-from heatlite.api.nodes.nodes import Node, Nodes
-from heatlite.api.nodes.playbooks import Playbooks
 from heatlite.api.routes import QUERY, P, R, Routes, S
 from heatlite.core.config import Settings
 from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
 from heatlite.features.healing.api.policies import KEYS as INCIDENT_KEYS
 from heatlite.features.healing.api.policies import HealingPolicies, Incidents, ProjectPolicies
-from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
-from heatlite.nodes.requests import APPROVE
+from heatlite.features.nodes.api.node_actions import KEYS as NODE_ACTION_KEYS
+from heatlite.features.nodes.api.node_actions import OF_STACK_KEYS, NodeActions
+from heatlite.features.nodes.api.nodes import Node, Nodes
+from heatlite.features.nodes.api.playbooks import Playbooks
+from heatlite.features.nodes.playbooks import APPROVE as APPROVE_RUN
+from heatlite.features.nodes.requests import APPROVE
 
 PAGES = ("limit", "marker")
 """Query keys of a list without filters."""

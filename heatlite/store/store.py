@@ -10,6 +10,9 @@ from heatlite.features.healing.store.incidents import Incidents
 from heatlite.features.healing.store.observations import Observations
 from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.features.healing.store.sources import HealthSources, HealthTokens
+from heatlite.features.nodes.store.node_actions import NodeActions
+from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
+from heatlite.features.nodes.store.playbooks import Playbooks
 from heatlite.store.actions.actions import Actions
 from heatlite.store.actions.claims import Claims
 from heatlite.store.actions.controls import Controls
@@ -28,9 +31,6 @@ from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.large_values import LargeValues, ProjectValues
 from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.listeners import Listeners
-from heatlite.store.nodes.node_actions import NodeActions
-from heatlite.store.nodes.nodes import Nodes, Orchestrations
-from heatlite.store.nodes.playbooks import Playbooks
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.access_keys import AccessKeys
 from heatlite.store.secrets.accounts import Accounts

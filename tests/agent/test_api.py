@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from heatlite.agent import form
 from heatlite.core.config import Settings
-from heatlite.core.nodes import NodeActionState, NodeState, Requester
-from heatlite.nodes.agents import Agents, Declined
-from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
+from heatlite.features.nodes.agents.client import Agents, Declined
+from heatlite.features.nodes.states import NodeActionState, NodeState, Requester
+from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from tests.agent.agents import ROOT, Agent, Registry, raw
 from tests.waiting import PATIENCE, eventually
 

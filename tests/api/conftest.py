@@ -23,10 +23,10 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, NotFound
-from heatlite.core.nodes import NodeState
 from heatlite.core.status import Signal
+from heatlite.features.nodes.states import NodeState
+from heatlite.features.nodes.store.records import NodeRecord
 from heatlite.store.actions.table import LIVE
-from heatlite.store.nodes.records import NodeRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite

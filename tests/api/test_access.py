@@ -505,7 +505,7 @@ def own_town(serve: Serve, tmp_path: Path) -> Town:
 
 
 OPEN |= {f"PUT {R}/node", f"POST {R}/node"}
-"""Authenticated by a signature: tests/nodes/test_registration.py."""
+"""Authenticated by a signature: tests/features/nodes/test_registration.py."""
 MEMBERS_READS = {
     "GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template", "GET " + P + "/health_tokens",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from .conftest import Heat, served_routes
 from .test_lock_matrix import READS, REDIRECTS, P, R
 
 AGENTS = {f"{method} {R}/node" for method in ("PUT", "POST")}
-"""Requests of agents, which prove themselves by a signed URL. Only refused ones leave a row (tests/nodes)."""
+"""Requests of agents, which prove themselves by a signed URL. Only refused ones leave a row (tests/features/nodes)."""
 PARTS = {
     "project": "demo",
     "stack_name": "s",

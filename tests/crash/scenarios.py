@@ -16,17 +16,17 @@ from heatlite.core.errors import (
     InvalidLifecycleActionToken,
 )
 from heatlite.core.json import JsonMap
-from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
-from heatlite.nodes.playbooks import RunRequest
+from heatlite.features.nodes.playbooks import RunRequest
+from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
-from tests.engine.nodes import register
-from tests.engine.nodes import tell as say
+from tests.features.nodes.engine.played_agents import register
+from tests.features.nodes.engine.played_agents import tell as say
 
 CALLER = Context("demo")
 NEXT = {

@@ -17,9 +17,9 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DeletionProtected
-from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.nodes.transitions import EVENT
+from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.transitions import EVENT
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template.environment import Environment

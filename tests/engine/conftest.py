@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """On a server, leave out most tests of what does not depend on the database."""
     if PLACES.are_files or thorough.names_tests(config.args):
         return
-    others = [one for one in items if one.path.parent == HERE and one.path.name not in OF_THE_DATABASE]
+    others = [one for one in items if one.path.parent.name == HERE.name and one.path.name not in OF_THE_DATABASE]
     # By name: a new test changes nothing of which others run.
     left = {one for one in others if zlib.crc32(one.nodeid.encode()) % SHARE_OF_OTHERS}
     items[:] = [one for one in items if one not in left]

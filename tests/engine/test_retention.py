@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from heatlite.core.nodes import NodeActionState
 from heatlite.engine.state.requests import Timing
-from heatlite.nodes.requests import NodeRequest
+from heatlite.features.nodes.requests import NodeRequest
+from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.large_values import LARGE
 from heatlite.store.records import ServiceRecord, StackRecord
 from heatlite.store.stacks.templates import TEMPLATE_GRACE

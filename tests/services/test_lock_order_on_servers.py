@@ -21,7 +21,7 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
-from heatlite.nodes.session import Turn
+from heatlite.features.nodes.agents.session import Turn
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Sent

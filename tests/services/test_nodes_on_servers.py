@@ -12,15 +12,15 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
-from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.state.requests import Request
-from heatlite.nodes.registration import Registered
+from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.states import NodeActionState, Requester
+from heatlite.features.nodes.store.records import NodeActionRecord, OrchestrationRecord
 from heatlite.store.errors import Fenced
-from heatlite.store.nodes.records import NodeActionRecord, OrchestrationRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
-from tests.nodes.tiny_agent import TinyAgent
+from tests.features.nodes.tiny_agent import TinyAgent
 from tests.waiting import eventually
 
 PATIENCE = 240

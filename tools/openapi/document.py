@@ -8,11 +8,11 @@ from pathlib import Path
 from heatlite import __version__
 from heatlite.api import query, views
 from heatlite.api.handlers import resource_list
-from heatlite.api.nodes import node_actions
 from heatlite.core.json import Json, JsonMap, parse
-from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.features.healing.terms import ClosedAs, IncidentState
+from heatlite.features.nodes.api import node_actions
+from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.plugin.registry import SUPPORT_STATUSES
 from heatlite.store.actions import listing
 from heatlite.store.audit import Outcome

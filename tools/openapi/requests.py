@@ -2,13 +2,13 @@
 
 
 from heatlite.api import bodies, group_bodies, query
-from heatlite.api.nodes import node_actions, nodes, playbooks
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import Shape
 from heatlite.features.healing.api import bodies as healing_bodies
 from heatlite.features.healing.api import intake, policies
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
+from heatlite.features.nodes.api import node_actions, nodes, playbooks
 from tools.openapi.schemas import ref
 
 TRUTH: JsonMap = {

@@ -4,9 +4,9 @@ Objects are open: later versions may add keys. A test closes them and compares t
 """
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.status import ActionStatus, Control, LockLevel
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
+from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
 from heatlite.store.audit import Outcome
 
 ANY: JsonMap = {}

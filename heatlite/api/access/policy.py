@@ -7,7 +7,7 @@ from collections.abc import Container
 from typing import Final, Protocol
 
 from heatlite.core.context import ADMIN, TYPE, Context
-from heatlite.core.nodes import REGISTER
+from heatlite.features.nodes.states import REGISTER
 
 STACK_USER: Final = "heat_stack_user"
 """The role of machines: they read their own metadata, and signal."""

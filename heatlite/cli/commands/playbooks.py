@@ -189,7 +189,7 @@ def _is_file(given: str) -> bool:
 
 def _text(file: Path) -> str:
     """Return the text of a playbook. Raises CommandError with all of its problems."""
-    from heatlite.template.playbook import read_playbook  # a slow import that other commands do not need
+    from heatlite.features.nodes.playbook_text import read_playbook  # a slow import that other commands do not need
 
     try:
         document = file.read_text("utf-8")

@@ -71,7 +71,7 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
 
     Raises CommandError if the template or an environment cannot be read.
     """
-    from heatlite.template import playbook
+    from heatlite.features.nodes import playbook_text as playbook
 
     faults: list[Problem] = []
     try:

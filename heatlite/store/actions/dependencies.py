@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
-from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
+from heatlite.features.nodes.states import ENDED as ENDED_NODE_ACTIONS
+from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.actions.table import ActionTable
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks

@@ -6,8 +6,8 @@ check that each row that is IN_PROGRESS, waits or has an owner also has an actio
 
 from msgspec import Struct
 
-from heatlite.core import nodes
 from heatlite.core.status import PARKED_ACTIONS
+from heatlite.features.nodes import states
 from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Value
@@ -36,8 +36,8 @@ class _Rule(Struct, frozen=True):
 
 _ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
 _ALIVE_OF = "(SELECT 1 FROM action WHERE action.stack_id = {table}.stack_id AND " + LIVE + ")"
-_NODE_ACTION_PENDING = f"state IN ({', '.join(repr(str(one)) for one in sorted(nodes.PENDING))})"
-_NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(nodes.ENDED))})"
+_NODE_ACTION_PENDING = f"state IN ({', '.join(repr(str(one)) for one in sorted(states.PENDING))})"
+_NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(states.ENDED))})"
 
 RULES = (
     _Rule(

@@ -166,7 +166,7 @@ def test_approvals_beyond_a_page_of_the_api_are_not_forgotten(
     runs = [browser.heat.call("POST", f"{path}/node_playbook_runs", body, code=202).json["action"] for _ in range(2)]
     monkeypatch.setattr("heatlite.features.dashboard.pages.project.NEWEST", 1)
     assert "3 more wait." in browser.get("/approvals").text
-    monkeypatch.setattr("heatlite.api.nodes.node_actions.MAX_PAGE", 2)
+    monkeypatch.setattr("heatlite.features.nodes.api.node_actions.MAX_PAGE", 2)
     assert "At least 1 more wait." in browser.get("/approvals").text
     assert "More runs or repairs wait." not in browser.get("/approvals").text
     monkeypatch.setattr("heatlite.api.handlers.actions.MAX_PAGE", 1)

@@ -24,10 +24,10 @@ from heatlite.core.errors import NotFound, NotSupported
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
+from heatlite.features.nodes.store.records import NodePlaybookRecord
 from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
-from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store

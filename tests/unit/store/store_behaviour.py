@@ -23,7 +23,6 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
 from heatlite.engine.execution import retention
@@ -31,6 +30,8 @@ from heatlite.engine.execution.leases import renew_leases
 from heatlite.engine.execution.retention import Retention
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.terms import IncidentState
+from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
+from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import SORTED_BY, ActionQuery
@@ -40,7 +41,6 @@ from heatlite.store.database.database import Database
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.listeners import NO_LISTENERS
-from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
     ActionRecord,
     DroppedRecord,

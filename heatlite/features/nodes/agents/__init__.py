@@ -1,0 +1,1 @@
+"""Contact with agents: registration, orchestrations, software deployments."""

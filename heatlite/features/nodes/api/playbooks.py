@@ -1,0 +1,123 @@
+"""Playbooks of a project, and their runs on the nodes of a stack tree.
+
+A run is an action: the routes of actions show it and send signals to it.
+"""
+
+from functools import partial
+from http import HTTPStatus
+
+from falcon import Response
+
+from heatlite.api import bodies, query, views
+from heatlite.api.handlers.common import StackFinder, page, page_size
+from heatlite.api.request import Request
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest
+from heatlite.core.json import JsonMap
+from heatlite.core.shapes import Shape
+from heatlite.core.status import Verb
+from heatlite.features.nodes.api import views as node_views
+from heatlite.features.nodes.api.node_actions import DECISION, MAX_PAGE, NOTHING_ELSE
+from heatlite.features.nodes.playbooks import Playbooks as PlaybookOperations
+from heatlite.features.nodes.playbooks import RunRequest
+from heatlite.store.records import ActionRecord
+from heatlite.store.store import Store
+
+PLAYBOOK = Shape(
+    {"properties": {"document": {"type": "string"}}, "required": ["document"], "additionalProperties": False}
+)
+RUN = Shape(
+    {
+        "properties": {
+            "playbook": {"type": ["string", "null"]},
+            "document": {"type": ["string", "object", "null"]},
+            "approval": {"enum": ["required", "granted"]},
+            "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": bodies.MAX_SPAN},
+            "dry_run": {"type": "boolean"},
+        },
+        "additionalProperties": False,
+    }
+)
+
+
+class Playbooks:
+    """P/node_playbooks, P/node_playbook_runs and below; S/node_playbook_runs."""
+
+    def __init__(self, finder: StackFinder, store: Store, playbooks: PlaybookOperations) -> None:
+        self._finder = finder
+        self._store = store
+        self._playbooks = playbooks
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the playbooks of the project by name."""
+        limit = page_size(req, MAX_PAGE)
+        rest = self._store.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
+        show = partial(node_views.playbook_summary, req.base)
+        resp.media = page(req, "node_playbooks", rest, limit, show, lambda one: one.name)
+
+    def on_get_one(self, req: Request, resp: Response, playbook: str) -> None:
+        """Show a playbook with its text."""
+        found = self._playbooks.get(req.caller.project, playbook)
+        resp.media = {"node_playbook": node_views.playbook(req.base, found)}
+
+    def on_put_one(self, req: Request, resp: Response, playbook: str) -> None:
+        """Create or replace a playbook."""
+        is_new = self._playbooks.put(req.caller, playbook, str(bodies.checked(req, PLAYBOOK)["document"]))
+        resp.status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        self.on_get_one(req, resp, playbook)
+
+    def on_delete_one(self, req: Request, resp: Response, playbook: str) -> None:
+        """Delete a playbook."""
+        self._playbooks.delete(req.caller.project, playbook)
+        resp.status = HTTPStatus.NO_CONTENT
+
+    def on_post_run(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Create a run, or preview it."""
+        body = bodies.checked(req, RUN)
+        asked = _run(body)
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        if body.get("dry_run"):
+            resp.media = node_views.playbook_plan(self._playbooks.plan(stack, asked))
+            return
+        req.concerns(target=asked.name or "")
+        run = self._store.actions.get(self._playbooks.run(req.caller, stack, asked))
+        assert run is not None
+        resp.status = HTTPStatus.ACCEPTED
+        resp.media = self._shown(req, run)
+
+    def on_post_approve(self, req: Request, resp: Response, run: str) -> None:
+        """Approve a run."""
+        digest = bodies.checked_or_empty(req, DECISION).get("digest")
+        found = self._find(req, run)
+        approved = self._playbooks.approve(req.caller, found, None if digest is None else str(digest))
+        resp.media = self._shown(req, approved)
+
+    def on_post_reject(self, req: Request, resp: Response, run: str) -> None:
+        """Reject a run."""
+        bodies.checked_or_empty(req, NOTHING_ELSE)
+        resp.media = self._shown(req, self._playbooks.reject(req.caller, self._find(req, run)))
+
+    def _shown(self, req: Request, run: ActionRecord) -> JsonMap:
+        return {"action": views.action(req.base, run, self._store.action_list.relations([run])[run.id])}
+
+    def _find(self, req: Request, run_id: str) -> ActionRecord:
+        """Return the run in the caller's project. Raises EntityNotFound.
+
+        Names its stack for the audit log.
+        """
+        found = self._store.actions.get(run_id)
+        if found is None or found.project != req.caller.project or found.verb is not Verb.PLAYBOOK:
+            raise EntityNotFound(entity="Run of a playbook", name=run_id)
+        req.concerns(self._store.stacks.get(found.stack_id))
+        return found
+
+
+def _run(body: JsonMap) -> RunRequest:
+    name, document, timeout = body.get("playbook"), body.get("document"), body.get("timeout")
+    if (name is None) == (document is None):
+        raise HTTPBadRequest('A run needs either the name of a playbook ("playbook") or its text ("document").')
+    return RunRequest(
+        name=None if name is None else str(name),
+        document=document,
+        granted=body.get("approval") == "granted",
+        timeout=int(timeout) if isinstance(timeout, int | float) else 0,
+    )

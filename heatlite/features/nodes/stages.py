@@ -1,0 +1,63 @@
+"""Next steps of a playbook run, derived from the states of its node actions.
+
+Pure: reads and writes nothing.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from heatlite.features.nodes.states import PENDING, NodeActionState
+from heatlite.features.nodes.store.records import NodeActionRecord, RunStep
+
+STOPPED = "Its run has stopped before it was sent."
+"""Error of an unsent action of a stopped run."""
+
+
+class Next(Struct, frozen=True):
+    """Changes to make now."""
+
+    turns: tuple[RunStep, ...] = ()
+    """Actions that may be sent from now on."""
+    cancelled: tuple[RunStep, ...] = ()
+    """Actions to end: no agent has them, and they will not be sent."""
+    recalled: tuple[RunStep, ...] = ()
+    """Actions that were sent and have not appeared at their agents yet."""
+    failure: RunStep | None = None
+    """Reason that stopped the run."""
+    has_ended: bool = False
+    """True if the run is finished."""
+
+
+def next_of(at_once: Sequence[int | None], actions: Sequence[RunStep]) -> Next:
+    """Return the next step of an approved run.
+
+    `at_once` holds the limit of concurrent actions per stage (None: no limit); the actions are in their order. After
+    the first failure no action starts; actions at agents run to their end.
+    """
+    bad = [one for one in actions if one.has_ended and one.state is not NodeActionState.DONE]
+    if bad:
+        failure = min(bad, key=lambda one: (one.state is NodeActionState.CANCELLED, one.error == STOPPED))
+        cancelled = tuple(filter(is_unsent, actions))
+        recalled = tuple(one for one in actions if one.state in PENDING and not is_unsent(one) and not one.cancel_asked)
+        is_over = all(one.has_ended for one in actions)
+        return Next((), cancelled, recalled, failure, is_over)
+    left = [one for one in actions if not one.has_ended]
+    if not left:
+        return Next(has_ended=True)
+    stage = min(one.stage for one in left)
+    waiting = [one for one in left if one.stage == stage and not one.turn]
+    under_way = sum(one.stage == stage and one.turn for one in left)
+    most = at_once[stage]
+    room = len(waiting) if most is None else max(0, most - under_way)
+    return Next(turns=tuple(waiting[:room]))
+
+
+def held_back(actions: Sequence[RunStep]) -> tuple[RunStep, ...]:
+    """Return the actions to hold back in a suspended run: no agent has them yet."""
+    return tuple(one for one in actions if one.turn and is_unsent(one))
+
+
+def is_unsent(action: RunStep | NodeActionRecord) -> bool:
+    """True if no agent can have the action."""
+    return action.state in PENDING and action.sent_at is None

@@ -1,0 +1,252 @@
+"""Node actions and their history."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from heatlite.core.json import JsonMap, canonical, dump, parse
+from heatlite.features.nodes.states import AT_AGENT, OPEN, NodeActionState, Origin, Requester
+from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
+from heatlite.store.actions.table import OPEN as OPEN_ACTION
+from heatlite.store.batch import Table
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row, Value
+from heatlite.store.large_values import ProjectValues
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables.nodes import NodeAction, NodeTransition
+
+_MUTABLE = (
+    "kind", "args", "digest", "state", "requester", "requested_by", "updated_at", "scheduled_at", "started_at",
+    "finished_at", "approved_by", "approved_at", "sent_at", "attempts", "error", "progress", "outputs", "cancel_asked",
+    "turn",
+)  # fmt: skip
+_FIXED = (
+    "project", "stack_id", "root_id", "node_id", "node", "created_at", "run_id", "stage", "deployment_id",
+)  # fmt: skip
+_ALL = (*_MUTABLE, "id", *_FIXED)
+_SEALED = ("args", "error", "progress", "outputs")
+
+
+def _any_of(states: Collection[NodeActionState]) -> str:
+    return f"state IN ({', '.join(repr(str(state)) for state in sorted(states))})"
+
+
+_OPEN = _any_of(OPEN)
+
+_REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id = run_id AND action.{OPEN_ACTION})"
+"""Ended, and not part of a playbook's run that has not."""
+
+
+class NodeActions:
+    """Node actions, ordered by creation (`seq`)."""
+
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
+        self._encryption = encryption
+        self._large_values = values
+        self._database = database = encryption.database
+        self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED, large_values=values)
+        fixed = ("time", "state", "origin", "user", "reason")
+        # With their numbers: on MariaDB a change of rows begins as an INSERT, which would take new ones.
+        self._numbered = Table(
+            encryption, NodeAction, _MUTABLE, key="id", fixed=(*_FIXED, "seq"), large_values=values
+        )
+        self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
+        self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
+        self._sealed = tuple(_ALL.index(name) for name in _SEALED)
+        self._for_update = database.backend.for_update
+
+    def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
+        """Return the digest of kind, arguments and node; 64 characters."""
+        return self._encryption.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
+
+    def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
+        """Add node actions, in the order of their execution."""
+        self._table.insert([_row(record) for record in records])
+
+    def save_many(self, records: Sequence[NodeActionRecord]) -> None:
+        """Write the mutable columns of existing node actions."""
+        self._numbered.update([(*_row(record), record.seq) for record in records])
+
+    def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
+        """Add lines to the histories of node actions."""
+        self._transitions.insert([
+            (line.action_id, line.time, line.state, line.origin, line.user, dump(line.reason)) for line in lines
+        ])
+
+    def replace_agent_history(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
+        """Replace the lines from agents in the histories of node actions, by id."""
+        for some in chunks(list(lines_of)):
+            sql = f"DELETE FROM node_transition WHERE action_id IN ({marks(some)}) AND origin = 'agent'"
+            self._database.write(sql, some)
+        self.add_history([line for lines in lines_of.values() for line in lines])
+
+    def history(self, action_id: str) -> list[NodeTransitionRecord]:
+        """Return the lines of a node action, oldest first.
+
+        Server and agent write lines, each by its own clock.
+        """
+        rows = self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
+        return [
+            NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, parse(reason))
+            for one, at, state, origin, user, reason in rows
+        ]
+
+    def get(self, action_id: str) -> NodeActionRecord | None:
+        """Return a node action by its id."""
+        found = self._select("WHERE id = ?", (action_id,))
+        return found[0] if found else None
+
+    def lock(self, action_id: str) -> NodeActionRecord | None:
+        """Return a node action, locked until the transaction ends. Lock its root first."""
+        found = self._select(f"WHERE id = ?{self._for_update}", (action_id,))
+        return found[0] if found else None
+
+    def existing(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
+        """Return the existing node actions of the ids, by creation."""
+        found: list[NodeActionRecord] = []
+        for some in chunks(action_ids):
+            found += self._select(f"WHERE id IN ({marks(some)})", some)
+        return sorted(found, key=lambda action: action.seq)
+
+    def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
+        """Return the states of the existing node actions of the ids."""
+        found: dict[str, NodeActionState] = {}
+        for some in chunks(action_ids):
+            sql = f"SELECT id, state FROM node_action WHERE id IN ({marks(some)})"
+            rows = self._database.read(sql, some)
+            found.update((action_id, NodeActionState(state)) for action_id, state in rows)
+        return found
+
+    def count_open(self, node_id: str) -> int:
+        """Return the number of open node actions of a node."""
+        sql = f"SELECT COUNT(*) FROM node_action WHERE node_id = ? AND {_OPEN}"
+        ((count,),) = self._database.read(sql, (node_id,))
+        return int(count)
+
+    def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
+        """Return the open node actions of a tree, by creation."""
+        return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
+
+    def at_agents(self, root_id: str) -> list[str]:
+        """Return the open node actions that reachable agents may have, as ids."""
+        sql = (
+            f"SELECT node_action.id FROM node_action JOIN node ON node.id = node_id WHERE node_action.root_id = ?"
+            f" AND node_action.{_OPEN} AND (sent_at IS NOT NULL OR node_action.{_any_of(AT_AGENT)})"
+            " AND node.state <> 'UNREACHABLE' ORDER BY seq"
+        )
+        return [found for (found,) in self._database.read(sql, (root_id,))]
+
+    def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
+        """Return the open node actions of a tree that carry out software deployments."""
+        return self._select(f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq", (root_id,))
+
+    def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
+        """Return the open node actions of some nodes, by creation."""
+        found: list[NodeActionRecord] = []
+        for some in chunks(node_ids):
+            found += self._select(f"WHERE node_id IN ({marks(some)}) AND {_OPEN}", some)
+        return sorted(found, key=lambda action: action.seq)
+
+    def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
+        """Return the numbers of open node actions by node and state."""
+        found: dict[str, dict[NodeActionState, int]] = {}
+        for some in chunks(node_ids):
+            sql = (
+                f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({marks(some)})"
+                f" AND {_OPEN} GROUP BY node_id, state"
+            )
+            for node_id, state, count in self._database.read(sql, some):
+                found.setdefault(node_id, {})[NodeActionState(state)] = int(count)
+        return found
+
+    def of_run(self, run_id: str) -> list[NodeActionRecord]:
+        """Return the node actions of a playbook's run, stage by stage."""
+        return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))
+
+    def steps(self, run_id: str) -> list[RunStep]:
+        """Return the steps of a playbook's run, stage by stage."""
+        columns = ("id", "node", "kind", "state", "stage", "turn", "sent_at", "cancel_asked", "error")
+        sql = f"SELECT {self._database.quote(*columns)} FROM node_action WHERE run_id = ? ORDER BY seq"
+        return [
+            RunStep(
+                one, node, kind, NodeActionState(state), stage or 0, bool(turn), sent_at, bool(asked),
+                parse(self._encryption.decrypt(error)),
+            )
+            for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
+                sql, (run_id,)
+            )
+        ]  # fmt: skip
+
+    def page(
+        self,
+        project: str,
+        stack_ids: Sequence[str] | None = None,
+        filters: dict[str, Sequence[str]] | None = None,
+        sort: Sequence[tuple[str, bool]] = (("seq", True),),
+        limit: int | None = None,
+        marker: NodeActionRecord | None = None,
+    ) -> list[NodeActionRecord]:
+        """Return a page of a project's node actions, or of some of its stacks.
+
+        `filters` maps columns to accepted values; a value for `node` may also be a node's id. `sort` has columns with
+        True for descending; `seq` breaks ties. `marker` is the last node action of the page before.
+        """
+        where, values = ["project = ?"], [project]
+        for column, wanted in [*([] if stack_ids is None else [("stack_id", stack_ids)]), *(filters or {}).items()]:
+            if not wanted:
+                return []
+            columns = ("node", "node_id") if column == "node" else (column,)
+            one_of = f"IN ({marks(wanted)})"
+            where.append(f"({' OR '.join(f'{self._database.quote(one)} {one_of}' for one in columns)})")
+            values += [*wanted] * len(columns)
+        keys = [*sort, *([] if any(column == "seq" for column, _ in sort) else [("seq", True)])]
+        parameters: list[Value] = [*values]
+        if marker is not None:
+            later = []
+            for at, (column, down) in enumerate(keys):
+                same = [f"{self._database.quote(name)} = ?" for name, _ in keys[:at]]
+                later.append(" AND ".join([*same, f"{self._database.quote(column)} {'<' if down else '>'} ?"]))
+                parameters += [getattr(marker, name) for name, _ in keys[: at + 1]]
+            where.append(f"({' OR '.join(later)})")
+        order = ", ".join(f"{self._database.quote(column)} {'DESC' if down else 'ASC'}" for column, down in keys)
+        cut = "" if limit is None else f" LIMIT {int(limit)}"
+        return self._select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
+
+    def older_than(self, moment: float, limit: int) -> list[str]:
+        """Return the ids of removable node actions without changes since a moment."""
+        sql = f"SELECT id FROM node_action WHERE {_REMOVABLE} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
+        return [found for (found,) in self._database.read(sql, (moment,))]
+
+    def over_limit(self, most: int, limit: int) -> list[str]:
+        """Return the ids of the oldest removable node actions of a node with too many."""
+        sql = "SELECT node_id FROM node_action GROUP BY node_id HAVING COUNT(*) > ? ORDER BY node_id"
+        for (node_id,) in self._database.read(sql, (most,)):
+            kept = "SELECT seq FROM node_action WHERE node_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
+            for (first,) in self._database.read(kept, (node_id, most - 1)):
+                old = f"node_id = ? AND seq < ? AND {_REMOVABLE} ORDER BY seq LIMIT {int(limit)}"
+                found = self._database.read(f"SELECT id FROM node_action WHERE {old}", (node_id, first))
+                if found:  # else none of this node can go yet
+                    return [one for (one,) in found]
+        return []
+
+    def remove(self, action_ids: Sequence[str]) -> None:
+        """Remove node actions with their histories."""
+        for some in chunks(action_ids):
+            self._database.write(f"DELETE FROM node_transition WHERE action_id IN ({marks(some)})", some)
+            self._database.write(f"DELETE FROM node_action WHERE id IN ({marks(some)})", some)
+
+    def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
+        rows = self._database.read(self._read + rest, parameters)
+        rows = [self._encryption.decrypt_columns(row, self._sealed) for row in rows]
+        return [_record(row) for row in self._large_values.restore(rows, self._sealed)]
+
+
+def _row(record: NodeActionRecord) -> tuple[Value, ...]:
+    return tuple(dump(getattr(record, name)) if name in _SEALED else getattr(record, name) for name in _ALL)
+
+
+def _record(row: Row) -> NodeActionRecord:
+    fields = dict(zip((*_ALL, "seq"), row, strict=True))
+    for name in _SEALED:
+        fields[name] = parse(fields[name])
+    fields["state"], fields["requester"] = NodeActionState(fields["state"]), Requester(fields["requester"])
+    fields["cancel_asked"], fields["turn"] = bool(fields["cancel_asked"]), bool(fields["turn"])
+    return NodeActionRecord(**fields)
