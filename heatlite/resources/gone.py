@@ -10,7 +10,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from heatlite.plugin import Resource, SupportStatus
-from heatlite.resources.values import NoneProps
+from heatlite.resources.heat.values import NoneProps
 
 
 class Left(Struct, frozen=True):

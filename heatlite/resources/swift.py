@@ -8,7 +8,7 @@ from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
 from heatlite.plugin.cloud import OTHERS, expect_absent
-from heatlite.resources.temp_urls import delete_object
+from heatlite.resources.heat.signals.temp_urls import delete_object
 
 AT_ONCE = 100
 """Maximum number of objects deleted in one step, so that other work gets its turn."""

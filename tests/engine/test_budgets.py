@@ -15,7 +15,7 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import dump, size
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Request
-from heatlite.resources import members
+from heatlite.resources.heat.groups import members
 from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template import expression

@@ -11,7 +11,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.ports import Member
-from heatlite.resources.scaling import AutoScalingGroup
+from heatlite.resources.heat.groups.scaling import AutoScalingGroup
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, param, resource, template
 

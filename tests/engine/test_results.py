@@ -13,7 +13,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json
 from heatlite.core.status import STATUS_AFTER, ActionStatus, Result, Signal, Verb, state
 from heatlite.plugin.resource import Change
-from heatlite.resources.testing import TestResource
+from heatlite.resources.heat.testing import TestResource
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import MEMBER, Engine, param, resource, template, thing

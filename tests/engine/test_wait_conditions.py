@@ -11,7 +11,7 @@ from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceede
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
-from heatlite.resources import wait_conditions
+from heatlite.resources.heat.signals import wait_conditions
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.messages import Messages
 

@@ -14,7 +14,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
-from heatlite.resources import wait_conditions
+from heatlite.resources.heat.signals import wait_conditions
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 from tests.thorough import THOROUGH

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.json import Json, JsonMap
-from heatlite.resources import members as law
-from heatlite.resources.members import Batch
+from heatlite.resources.heat.groups import members as law
+from heatlite.resources.heat.groups.members import Batch
 from tests.tables import table
 
 SIZES = st.integers(0, 12)

@@ -16,7 +16,7 @@ from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field, Schema
 from heatlite.resources import BUILTIN
 from heatlite.resources.gone import GONE
-from heatlite.resources.testing import TestResource
+from heatlite.resources.heat.testing import TestResource
 from tests.tables import table
 
 Build = Callable[..., Any]

@@ -21,7 +21,7 @@ from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.signing import Proof
-from heatlite.resources.queues import Queue
+from heatlite.resources.heat.signals.queues import Queue
 from tests.engine.conftest import ADMIN, template
 from tests.types.exchanges import Replay, recorded
 from tests.types.lives import Living

@@ -6,8 +6,8 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, SupportStatus, prop
-from heatlite.resources.ec2.base import first_port, leads_to_machine
-from heatlite.resources.ec2.networks import external_network
+from heatlite.resources.aws.base import first_port, leads_to_machine
+from heatlite.resources.aws.networks import external_network
 from heatlite.resources.neutron.floating_ips import JOINED, WAYS_OUT, associated, leads_by
 
 HIDDEN = SupportStatus(

@@ -8,12 +8,12 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource
+from heatlite.resources.heat.software.targets import Target
 from heatlite.resources.nova import addresses
 from heatlite.resources.nova.addresses import Addresses
 from heatlite.resources.nova.changes import TASK, flavor_name
 from heatlite.resources.nova.networks import Ports
 from heatlite.resources.nova.server_properties import ServerProps, is_stored
-from heatlite.resources.software.targets import Target
 
 CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
 GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})

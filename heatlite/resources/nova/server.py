@@ -8,6 +8,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict
 from heatlite.plugin.signing import KEY
+from heatlite.resources.heat.software.configs import text_of
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.neutron.ports import LEAD_HERE
 from heatlite.resources.nova import disks, user_data
@@ -15,7 +16,6 @@ from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
 from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.running_server import GONE, RunningServer
 from heatlite.resources.nova.server_properties import texts
-from heatlite.resources.software.configs import text_of
 
 VOLUMES: Final = "os-extended-volumes:volumes_attached"
 GOES_WITH_IT: Final = "delete_on_termination"

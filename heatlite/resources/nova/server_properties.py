@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from heatlite.core.json import Json, JsonMap, heat_text, parse
 from heatlite.plugin import prop
 from heatlite.plugin.schema import same
+from heatlite.resources.heat.software.targets import TargetProps
 from heatlite.resources.nova import disks
 from heatlite.resources.nova.disks import Disk, DiskV2
 from heatlite.resources.nova.networks import Nic
-from heatlite.resources.software.targets import TargetProps
 
 
 class ServerProps(TargetProps):

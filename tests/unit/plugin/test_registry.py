@@ -113,7 +113,7 @@ def test_two_packages_with_one_name_make_it_unavailable(packages: Path) -> None:
 
 def test_a_built_in_name_cannot_be_taken(packages: Path) -> None:
     install(packages, "thief", {"OS::Heat::Value": "thief:A"}, SOUND)
-    assert Registry(BUILTIN).get("OS::Heat::Value").__module__ == "heatlite.resources.values"
+    assert Registry(BUILTIN).get("OS::Heat::Value").__module__ == "heatlite.resources.heat.values"
 
 
 class OldProps(Schema):

@@ -18,7 +18,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.features.healing.store.incidents import IncidentQuery
 from heatlite.features.healing.store.records import ObservationRecord
 from heatlite.features.healing.terms import RepairResult
-from heatlite.resources.testing import TestResource
+from heatlite.resources.heat.testing import TestResource
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.healing.engine.test_healing import AUTO, Healing, files, healing  # noqa: F401 - a fixture
 from tests.thorough import THOROUGH

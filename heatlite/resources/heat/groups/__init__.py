@@ -1,0 +1,1 @@
+"""Groups of alike members, and what resizes them."""

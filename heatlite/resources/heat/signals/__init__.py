@@ -1,0 +1,1 @@
+"""Signals of machines, their transports, and the conditions that wait for them."""

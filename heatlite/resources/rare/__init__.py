@@ -1,0 +1,1 @@
+"""Types of services that few clouds have."""
