@@ -67,7 +67,7 @@ _PLACES = {
     "OS::Heat::None": "heat.values:NoneResource",
     "OS::Heat::RandomString": "heat.values:RandomString",
     "OS::Heat::ResourceChain": "heat.groups.chain:ResourceChain",
-    "OS::Heat::ResourceGroup": "heat.groups.numbered:ResourceGroup",
+    "OS::Heat::ResourceGroup": "heat.groups.resource_group:ResourceGroup",
     "OS::Heat::ScalingPolicy": "heat.groups.policies:ScalingPolicy",
     "OS::Heat::SoftwareComponent": "heat.software.configs:SoftwareComponent",
     "OS::Heat::SoftwareConfig": "heat.software.configs:SoftwareConfigResource",

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.json import Json, JsonMap
+from heatlite.resources.aws.groups import seconds_of
 from heatlite.resources.heat.groups import members as law
-from heatlite.resources.heat.groups.members import Batch
+from heatlite.resources.heat.groups.rolling import Batch, Rolling, changed
 from tests.tables import table
 
 SIZES = st.integers(0, 12)
@@ -20,13 +21,13 @@ SIZES = st.integers(0, 12)
 def test_batches_bring_everybody_the_new_definition(target: int, current: int, most: int, in_service: int) -> None:
     present: list[tuple[str, Json]] = [(str(number), "old") for number in range(current)]
     names = map(str, count(current))
-    steps = list(law.batches(target, current, most, in_service))
+    steps = list(Rolling(most, in_service, 0).batches(target, current))
     # Each step brings one member at least on its way, and one more may be needed to shrink again.
     assert len(steps) <= 2 * max(target, current) + 1
     for step in steps:
         assert step.size >= min(in_service, target, len(present))
         assert step.size <= max(target, current) + most
-        after = law.changed(present, step, lambda: next(names), lambda _: "new")
+        after = changed(present, step, lambda: next(names), lambda _: "new")
         fresh = [name for name, new in after.items() if dict(present).get(name) != new]
         assert len(fresh) <= most
         # Those with the old definition go first.
@@ -41,8 +42,8 @@ def test_batches_bring_everybody_the_new_definition(target: int, current: int, m
 def test_as_many_as_shall_stay_in_service_do(size: int, most: int, in_service: int) -> None:
     present: list[tuple[str, Json]] = [(str(number), "old") for number in range(size)]
     names = map(str, count(size))
-    for step in law.batches(size, size, most, in_service):
-        after = law.changed(present, step, lambda: next(names), lambda _: "new")
+    for step in Rolling(most, in_service, 0).batches(size, size):
+        after = changed(present, step, lambda: next(names), lambda _: "new")
         untouched = [name for name, old in present if after.get(name) == old]
         assert len(untouched) >= min(in_service, size)
         present = sorted(after.items(), key=lambda item: item[1] == "new")
@@ -61,14 +62,14 @@ def test_as_many_as_shall_stay_in_service_do(size: int, most: int, in_service: i
     ],
 )
 def test_batches(target: int, current: int, most: int, in_service: int, steps: list[tuple[int, int]]) -> None:
-    assert list(law.batches(target, current, most, in_service)) == [Batch(size, fresh) for size, fresh in steps]
+    assert list(Rolling(most, in_service, 0).batches(target, current)) == [Batch(size, fresh) for size, fresh in steps]
 
 
 @given(SIZES, SIZES)
 def test_a_resize_changes_no_definition(current: int, size: int) -> None:
     present: list[tuple[str, Json]] = [(str(number), f"old {number}") for number in range(current)]
     names = map(str, count(current))
-    after = law.changed(present, Batch(size, 0), lambda: next(names), lambda _: "new")
+    after = changed(present, Batch(size, 0), lambda: next(names), lambda _: "new")
     stayed = dict(present[max(current - size, 0) :])
     assert after == stayed | {str(current + number): "new" for number in range(size - current)}
 
@@ -173,10 +174,10 @@ def keys(value: Json) -> list[object]:
 
 @table(("text", "seconds"), [("PT0S", 0), ("PT1H", 3600), ("PT1H2M3S", 3723), ("PT90S", 90)])
 def test_durations(text: str, seconds: int) -> None:
-    assert law.seconds_of(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 @table("text", ["", "PT", "1H", "P1D", "PT1S2M", "PT-1S", "PT1.5S", "PT1S\n"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Only ISO 8601 duration format of the form PT#H#M#S is supported\.$"):
-        law.seconds_of(text)
+        seconds_of(text)

@@ -1,5 +1,6 @@
 """CloudFormation's scaling groups of servers, and their launch configurations."""
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar, Final, cast
 
@@ -9,8 +10,9 @@ from heatlite.plugin import ChildStack, Member, Resource, Schema, SupportStatus,
 from heatlite.plugin.groups import SizeLimits
 from heatlite.plugin.resource import P_co
 from heatlite.resources.aws.balancing import LoadBalancer
-from heatlite.resources.heat.groups.members import seconds_of, template_of
-from heatlite.resources.heat.groups.scaling import Rolling, ScalingGroup, SizeRules
+from heatlite.resources.heat.groups.members import template_of
+from heatlite.resources.heat.groups.rolling import Rolling
+from heatlite.resources.heat.groups.scaling import ScalingGroup, SizeRules
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault, NestedTemplate
 
@@ -88,6 +90,10 @@ class ServerRollingUpdate(Schema):
     )
     PauseTime: str = prop("PT0S", doc="The pause between the batches: PT#H#M#S, one hour at most.")
 
+    def rolling(self) -> Rolling:
+        """Return the policy."""
+        return Rolling(self.MaxBatchSize, self.MinInstancesInService, seconds_of(self.PauseTime))
+
 
 class Policy(Schema):
     """Base of the update policies: rolling updates under a type-specific name."""
@@ -101,6 +107,21 @@ class Policy(Schema):
             if text is not None:
                 faults.append(Fault((name, "PauseTime"), text))
         return coerced, faults
+
+
+_DURATION: Final = re.compile(r"PT(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?")
+
+
+def seconds_of(duration: str) -> int:
+    """Return the seconds of an ISO 8601 duration such as ``PT1H2M3S``.
+
+    Raises ValueError.
+    """
+    match = _DURATION.fullmatch(duration)
+    if match is None or duration == "PT":
+        raise ValueError("Only ISO 8601 duration format of the form PT#H#M#S is supported.")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return 3600 * hours + 60 * minutes + seconds
 
 
 def _pause_fault(pause: str) -> str | None:
@@ -187,7 +208,7 @@ class ServerGroup(ScalingGroup[P_co]):
             return None
         if not (self.unfinished or "LaunchConfigurationName" in self.schema.diff(before, self.facts.properties)):
             return None
-        return Rolling(given.MaxBatchSize, given.MinInstancesInService, seconds_of(given.PauseTime))
+        return cast(ServerRollingUpdate, given).rolling()
 
     def attr_InstanceList(self) -> str | None:  # noqa: N802  # Heat's name
         """Public addresses of the servers, with commas between them."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute, NotFound, RequestLimitExceeded
 from heatlite.core.json import Json
 from heatlite.resources.heat.groups.chain import ResourceChain
-from heatlite.resources.heat.groups.numbered import ResourceGroup
+from heatlite.resources.heat.groups.resource_group import ResourceGroup
 from heatlite.template.expression import UNKNOWN
 from tests.types.nested_stack import Group
 

@@ -5,8 +5,8 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Schema, SupportStatus, prop
+from heatlite.resources.heat.groups.base import NumberedGroup
 from heatlite.resources.heat.groups.members import template_of
-from heatlite.resources.heat.groups.numbered import NumberedGroup
 from heatlite.template.types import NestedTemplate
 
 

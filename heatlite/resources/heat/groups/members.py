@@ -1,11 +1,8 @@
-"""Members of groups: names, order of changes, batches and sizes. Pure functions."""
+"""Members of groups: names, order of changes and sizes. Pure functions."""
 
-import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final
-
-from msgspec import Struct
 
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.group_sizes import within
@@ -132,60 +129,6 @@ def highest_first(names: Iterable[str], kept: Sequence[str], target: int) -> lis
     return sorted(names, key=order)
 
 
-# -- steps -----------------------------------------------------------------------------------------
-
-
-class Batch(Struct, frozen=True):
-    """One step of a rolling change."""
-
-    size: int
-    """The number of members after the step."""
-    fresh: int
-    """The number of members that the step gives the new definition, new members included."""
-
-
-def batches(target: int, current: int, most: int, in_service: int) -> Iterator[Batch]:
-    """Return the steps from `current` to `target` members with the new definition.
-
-    Each step gives at most `most` (≥ 1) members the new definition and leaves `in_service` members unchanged. A group
-    may grow for that.
-    """
-    done = 0
-    while not done >= current == target:
-        fresh = min(most, max(target - done, 0))
-        size = fresh + max(min(current, target - fresh), min(in_service, target, current))
-        yield Batch(size, fresh)
-        done += fresh - max(size - max(current, target), 0)
-        current = size
-
-
-def changed(
-    present: Sequence[tuple[str, Json]],
-    batch: Batch,
-    new_name: Callable[[], str],
-    definition: Callable[[str], Json],
-) -> JsonMap:
-    """Return the members after one step.
-
-    `present` are names and definitions, the first ones to be removed at the front. Surplus members are removed there.
-    Of the rest, the first ones that differ get the new definition, as many as the step allows. New members are
-    appended.
-    """
-    staying = present[max(len(present) - batch.size, 0) :]
-    missing = batch.size - len(staying)
-    to_change = batch.fresh - missing
-    after: JsonMap = {}
-    for name, old in staying:
-        new = definition(name) if to_change > 0 else old
-        if new != old:
-            to_change -= 1
-        after[name] = new
-    for _ in range(missing):
-        name = new_name()
-        after[name] = definition(name)
-    return after
-
-
 # -- sizes -----------------------------------------------------------------------------------------
 
 
@@ -196,18 +139,3 @@ def wanted_size(present: int, low: object, high: object, desired: object) -> int
     """
     size = desired if isinstance(desired, int) else present
     return within(size, low if isinstance(low, int) else 0, high if isinstance(high, int) else size)
-
-
-_DURATION: Final = re.compile(r"PT(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?")
-
-
-def seconds_of(duration: str) -> int:
-    """Return the seconds of an ISO 8601 duration such as ``PT1H2M3S``.
-
-    Raises ValueError.
-    """
-    match = _DURATION.fullmatch(duration)
-    if match is None or duration == "PT":
-        raise ValueError("Only ISO 8601 duration format of the form PT#H#M#S is supported.")
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return 3600 * hours + 60 * minutes + seconds

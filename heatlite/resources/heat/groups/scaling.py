@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Final, Protocol, cast
 
-from msgspec import Struct
-
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
@@ -17,18 +15,11 @@ from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportS
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
-from heatlite.resources.heat.groups.members import Batch, batches, changed, oldest_first, template_of, wanted_size
-from heatlite.resources.heat.groups.numbered import Group, RollingUpdate
+from heatlite.resources.heat.groups.base import Group
+from heatlite.resources.heat.groups.members import oldest_first, template_of, wanted_size
+from heatlite.resources.heat.groups.rolling import Batch, Rolling, RollingUpdate, changed
 from heatlite.template.expression import has_unknown
 from heatlite.template.types import NestedTemplate
-
-
-class Rolling(Struct, frozen=True):
-    """Parameters of a rolling update: batch size, members in service, pause (seconds)."""
-
-    most: int
-    in_service: int
-    pause: float
 
 
 def _new_name() -> str:
@@ -60,7 +51,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
     @abstractmethod
     def rolling(self, definition: Json) -> Rolling | None:
-        """Return the parameters with which an update changes existing members.
+        """Return the policy by which an update changes existing members.
 
         None: it leaves them unchanged.
         """
@@ -77,7 +68,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         names = (name for name in map("new_{}".format, count(1)) if name not in old)
         present = self._present()
         lost = old.keys() - {member.name for member in self.well()}
-        for number, step in enumerate(_steps(self._parameters(rolling))):
+        for number, step in enumerate(_steps(self._plan(rolling))):
             present = [*changed(present, step, names.__next__, lambda _: definition).items()]
             if number == 0:  # it makes failed members again: they are no longer the first to be removed
                 present.sort(key=lambda item: item[0] in lost)
@@ -89,8 +80,10 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         if number == 0:
             self.drop_outdated_size(self.asked_size())
             rolling = self.rolling(definition) if self.definitions else None
-            self.data["plan"] = self._planned(rolling)
-        plan = cast(dict[str, Json], self.data["plan"])
+            plan = self._plan(rolling)
+            self.check_pauses(cast(int, plan["pauses"]), cast(float, plan["pause"]))
+            self.data["plan"] = plan
+        plan = cast(JsonMap, self.data["plan"])
         steps = list(_steps(plan))
         if number >= len(steps):
             self.data["plan"] = None
@@ -100,21 +93,13 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         pause = cast(float, plan["pause"]) if 0 < number < cast(int, plan["pauses"]) else 0.0
         return self._step(steps[number], definition, pause)
 
-    def _planned(self, rolling: Rolling | None) -> JsonMap:
-        """Return the parameters of the remaining steps, as `_steps` reads them."""
-        plan = self._parameters(rolling)
-        if rolling is not None:
-            steps = list(_rolls(plan))
-            self.fitting(steps, rolling.pause)
-            plan["pauses"] = len(steps)
-        return plan
-
-    def _parameters(self, rolling: Rolling | None) -> JsonMap:
-        """Return the parameters of all steps of an operation."""
-        plan: JsonMap = {"size": self._size(), "current": len(self.definitions), "pause": 0.0, "pauses": 0}
-        if rolling is not None:
-            plan |= {"most": rolling.most, "in_service": rolling.in_service, "pause": rolling.pause}
-        return plan
+    def _plan(self, rolling: Rolling | None) -> JsonMap:
+        """Return what `_steps` needs, and the number of steps with a pause."""
+        current = len(self.definitions)
+        plan: JsonMap = {"size": self._size(), "current": current, "pause": 0.0, "pauses": 0}
+        if rolling is None:
+            return plan
+        return {**plan, **rolling.stored(), "pauses": len([*rolling.batches(current, current)])}
 
     @property
     def unfinished(self) -> bool:
@@ -203,19 +188,12 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         return self.name if self.physical_id is None else self.physical_name
 
 
-def _rolls(plan: Mapping[str, Json]) -> Iterator[Batch]:
-    if "most" not in plan:
-        return iter(())
-    current, most, in_service = (cast(int, plan[key]) for key in ("current", "most", "in_service"))
-    return batches(current, current, most, in_service)
-
-
 def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
-    """Return the steps: change the members in batches, then set the group's size."""
-    rolls = list(_rolls(plan))
+    """Yield the steps: change the members in batches, then set the group's size."""
+    size, current, rolling = cast(int, plan["size"]), cast(int, plan["current"]), Rolling.stored_in(plan)
+    rolls = [] if rolling is None else [*rolling.batches(current, current)]
     yield from rolls
-    size = cast(int, plan["size"])
-    if not rolls or size != plan["current"]:
+    if not rolls or size != current:
         yield Batch(size, 0)
 
 
@@ -300,8 +278,7 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         """Update all members that differ, so that a retry continues a failed update."""
         if all(old == definition for old in self.definitions.values()):
             return None
-        given = self.props.rolling_updates
-        return Rolling(given.max_batch_size, given.min_in_service, given.pause_time)
+        return self.props.rolling_updates.rolling()
 
     def size_limits(self) -> SizeLimits:
         props = self.props

@@ -4,22 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import (
-    ChildStack,
-    Schema,
-    SupportStatus,
-    prop,
-)
+from heatlite.plugin import ChildStack, Schema, SupportStatus, prop
+from heatlite.resources.heat.groups.base import Group
 from heatlite.resources.heat.groups.members import definitions_in, template_of
-from heatlite.resources.heat.groups.numbered import Group
+from heatlite.resources.heat.groups.rolling import Batches, Rolling
 from heatlite.resources.heat.software.deployments import CommonProps, StructuredProps
 from heatlite.template.expression import select
 from heatlite.template.types import NestedTemplate
-
-
-class Batches(Schema):
-    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of servers at once.")
-    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
 
 
 class GroupPolicy(Schema):
@@ -71,24 +62,25 @@ class DeploymentGroup(Group[GroupSchema]):
         return ChildStack(template_of(members))
 
     def child(self, number: int) -> ChildStack | None:
-        batches, goal = self._batches(), self.goal()
+        rolling, goal = self._rolling(), self.goal()
         members = definitions_in(goal.template)
-        if not members or batches is None:
+        if not members or rolling is None:
             return goal if number == 0 else None
-        names, most, pause = list(members), batches.max_batch_size, batches.pause_time
-        turns = [names[: start + most] for start in range(0, len(names), most)]
+        steps = [*rolling.batches(len(members), 0)]
         if number == 0:
-            self.fitting(turns, pause)
-        if number >= len(turns):
+            self.check_pauses(len(steps), rolling.pause)
+        if number >= len(steps):
             return None
-        present = self.definitions
-        now = {name: members[name] if name in turns[number] else present.get(name) for name in names}
-        made = {name: member for name, member in now.items() if member is not None}
-        return ChildStack(template_of(made), pause=pause if number else 0.0)
+        changed = {*[*members][: steps[number].size]}
+        now = {**self.definitions, **{name: members[name] for name in changed}}
+        made = {name: now[name] for name in members if name in now}
+        return ChildStack(template_of(made), pause=rolling.pause if number else 0.0)
 
-    def _batches(self) -> Batches | None:
+    def _rolling(self) -> Rolling | None:
+        """Return the policy of this create or update. None: all at once."""
         policy = GroupPolicy(GroupPolicy.coerce(self.facts.update_policy))
-        return policy.batch_create if self.facts.before is None else policy.rolling_update
+        given = policy.batch_create if self.facts.before is None else policy.rolling_update
+        return None if given is None else given.rolling()
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
         """Return an attribute; any output of the config is one, too."""

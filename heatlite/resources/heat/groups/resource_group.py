@@ -1,22 +1,16 @@
-"""OS::Heat::ResourceGroup, and the base of all groups with numbered members."""
+"""OS::Heat::ResourceGroup."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import cast
 
-from heatlite.core.errors import InvalidTemplateAttribute, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.plugin import ChildStack, Member, Schema, StackResource, SupportStatus, prop
+from heatlite.plugin import ChildStack, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
-from heatlite.plugin.nested import member_value, steps_of
-from heatlite.plugin.resource import P_co
+from heatlite.resources.heat.groups.base import NumberedGroup
 from heatlite.resources.heat.groups.members import (
-    Batch,
-    batches,
     bounded,
-    changed,
-    definitions_in,
     highest_first,
     mentions,
     numbered,
@@ -24,96 +18,8 @@ from heatlite.resources.heat.groups.members import (
     template_of,
     with_index,
 )
-from heatlite.template.expression import select
+from heatlite.resources.heat.groups.rolling import Batches, Rolling, RollingUpdate, changed
 from heatlite.template.types import NestedTemplate
-
-
-class Group(StackResource[P_co]):
-    """Base of the groups: a nested stack with members and joint attributes."""
-
-    @property
-    def definitions(self) -> Mapping[str, Json]:
-        """The current definitions of the members by name; {} without a nested stack."""
-        nested = self.nested
-        return {} if nested is None else definitions_in(nested.template)
-
-    @property
-    def keeps_members(self) -> bool:
-        """True if the operation keeps the existing members, whatever the template's size."""
-        return self.facts.keeps_members and self.nested is not None
-
-    def limited(self, size: int) -> int:
-        """Return the size.
-
-        Raises RequestLimitExceeded if a stack may not have as many resources.
-        """
-        most = self.facts.services.max_resources
-        if size > most:
-            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
-        return size
-
-    def fitting(self, steps: Sequence[object], pause: float) -> None:
-        """Raise ValueError if the pauses exceed the time limit of the operation."""
-        if pause * (len(steps) - 1) >= self.facts.time_limit:
-            raise ValueError("The current update policy will result in stack update timeout.")
-
-    def attribute(self, name: str) -> Json:
-        return self.attribute_at(name, ())
-
-    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """Return an attribute of the group itself."""
-        if name not in self.attribute_names:
-            raise InvalidTemplateAttribute(resource=self.name, key=name)
-        return cast(Json, select(getattr(self, f"attr_{name}")(), path, None))
-
-    def reference(self) -> Json:
-        """Return the nested stack's id; before its creation, the resource's name."""
-        return self.name if self.physical_id is None else self.physical_id
-
-
-class NumberedGroup(Group[P_co]):
-    """Base of the groups with members called "0", "1" …
-
-    An attribute that the group does not have itself is a list of the members' values.
-    """
-
-    any_attribute = True
-
-    @property
-    def members(self) -> dict[str, Member]:
-        """The members by name, in the order of their numbers."""
-        nested = self.nested
-        found = {} if nested is None else {member.name: member for member in nested.members}
-        return {name: found[name] for name in self.definitions if name in found}
-
-    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        start, steps = steps_of(name, path)
-        if start == "resource" and steps:
-            member = self.members.get(str(steps[0]))
-            if member is None:
-                raise self.no_member(str(steps[0]))
-            return member_value(member, steps[1:])
-        if start == "attributes":
-            if not steps:
-                raise InvalidTemplateAttribute(resource=self.name, key=name)
-            return {name: member_value(member, steps) for name, member in self.members.items()}
-        if name in self.attribute_names:
-            return super().attribute_at(name, path)
-        return [member.attribute(name, cast(Sequence[Json], path)) for member in self.members.values()]
-
-    def attributes(self) -> JsonMap:
-        return {name: self.attribute(name) for name in self.attributes_schema if name not in ("attributes", "show")}
-
-    def attr_refs(self) -> list[Json]:
-        """References of the members."""
-        return [member.reference() for member in self.members.values()]
-
-    def attr_attributes(self) -> dict[str, Json]:
-        """The members' values of the attribute named after it, by the members' names."""
-        raise InvalidTemplateAttribute(resource=self.name, key="attributes")
-
-
-# -- OS::Heat::ResourceGroup -------------------------------------------------------------------------
 
 
 class ResourceDef(Schema):
@@ -143,19 +49,8 @@ class ResourceGroupProps(Schema):
     )
 
 
-class BatchCreate(Schema):
-    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of members created at once.")
-    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
-
-
-class RollingUpdate(Schema):
-    min_in_service: int = prop(0, between=(0, None), doc="Minimum number of members left unchanged during each batch.")
-    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of members changed at once.")
-    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
-
-
 class ResourceGroupPolicy(Schema):
-    batch_create: BatchCreate | None = prop(doc="Batches in which members are created; default: all at once.")
+    batch_create: Batches | None = prop(doc="Batches in which members are created; default: all at once.")
     rolling_update: RollingUpdate | None = prop(
         doc="Batches in which a new resource_def is applied; default: all at once."
     )
@@ -194,12 +89,14 @@ class ResourceGroup(
         if number == 0:
             self.drop_outdated_size(self.asked_size())
             self.data["removed"] = self._removed()
-            self.data["rolling"] = self._rolling()
-        removed, rolling = self.data["removed"], self.data["rolling"]
+            self.data["rolling"] = self._plan()
+        removed, plan = self.data["removed"], as_map(self.data["rolling"])
         assert isinstance(removed, dict)
-        if not isinstance(rolling, dict):
+        rolling = Rolling.stored_in(plan)
+        if rolling is None:
             return self._whole(removed) if number == 0 else None
-        step = next(islice(_batches(rolling), number, None), None)
+        steps = rolling.batches(cast(int, plan["target"]), cast(int, plan["current"]))
+        step = next(islice(steps, number, None), None)
         if step is None:
             self.data["rolling"] = None
             return None
@@ -211,8 +108,8 @@ class ResourceGroup(
         new_names = (name for name in names if name not in present)
         order = highest_first(present, names, target)
         after = changed([(name, present[name]) for name in order], step, new_names.__next__, define)
-        pause = cast(float, rolling["pause"]) if number else 0.0
-        return ChildStack(template_of(dict(sorted(after.items(), key=lambda item: int(item[0])))), pause=pause)
+        members = dict(sorted(after.items(), key=lambda item: int(item[0])))
+        return ChildStack(template_of(members), pause=rolling.pause if number else 0.0)
 
     def attr_refs_map(self) -> dict[str, Json]:
         """References of the members, by their names."""
@@ -298,33 +195,30 @@ class ResourceGroup(
         members = {name: present.get(name, None) or self.new_definition(name) for name in sorted(names, key=int)}
         return ChildStack(template_of(members))
 
-    def _rolling(self) -> JsonMap | None:
-        """Return the parameters of `_batches` for a create or update in batches.
+    def _plan(self) -> JsonMap | None:
+        """Return what `child` needs for a create or update in batches.
 
         None: all at once.
         """
-        given = self.facts.update_policy
-        policy = ResourceGroupPolicy(ResourceGroupPolicy.coerce(given))
+        rolling = self._rolling()
+        if rolling is None:
+            return None
+        removed = self._removed()
+        target, current = self._size(), sum(name not in removed for name in self.definitions)
+        steps = [*rolling.batches(target, current)]
+        self.check_pauses(len(steps), rolling.pause)
+        return {"target": target, "current": current, **rolling.stored()} if steps else None
+
+    def _rolling(self) -> Rolling | None:
+        """Return the policy of this create or update. None: all at once."""
+        policy = ResourceGroupPolicy(ResourceGroupPolicy.coerce(self.facts.update_policy))
         before = self.facts.before
         if before is None or self.nested is None:
-            if policy.batch_create is None:
-                return None
-            most, in_service, pause = policy.batch_create.max_batch_size, 0, policy.batch_create.pause_time
-        else:
-            differs = "resource_def" in self.schema.diff(before, self.facts.properties)
-            unfinished = self.data.get("rolling") is not None  # the last update failed: this is its retry or rollback
-            if policy.rolling_update is None or not (differs or unfinished):
-                return None
-            update = policy.rolling_update
-            most, in_service, pause = update.max_batch_size, update.min_in_service, update.pause_time
-        removed = self._removed()
-        current = sum(name not in removed for name in self.definitions)
-        rolling: JsonMap = {
-            "target": self._size(), "current": current, "most": most, "in_service": in_service, "pause": pause
-        }  # fmt: skip
-        steps = list(_batches(rolling))
-        self.fitting(steps, pause)
-        return rolling if steps else None
+            return None if policy.batch_create is None else policy.batch_create.rolling()
+        differs = "resource_def" in self.schema.diff(before, self.facts.properties)
+        unfinished = self.data.get("rolling") is not None  # the last update failed: this is its retry or rollback
+        update = policy.rolling_update
+        return update.rolling() if update is not None and (differs or unfinished) else None
 
 
 def _listed(policies: object) -> list[Json]:
@@ -334,13 +228,6 @@ def _listed(policies: object) -> list[Json]:
         named = policy.get("resource_list") if isinstance(policy, Mapping) else None
         found += named if isinstance(named, list) else []
     return found
-
-
-def _batches(rolling: JsonMap) -> Iterator[Batch]:
-    target, current, most, in_service = (
-        cast(int, rolling[key]) for key in ("target", "current", "most", "in_service")
-    )
-    return batches(target, current, most, in_service)
 
 
 def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | None:
