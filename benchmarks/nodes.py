@@ -68,7 +68,7 @@ class Fleet:
         assert found is not None
         self.stack: StackRecord = found
         for number, row in enumerate(self.store.resources.of(self.stack.id)):
-            given = Registered(f"http://127.0.0.1:{port}/{number}", SECRET, "", "1", KINDS)
+            given = Registered(f"http://127.0.0.1:{port}/{number}", SECRET, "", "1", tuple(KINDS))
             self.server.components.nodes.register(self.stack, row, given)
         self._quiet()
 

@@ -3,11 +3,10 @@
 Every fault is a 400 that names its place.
 """
 
-from collections.abc import Set
-from typing import Literal, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec.structs
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
@@ -16,6 +15,7 @@ from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue
 from heatlite.core.json import (
     MAX_DEPTH,
+    AnyMap,
     Json,
     JsonMap,
     as_map,
@@ -26,170 +26,287 @@ from heatlite.core.json import (
     is_deeper,
     parse_finite,
 )
-from heatlite.core.shapes import Shape, closed, explain, kind_of
 from heatlite.core.status import LockLevel, Signal
+from heatlite.core.validation import convert, kind_of, options
 from heatlite.engine.operations.health_marks import Mark
 from heatlite.engine.state import requests
 from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
+Kind = TypeVar("Kind")
+
 CONTENT_TYPES = ("application/json", "text/plain", "")
 """All are parsed as JSON, as Heat does."""
 
-_STRINGS: JsonMap = {"type": ["array", "null"], "items": {"type": "string"}}
-_DEFINITION: JsonMap = {
-    "type": "object",
-    "properties": {
-        "stack_name": {"type": ["string", "null"]},
-        "template": {"type": ["object", "string", "null"]},
-        "template_url": {"type": ["string", "null"]},
-        "environment": {"type": ["object", "string", "null"]},
-        "environment_files": _STRINGS,
-        "files": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
-        "files_container": {"type": ["string", "null"]},
-        "parameters": {"type": ["object", "null"]},
-        "clear_parameters": _STRINGS,
-        "tags": {"type": ["string", "array", "null"], "items": {"type": "string"}},
-        "plan_digest": {"type": ["string", "null"]},
-        "adopt_cloud": {"type": ["boolean", "null"]},
-    },
-}
-DEFINITION = Shape(_DEFINITION)
-LOCK = Shape(
-    {
-        "type": ["object", "null"],
-        "properties": {
-            "level": {"enum": [str(level) for level in LockLevel]},
-            "reason": {"type": ["string", "null"], "maxLength": 255},
-            "expires_at": {"type": ["string", "null"], "format": "date-time"},
-        },
-        "additionalProperties": False,
-    }
-)
-PROTECTION = Shape(
-    {
-        "type": ["object", "null"],
-        "properties": {
-            "resource": {"type": ["string", "null"]},
-            "reason": {"type": ["string", "null"], "maxLength": 255},
-        },
-        "additionalProperties": False,
-    }
-)
-LIFECYCLE = Shape(closed("lifecycle_action_token", lifecycle_action_token={"type": "string"}))
-ACTION_SIGNAL = Shape(
-    closed("signal", signal={"enum": [str(signal) for signal in Signal]}, force={"type": "boolean"})
-)
+MOST_MARKS = 200
 MAX_DEPENDENCIES = 100
 MIN_INTERVAL = 10
 """Seconds. A repeated check has to leave time for other operations on the stack."""
 MAX_SPAN = 10 * 365 * 86_400
-_TIMING: JsonMap = {
-    "not_before": {"type": ["string", "null"], "format": "date-time"},
-    "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES},
-    "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_SPAN},
-}
-_INTERVAL: JsonMap = {
-    "type": ["number", "null"],
-    "if": {"not": {"const": 0}},
-    "then": {"minimum": MIN_INTERVAL},
-    "maximum": MAX_SPAN,
-    "minimum": 0,
-}
-"""0: once, as without it."""
-_CHECK: JsonMap = {"interval": _INTERVAL, "believe_absent": {"type": "boolean"}}
-TIMING = Shape({"type": ["object", "null"], "properties": _TIMING, "additionalProperties": False})
-REPEATED_TIMING = Shape(
-    {"type": ["object", "null"], "properties": {**_CHECK, **_TIMING}, "additionalProperties": False}
-)
-NAME = Shape({"type": ["string", "null"], "maxLength": 255})
-REASON = Shape({"type": ["string", "null"]})
-MARK_KEYS = frozenset({"mark_unhealthy", "resource_status_reason"})
-MOST_MARKS = 200
-MARKS = Shape(
-    {
-        "properties": {
-            "marks": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"resource": {"type": "string", "minLength": 1}},
-                    "required": ["resource"],
-                },
-                "minItems": 1,
-                "maxItems": MOST_MARKS,
-            }
-        },
-        "required": ["marks"],
-        "additionalProperties": False,
-    }
-)
 
-_TEXT: JsonMap = {"type": ["string", "null"]}
-_SHORT_TEXT: JsonMap = {"type": ["string", "null"], "maxLength": 255}
-_MAP: JsonMap = {"type": ["object", "null"]}
-_FLAG: JsonMap = {"type": ["boolean", "null"]}
+ShortText: TypeAlias = Annotated[str, Meta(max_length=255)]
+Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+ItemType: TypeAlias = Literal["String", "Number", "CommaDelimitedList", "Json", "Boolean"]
+Span: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SPAN)]
+_TRUTH = {"type": ["boolean", "string"], "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}
+Truth: TypeAlias = Annotated[Any, Meta(extra_json_schema=_TRUTH)]
+"""A flag that may be text, as Heat's clients send it: `query.truth` reads it."""
+_MINUTES = {
+    "type": ["integer", "string"], "minimum": 0, "maximum": query.MAX_INTEGER, "pattern": "^(0|[1-9][0-9]{0,8})$",
+}  # fmt: skip
+Minutes: TypeAlias = Annotated[Any, Meta(extra_json_schema=_MINUTES)]
+"""A number that may be text: `query.non_negative` reads it."""
 
 
-def _items(**more: Json) -> JsonMap:
-    """Return the schema of the inputs or outputs of a software config."""
-    kinds: JsonMap = {"enum": ["String", "Number", "CommaDelimitedList", "Json", "Boolean", None]}
-    known: JsonMap = {"name": {"type": "string"}, "description": _TEXT, "type": kinds, **more}
-    item: JsonMap = {"type": "object", "properties": known, "required": ["name"], "additionalProperties": False}
-    return {"type": ["array", "null"], "items": item}
+class Body(Struct, frozen=True, forbid_unknown_fields=True):
+    """A body, or the value of an action, that has no other keys."""
 
 
-SOFTWARE_CONFIG = Shape(
-    {
-        "properties": {
-            "name": _TEXT,
-            "group": _TEXT,
-            "config": {"type": ["string", "object", "null"]},
-            "inputs": _items(default={}, value={}, replace_on_change=_FLAG),
-            "outputs": _items(error_output=_FLAG),
-            "options": _MAP,
-        },
-    }
-)
-_CHANGES: JsonMap = {
-    "config_id": _TEXT,
-    "input_values": _MAP,
-    "output_values": _MAP,
-    "action": _SHORT_TEXT,
-    "status": _SHORT_TEXT,
-    "status_reason": _TEXT,
-}
-DEPLOYMENT_CHANGES = Shape({"properties": _CHANGES})
-DEPLOYMENT = Shape(
-    {
-        "properties": {
-            **_CHANGES,
-            "config_id": {"type": "string"},
-            "server_id": {"type": "string", "maxLength": 255},
-            "stack_user_project_id": {"type": ["string", "null"], "maxLength": 64},
-        },
-        "required": ["config_id", "server_id"],
-    }
-)
+class Nothing(Body, frozen=True):
+    """An empty object."""
 
 
-class Deployment(Struct, frozen=True):
+class Definition(Struct, frozen=True, kw_only=True):
+    """The definition of a stack, as Heat's clients send it: further keys are ignored."""
+
+    stack_name: str | None = None
+    """Not read: the path names the stack."""
+    template: AnyMap | str | None = None
+    """The template, as an object or as YAML or JSON text. A refusal of a text tells the line and the column."""
+    template_url: str | None = None
+    """Address of the template, in place of ``template``: with http or https.
+
+    Its host must be among the operator's ``template_hosts``, and so has each one that a redirect leads to. There is a
+    limit of size and time.
+    """
+    environment: AnyMap | str | None = None
+    """The environment, as an object or as YAML or JSON text. Not used if ``environment_files`` are given."""
+    environment_files: list[str] | None = None
+    """Names of environments in ``files``, merged in this order."""
+    files: dict[str, str] | None = None
+    """Names and contents of the files that the template refers to: ``get_file``, nested templates, environments."""
+    files_container: str | None = None
+    """A container of the project whose objects are added to ``files``.
+
+    They have their names there; those of ``files`` win. ``environment_files`` may name them. It is a folder of the
+    server, ``<project>/<container>`` below the operator's ``files_containers``: at most 1000 files and folders, text in
+    UTF-8, no symbolic links. One file may be as large as a template, all together as large as a body.
+    """
+    parameters: AnyMap | None = None
+    """Names and values of parameters. They win over those of the environments."""
+    clear_parameters: list[str] | None = None
+    """Names of stored parameters that return to their defaults."""
+    tags: str | list[str] | None = None
+    """Comma-separated tags of at most 80 characters, or a list."""
+    timeout_mins: Minutes | None = None
+    """Minutes until the operation times out. Default: 60."""
+    disable_rollback: Truth | None = None
+    """``false``: undo a creation or an update that fails. Default of a new stack: ``true``."""
+    plan_digest: str | None = None
+    """The ``digest`` of a plan.
+
+    If the update would do anything else than that plan says, it is refused with 409 ``PlanChanged``, and nothing is
+    done.
+    """
+    converge: Truth | None = None
+    """``true``: look at the real objects first.
+
+    What is not as it is stored is changed back in place or replaced, missing objects are made again. Only where the
+    type can look. Default: the setting ``observe_on_update``, which is off.
+    """
+    adopt_cloud: bool | None = None
+    """``true``: record the configured cloud as that of the stack.
+
+    An event and the audit log tell of it. Without it, an operation in another cloud than the recorded one is 409
+    ``OtherCloud``.
+    """
+
+
+class Creation(Definition, frozen=True, kw_only=True):
+    """The definition of a new stack.
+
+    It needs a template, the address of one, or ``adopt_stack_data``. ``adopt_cloud`` needs ``adopt_stack_data``.
+    """
+
+    stack_name: Annotated[str, Meta(extra_json_schema={"pattern": "^[a-zA-Z][a-zA-Z0-9_.-]{0,254}$"})]
+    """Name of the stack, unique among the living stacks of the project."""
+    adopt_stack_data: Annotated[Any, Meta(extra_json_schema={"type": ["object", "string", "null"]})] = None
+    """The record of a stack that was exported or abandoned, or its text.
+
+    The text is JSON or YAML. Nothing is made: each resource takes over the object of its name in the record, and the
+    stack ends ``ADOPT_COMPLETE``; a resource whose object the record does not tell fails. An object that another live
+    stack has is refused. Template, files and environment are those of the record; files, environment and parameters of
+    the request go before them. The setting ``enable_stack_adopt`` switches it off.
+    """
+    plan_digest: None = None
+    """For an update only."""
+    converge: None = None
+    """For an update only."""
+
+
+class LockOptions(Body, frozen=True):
+    """The lock; ``null`` and ``{}`` mean level ``all``."""
+
+    level: LockLevel = LockLevel.ALL
+    """``all``: lock the real objects too; ``stacks``: touch no resource."""
+    reason: ShortText | None = None
+    """The reason, for those who run into the lock; at most 255 characters."""
+    expires_at: Time | None = None
+    """Time of the automatic unlock: ISO 8601, UTC, in the future."""
+
+
+class ProtectionOptions(Body, frozen=True):
+    """The object to protect, or to unprotect. ``null`` and ``{}`` mean the stack."""
+
+    resource: str | None = None
+    """The name of a resource of the stack. Default: the stack itself."""
+    reason: ShortText | None = None
+    """The reason, for the events and for those who are refused; at most 255 characters."""
+
+
+class LifecycleToken(Body, frozen=True):
+    """The wait to end."""
+
+    lifecycle_action_token: str
+    """The token that an event sink received."""
+
+
+class ActionSignal(Body, frozen=True):
+    """A signal to an action."""
+
+    signal: Signal
+    """``CANCEL``, ``SUSPEND`` or ``RESUME``."""
+    force: bool = False
+    """With ``CANCEL``: end the action at once, even if a worker runs it."""
+
+
+class TimingOptions(Body, frozen=True):
+    """``null`` or ``""``: now. An object says when."""
+
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC).
+
+    Until then the action is ``INIT`` and holds nothing; then it is admitted like a request, or ends ``CANCELLED``.
+    """
+    depends_on: Annotated[list[str], Meta(max_length=MAX_DEPENDENCIES)] | None = None
+    """Ids of at most 100 actions of the project that have to succeed first.
+
+    Meanwhile the action is ``WAITING`` and holds the stack; if one of them ends otherwise it ends ``FAILED`` without
+    having begun.
+    """
+    timeout: Span | None = None
+    """Seconds, the wait for other actions included. 0 or none: as the stack says, else the installation."""
+
+
+class CheckOptions(TimingOptions, frozen=True):
+    """``null`` or ``""``: once and now. An object says when."""
+
+    interval: Annotated[float, Meta(ge=0, le=MAX_SPAN)] | None = None
+    """Seconds, at least 10, from the end of a check to the next; 0: once. A stack has at most one such series."""
+    believe_absent: bool = False
+    """``true``: mark objects that are not found, even more than half of a service's."""
+
+
+class SnapshotOptions(Struct, frozen=True):
+    """A new snapshot."""
+
+    name: ShortText | None = None
+    """A name for the snapshot, 255 characters at most; it need not be unique."""
+
+
+class HealthMark(Body, frozen=True):
+    """A mark of a resource."""
+
+    mark_unhealthy: Truth
+    """``true``: unhealthy; ``false``: healthy."""
+    resource_status_reason: str | None = None
+    """The new ``resource_status_reason``. Default: a sentence that says that the resource was marked."""
+
+
+class ResourceMark(HealthMark, frozen=True, kw_only=True):
+    """A mark of the resource that it names."""
+
+    resource: Annotated[str, Meta(min_length=1)]
+    """Name or physical id of a resource, or its path below the stack: ``web/2/server``."""
+
+
+class HealthMarks(Body, frozen=True):
+    """Marks of several resources."""
+
+    marks: Annotated[list[ResourceMark], Meta(min_length=1, max_length=MOST_MARKS)]
+    """The marks, one for each resource."""
+
+
+class ConfigOutput(Body, frozen=True):
+    """An output of a software config."""
+
+    name: str
+    description: str | None = None
+    type: ItemType | None = None
+    error_output: bool | None = None
+
+
+class ConfigInput(Body, frozen=True):
+    """An input of a software config."""
+
+    name: str
+    description: str | None = None
+    type: ItemType | None = None
+    default: Any = None
+    value: Any = None
+    replace_on_change: bool | None = None
+
+
+class ConfigBody(Struct, frozen=True):
+    """A new software config."""
+
+    name: str | None = None
+    """A name; agents apply the configs of a server in the order of their names."""
+    group: str | None = None
+    """The tool that applies it: ``script``, ``ansible`` and so on. Default: ``Heat::Ungrouped``."""
+    config: str | AnyMap | None = None
+    """Input of the tool: text, or an object."""
+    inputs: list[ConfigInput] | None = None
+    """The inputs, objects with ``name``.
+
+    They may have ``description``, ``type`` (``String``, ``Number``, ``CommaDelimitedList``, ``Json``, ``Boolean``;
+    default: ``String``), ``default``, ``value`` and ``replace_on_change``.
+    """
+    outputs: list[ConfigOutput] | None = None
+    """The outputs, objects with ``name``.
+
+    They may have ``description``, ``type`` (as for inputs) and ``error_output`` (an answer with this output means
+    failure).
+    """
+    options: AnyMap | None = None
+    """Options of the tool."""
+
+
+class DeploymentChanges(Struct, frozen=True, kw_only=True):
+    """Changes of a software deployment; null is no change."""
+
+    config_id: str | None = None
+    """Id of the software config."""
+    input_values: AnyMap | None = None
+    """The values of the inputs by name."""
+    output_values: AnyMap | None = None
+    """Results of the server by output name, with ``deploy_stdout``, ``deploy_stderr`` and ``deploy_status_code``."""
+    action: ShortText | None = None
+    """The action that it belongs to: ``CREATE``, ``UPDATE`` or what the client says."""
+    status: ShortText | None = None
+    """``IN_PROGRESS`` until the server answers, then ``COMPLETE`` or ``FAILED``."""
+    status_reason: str | None = None
+    """Reason of the status."""
+
+
+class Deployment(DeploymentChanges, frozen=True, kw_only=True):
     """A new software deployment."""
 
-    server_id: str
     config_id: str
-    input_values: JsonMap
-    action: str
-    status: str
-    status_reason: str
-
-
-class Lock(Struct, frozen=True):
-    """Options of a lock. `expires_at` is in seconds since the epoch."""
-
-    level: LockLevel
-    reason: str | None
-    expires_at: float | None
+    server_id: ShortText
+    """Id of the server, 255 characters at most."""
+    stack_user_project_id: Annotated[str, Meta(max_length=64)] | None = None
+    """Accepted, 64 characters at most, and not used."""
 
 
 # -- bytes → JSON ---------------------------------------------------------------------------------
@@ -259,25 +376,15 @@ def _object(value: Json) -> JsonMap:
     return value
 
 
-def checked(req: Request, schema: Shape) -> JsonMap:
-    """Return the body, an object that matches the schema. The schema needs no "type"."""
-    body = _object(read(req))
-    check(schema, body)
-    return body
+def checked(req: Request, kind: type[Kind]) -> Kind:
+    """Return the body, an object, as a struct."""
+    return convert(_object(read(req)), kind)
 
 
-def checked_or_empty(req: Request, schema: Shape) -> JsonMap:
-    """Return the body, or an empty object without a body."""
+def checked_or_empty(req: Request, kind: type[Kind]) -> Kind:
+    """Return the body as a struct, without a body that of an empty object."""
     body = read(req)
-    body = {} if body is None else _object(body)
-    check(schema, body)
-    return body
-
-
-def check(schema: Shape, value: object, start: str = "") -> None:
-    for error in schema.iter_errors(value):
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {explain(error)}")
+    return convert({} if body is None else _object(body), kind)
 
 
 def create(req: Request) -> requests.Request:
@@ -293,8 +400,8 @@ def create(req: Request) -> requests.Request:
     if record is None and body.get("adopt_cloud") is not None:
         raise HTTPBadRequest("adopt_cloud is valid for an update, or with adopt_stack_data, only.")
     if record is None:
-        return definition(body, "required")
-    return msgspec.structs.replace(definition(body, "optional"), adopted=read_record(record))
+        return definition(body, "required", Creation)
+    return msgspec.structs.replace(definition(body, "optional", Creation), adopted=read_record(record))
 
 
 def replace(req: Request) -> requests.Request:
@@ -315,46 +422,39 @@ def validate(req: Request) -> requests.Request:
     return definition(_object(read(req)), "required")
 
 
-def definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
+def definition(
+    body: JsonMap, template: Literal["required", "optional"], kind: type[Definition] = Definition
+) -> requests.Request:
     """Parse the definition of a stack. Raises HTTPBadRequest."""
-    check(DEFINITION, body)
-    sent = body.get("template") is not None or body.get("template_url") is not None
-    if not sent and template == "required":
+    given = convert(body, kind)
+    if given.template is None and given.template_url is None and template == "required":
         raise HTTPBadRequest("No template specified")
-    timeout, rollback = body.get("timeout_mins"), body.get("disable_rollback")
-    converge = body.get("converge")
+    timeout, rollback = given.timeout_mins, given.disable_rollback
     return requests.Request(
-        name=as_text(body.get("stack_name")),
-        template=body.get("template"),
-        template_url=as_text(body.get("template_url")) if body.get("template") is None else None,
-        environment=body.get("environment"),
-        environment_files=as_texts(body.get("environment_files")),
-        files=_as_files(body.get("files")),
-        files_container=as_text(body.get("files_container")) or None,
-        parameters=as_map(body.get("parameters")),
-        clear_parameters=as_texts(body.get("clear_parameters")),
-        tags=_tags(body.get("tags")),
+        name=given.stack_name,
+        template=given.template,
+        template_url=given.template_url if given.template is None else None,
+        environment=given.environment,
+        environment_files=tuple(given.environment_files or ()),
+        files=given.files or {},
+        files_container=given.files_container or None,
+        parameters=given.parameters or {},
+        clear_parameters=tuple(given.clear_parameters or ()),
+        tags=_tags(given.tags),
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
-        converge=converge is not None and query.truth("converge", converge),
-        adopt_cloud=body.get("adopt_cloud") is True,
-        plan_digest=as_text(body.get("plan_digest")),
+        converge=given.converge is not None and query.truth("converge", given.converge),
+        adopt_cloud=given.adopt_cloud is True,
+        plan_digest=given.plan_digest,
         body=body,
     )
 
 
-# Conversions after the schema check: they narrow types, and replace null.
-
-
-def _as_files(value: Json) -> dict[str, str]:
-    return {name: content for name, content in as_map(value).items() if isinstance(content, str)}
-
-
-def _tags(value: Json) -> tuple[str, ...] | None:
+def _tags(value: str | list[str] | None) -> tuple[str, ...] | None:
     """Read tags: text with commas (Heat's clients) or a list (the SDK)."""
     if value is None:
         return None
-    found = value.split(",") if isinstance(value, str) else as_texts(value)
+    found = value.split(",") if isinstance(value, str) else value
     tags = tuple(tag.strip() for tag in found if tag.strip())
     for tag in tags:
         if len(tag) > 80:
@@ -365,32 +465,28 @@ def _tags(value: Json) -> tuple[str, ...] | None:
 
 
 def mark(req: Request, resource: str) -> Mark:
-    """Parse the body of a health mark of a resource."""
-    return _mark(read(req), resource, MARK_KEYS)
-
-
-def marks(req: Request) -> list[Mark]:
-    """Parse the body of several health marks: a path, name or physical id for each."""
-    found = []
-    for number, one in enumerate(cast(list[JsonMap], checked(req, MARKS)["marks"])):
-        try:
-            found.append(_mark(one, str(one["resource"]), {*MARK_KEYS, "resource"}))
-        except HTTPBadRequest as error:
-            raise HTTPBadRequest(f"marks.{number}: {error.message}") from error
-    return found
-
-
-def _mark(body: Json, resource: str, known: Set[str]) -> Mark:
+    """Parse the body of a health mark of a resource. Its faults are Heat's texts."""
+    body = read(req)
     if not isinstance(body, dict):
         raise HTTPBadRequest(BAD_REQUEST)
     if "mark_unhealthy" not in body:
         raise HTTPBadRequest("Missing mandatory (mark_unhealthy) key from mark unhealthy request")
-    unknown = sorted(body.keys() - known)
+    unknown = sorted(body.keys() - {*HealthMark.__struct_fields__})
     if unknown:
         raise HTTPBadRequest(f"Invalid keys in resource mark unhealthy {{{', '.join(map(repr, unknown))}}}")
-    reason = body.get("resource_status_reason")
-    check(REASON, reason, "resource_status_reason")
-    return Mark(resource, query.truth("mark_unhealthy", body["mark_unhealthy"]), as_text(reason) or None)
+    return _mark(resource, convert(body, HealthMark))
+
+
+def marks(req: Request) -> list[Mark]:
+    """Parse the body of several health marks: a path, name or physical id for each."""
+    return [
+        _mark(one.resource, one, f"marks[{number}].") for number, one in enumerate(checked(req, HealthMarks).marks)
+    ]
+
+
+def _mark(resource: str, given: HealthMark, where: str = "") -> Mark:
+    unhealthy = query.truth(f"{where}mark_unhealthy", given.mark_unhealthy)
+    return Mark(resource, unhealthy, given.resource_status_reason or None)
 
 
 def action(req: Request) -> tuple[str, Json]:
@@ -404,25 +500,14 @@ def action(req: Request) -> tuple[str, Json]:
     return next(iter(given.items()))
 
 
-def snapshot(req: Request) -> str | None:
-    """Return the name for a new snapshot, or None."""
-    body = _object(read(req))
-    check(NAME, body.get("name"), "name")
-    return as_text(body.get("name"))
+def lock(value: Json) -> tuple[LockLevel, str | None, float | None]:
+    """Return level, reason and end (seconds since the epoch) of a lock."""
+    asked = options(value, LockOptions, "lock")
+    return asked.level, asked.reason, _as_moment("lock.expires_at", asked.expires_at)
 
 
-def lock(value: Json) -> Lock:
-    """Parse the value of `lock`. null, "" and {} mean level `all`."""
-    value = None if value == "" else value
-    check(LOCK, value, "lock")
-    given = as_map(value)
-    level = LockLevel(as_text(given.get("level")) or LockLevel.ALL)
-    return Lock(level, as_text(given.get("reason")), _as_moment("lock.expires_at", given.get("expires_at")))
-
-
-def _as_moment(where: str, value: Json) -> float | None:
+def _as_moment(where: str, text: str | None) -> float | None:
     """Convert ISO 8601 to seconds since the epoch. Raises HTTPBadRequest."""
-    text = as_text(value)
     try:
         moment = None if text is None else clock.from_text(text)
     except (ValueError, OverflowError):
@@ -431,23 +516,28 @@ def _as_moment(where: str, value: Json) -> float | None:
 
 
 def timing(name: str, value: Json) -> requests.Timing:
-    """Parse the value of `check`, `suspend` and `resume`.
+    """Parse the value of `suspend` and `resume`."""
+    return _timing(name, value, options(value, TimingOptions, name))
 
-    null, "" and {} mean at once. Only a check can repeat.
-    """
-    value = None if value == "" else value
-    check(REPEATED_TIMING if name == "check" else TIMING, value, name)
-    given = as_map(value)
-    interval, timeout = given.get("interval"), given.get("timeout")
-    if interval and given.get("believe_absent"):
-        raise HTTPBadRequest(f"{name}.believe_absent: holds for one check, so it cannot repeat.")
+
+def check(value: Json) -> requests.Timing:
+    """Parse the value of `check`, which can repeat."""
+    asked = options(value, CheckOptions, "check")
+    interval = asked.interval or 0.0
+    if 0 < interval < MIN_INTERVAL:
+        raise HTTPBadRequest(f"check.interval: must be at least {MIN_INTERVAL}.")
+    if interval and asked.believe_absent:
+        raise HTTPBadRequest("check.believe_absent: holds for one check, so it cannot repeat.")
+    timing = _timing("check", value, asked)
+    return msgspec.structs.replace(timing, interval=interval, believes_absence=asked.believe_absent)
+
+
+def _timing(name: str, value: Json, asked: TimingOptions) -> requests.Timing:
     return requests.Timing(
-        not_before=_as_moment(f"{name}.not_before", given.get("not_before")),
-        interval=interval if isinstance(interval, int | float) else 0.0,
-        depends_on=as_texts(given.get("depends_on")),
-        timeout=int(timeout) if isinstance(timeout, int | float) else 0,
-        believes_absence=bool(given.get("believe_absent")),
-        body=given or None,
+        not_before=_as_moment(f"{name}.not_before", asked.not_before),
+        depends_on=tuple(asked.depends_on or ()),
+        timeout=asked.timeout or 0,
+        body=as_map(value) or None,
     )
 
 
@@ -457,28 +547,11 @@ def unlock(value: Json) -> None:
         raise HTTPBadRequest("unlock: must be null.")
 
 
-def protection(name: str, value: Json) -> tuple[str | None, str | None]:
-    """Return the resource and the reason that `protect` or `unprotect` names.
-
-    Without a resource, the stack is meant.
-    """
-    value = None if value == "" else value
-    check(PROTECTION, value, name)
-    given = as_map(value)
-    return as_text(given.get("resource")), as_text(given.get("reason"))
-
-
 def named_resources(value: Json) -> tuple[str, ...]:
     """Return the resources that the value of an action names, for the audit log."""
     given = as_map(value)
     one = as_text(given.get("resource"))
     return as_texts(given.get("resources")) if one is None else (one,)
-
-
-def lifecycle_token(value: Json) -> str:
-    """Return the token in the value of `complete_lifecycle`."""
-    check(LIFECYCLE, value, "complete_lifecycle")
-    return str(as_map(value)["lifecycle_action_token"])
 
 
 def signal(req: Request) -> JsonMap | None:
@@ -487,48 +560,28 @@ def signal(req: Request) -> JsonMap | None:
     return None if body is None else _object(body)
 
 
-def action_signal(req: Request) -> tuple[Signal, bool]:
-    """Return the signal to an action, and True for a forced one."""
-    body = checked(req, ACTION_SIGNAL)
-    return Signal(str(body["signal"])), bool(body.get("force"))
-
-
 def software_config(req: Request) -> SoftwareConfig:
     """Parse a software config. Inputs and outputs get defaults for missing fields."""
-    body = checked(req, SOFTWARE_CONFIG)
+    given = checked(req, ConfigBody)
+    inputs, outputs = map(_as_item, given.inputs or ()), map(_as_item, given.outputs or ())
     return SoftwareConfig(
-        name=as_text(body.get("name")) or "",
-        group=as_text(body.get("group")) or UNGROUPED,
-        config=body.get("config"),
-        inputs=[_without_false(item, "replace_on_change") for item in _as_items(body.get("inputs"))],
-        outputs=[{"error_output": False, **item} for item in _as_items(body.get("outputs"))],
-        options=as_map(body.get("options")),
+        name=given.name or "",
+        group=given.group or UNGROUPED,
+        config=given.config,
+        inputs=[{key: part for key, part in one.items() if key != "replace_on_change" or part} for one in inputs],
+        outputs=[{"error_output": False, **one} for one in outputs],
+        options=given.options or {},
     )
 
 
-def _as_items(value: Json) -> list[JsonMap]:
-    items = [as_map(item) for item in value] if isinstance(value, list) else []
-    return [{"type": "String", **{key: part for key, part in item.items() if part is not None}} for item in items]
-
-
-def _without_false(item: JsonMap, flag: str) -> JsonMap:
-    return {key: part for key, part in item.items() if key != flag or part}
-
-
-def deployment(req: Request) -> Deployment:
-    """Parse a new software deployment."""
-    body = checked(req, DEPLOYMENT)
-    return Deployment(
-        server_id=str(body["server_id"]),
-        config_id=str(body["config_id"]),
-        input_values=as_map(body.get("input_values")),
-        action=as_text(body.get("action")) or "",
-        status=as_text(body.get("status")) or "",
-        status_reason=as_text(body.get("status_reason")) or "",
-    )
+def _as_item(given: ConfigInput | ConfigOutput) -> JsonMap:
+    return {"type": "String", **_without_null(given)}
 
 
 def deployment_changes(req: Request) -> JsonMap:
     """Return the fields that a PUT changes: those in the body that are not null."""
-    body = checked(req, DEPLOYMENT_CHANGES)
-    return {name: body[name] for name in _CHANGES if body.get(name) is not None}
+    return _without_null(checked(req, DeploymentChanges))
+
+
+def _without_null(given: Struct) -> JsonMap:
+    return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not None}

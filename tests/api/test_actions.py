@@ -124,7 +124,7 @@ class TestTiming:
         [
             ("now", "check: must be an object or null, not text."),
             (True, "check: must be an object or null, not true or false."),
-            ({"zz": 1}, "check: unknown key zz; there are: interval, believe_absent, not_before, depends_on, timeout."),
+            ({"zz": 1}, "check: unknown key zz; there are: not_before, depends_on, timeout, interval, believe_absent."),
             ({"interval": "60"}, "check.interval: must be a number or null, not text."),
             ({"interval": True}, "check.interval: must be a number or null, not true or false."),
             ({"interval": 9.9}, "check.interval: must be at least 10."),
@@ -207,8 +207,8 @@ class TestLock:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            ({"level": "zz"}, "lock.level: must be one of: stacks, all."),
-            ({"level": None}, "lock.level: must be one of: stacks, all."),
+            ({"level": "zz"}, "lock.level: must be one of: all, stacks."),
+            ({"level": None}, "lock.level: must be one of: all, stacks."),
             ({"zz": 1}, "lock: unknown key zz; there are: level, reason, expires_at."),
             ({"reason": 5}, "lock.reason: must be text or null, not a number."),
             ({"reason": "r" * 256}, "lock.reason: may have at most 255 characters."),

@@ -257,7 +257,7 @@ BODIES: list[tuple[str, object, str, str]] = [
     ("tag with a comma", {"tags": ["a,b"]}, "HTTPBadRequest", 'Invalid tag, "a,b" contains a comma'),
     ("tags", {"tags": 5}, "HTTPBadRequest", "tags: must be text or a list or null, not a number."),
     ("a tag", {"tags": ["a", 5]}, "HTTPBadRequest", "tags[1]: must be text, not a number."),
-    ("name", {"stack_name": 5}, "HTTPBadRequest", "stack_name: must be text or null, not a number."),
+    ("name", {"stack_name": 5}, "HTTPBadRequest", "stack_name: must be text, not a number."),
     ("template", {"template": []}, "HTTPBadRequest", "template: must be an object or text or null, not a list."),
     ("files", {"files": {"f": {}}}, "HTTPBadRequest", "files.f: must be text, not an object."),
     ("parameters", {"parameters": []}, "HTTPBadRequest", "parameters: must be an object or null, not a list."),

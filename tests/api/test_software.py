@@ -95,7 +95,7 @@ class TestConfigs:
             ({"inputs": [{}], "outputs": []}, "inputs[0]: needs name"),
             ({"inputs": [{"name": 1}], "outputs": []}, "inputs[0].name: must be text"),
             ({"inputs": [{"name": "a", "typ": "String"}], "outputs": []}, "inputs[0]: unknown key typ"),
-            ({"inputs": [{"name": "a", "type": "Text"}], "outputs": []}, "inputs[0].type: must be one of: String"),
+            ({"inputs": [{"name": "a", "type": "Text"}], "outputs": []}, "inputs[0].type: must be one of: Boolean"),
             ({"inputs": [{"name": "a", "replace_on_change": "x"}], "outputs": []}, "inputs[0].replace_on_change"),
             ({"inputs": [], "outputs": [{"name": "a", "default": 1}]}, "outputs[0]: unknown key default"),
             ({"inputs": [], "outputs": [], "config": 1}, "config: must be text or an object or null, not a number."),

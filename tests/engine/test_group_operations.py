@@ -129,7 +129,7 @@ def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
     change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 6))
     stack = engine.patch(stack)
     assert len(names(engine, stack)) == 6
-    change(engine, stack, FollowTemplate())
+    change(engine, stack, FollowTemplate(True))
     assert len(names(engine, stack)) == 4
     assert len(names(engine, engine.patch(stack))) == 4
 
@@ -327,7 +327,7 @@ def test_a_signal_that_scales_is_recorded(engine: Engine) -> None:
 
 REQUESTS: dict[str, SizeRequest] = {
     "resize": Resize(Adjustment.CHANGE_IN_CAPACITY, 1),
-    "follow_template": FollowTemplate(),
+    "follow_template": FollowTemplate(True),
     "scale_out": ScaleOut(1),
     "scale_in": ScaleIn(1),
     "delete_members": DeleteMembers(("MEMBER",)),

@@ -80,7 +80,7 @@ class Reference:
         codes: dict[str, dict[int, str]] = {"success": {}, "error": {}}
         for kind, items in CODES.findall(section):
             for code, text in re.findall(r"- (\d+)(?:: (\S+))?", items):
-                codes[kind][int(code)] = _plain(self._codes[int(code)][text or "default"])
+                codes[kind][int(code)] = plain(self._codes[int(code)][text or "default"])
         parts = _parts(section)
         part = PART.search(section)
         end = section.find(".. rest_status_code::")
@@ -89,7 +89,7 @@ class Reference:
             group=group,
             method=method[1],
             path=method[2],
-            description=_plain(section[method.end() : end if end >= 0 else None]),
+            description=plain(section[method.end() : end if end >= 0 else None]),
             codes=codes,
             request=self._named(parts.get("Request", "")),
             response=self._named(parts.get("Response", "")),
@@ -104,7 +104,7 @@ class Reference:
                 self._parameters[key]["in"],
                 self._parameters[key]["type"],
                 bool(self._parameters[key]["required"]),
-                _plain(self._parameters[key]["description"]),
+                plain(self._parameters[key]["description"]),
             )
             for name, key in NAMED.findall(text)
         )
@@ -120,7 +120,7 @@ def _parts(section: str) -> dict[str, str]:
     }
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return reStructuredText as CommonMark: one line for each paragraph."""
     text = re.sub(r"``([^`]*)``", r"`\1`", text.strip())
     text = re.sub(r"(?<!\*)\*([A-Z][^*\n]*)\*(?!\*)", r"_\1_", text)

@@ -1,148 +1,153 @@
-"""Schemas of the request bodies, from the validators that check them."""
+"""Schemas of the request bodies, from the structs and documents that check them."""
 
+import ast
+import inspect
+from collections.abc import Mapping
+from functools import cache
 
-from heatlite.api import bodies, group_bodies, query
+from heatlite.api import bodies, group_bodies
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import Shape
+from heatlite.core.validation import schema_of
+from heatlite.engine.state import group_requests
 from heatlite.features.healing.api import bodies as healing_bodies
 from heatlite.features.healing.api import intake, policies
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
-from heatlite.features.nodes.api import node_actions, nodes, playbooks
+from heatlite.features.nodes.agents import registration
+from heatlite.features.nodes.api import node_actions, playbooks
+from tools.openapi.reference import plain
 from tools.openapi.schemas import ref
 
-TRUTH: JsonMap = {
-    "anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}]
-}
-"""A flag that may be text, as Heat's clients send it."""
-MINUTES: JsonMap = {
-    "type": ["integer", "string", "null"],
-    "minimum": 0,
-    "maximum": query.MAX_INTEGER,
-    "pattern": "^(0|[1-9][0-9]{0,8})$",
-}
+MODULES = (
+    bodies, group_bodies, group_requests, healing_bodies, intake, node_actions, playbooks, policies, registration,
+)  # fmt: skip
+"""Modules with the structs of bodies, whose fields have docstrings."""
 NO_OPTIONS: JsonMap = {"description": "Not read; clients send null or an empty text."}
 
 
-def _value(validator: Shape) -> JsonMap:
-    return {**validator.schema}
+@cache
+def _docs() -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings of fields, by the names of struct and field."""
+    found: dict[str, dict[str, str]] = {}
+    for module in MODULES:
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.ClassDef):
+                bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+                docs = {name: doc for base in bases for name, doc in found.get(base, {}).items()}
+                for field, text in zip(node.body, node.body[1:], strict=False):
+                    match field, text:
+                        case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
+                            docs[name] = plain(" ".join(doc.split()))
+                found[node.name] = docs
+    return found
 
 
-def _schema(validator: Shape) -> JsonMap:
-    return {"type": "object", **_value(validator)}
+def _described(schema: Json) -> Json:
+    """Return the schema of a struct with the docstrings of its fields."""
+    if isinstance(schema, list):
+        return [_described(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _described(one) for key, one in schema.items()}
+    if isinstance(found.get("description"), str):
+        found["description"] = plain(" ".join(str(found["description"]).split()))
+    properties = found.get("properties")
+    if isinstance(properties, dict):
+        docs = _docs()[str(found["title"])]
+        found["properties"] = {
+            name: {**field, "description": docs[name]} if name in docs and isinstance(field, dict) else field
+            for name, field in properties.items()
+        }
+    return found
 
 
-def _with(schema: JsonMap, **more: JsonMap) -> JsonMap:
-    """Return the schema of an object with further keys."""
-    has = schema["properties"]
-    assert isinstance(has, dict)
-    return {**schema, "properties": {**has, **more}}
+def _schema(kind: type) -> JsonMap:
+    found = _described(schema_of(kind))
+    assert isinstance(found, dict)
+    return found
 
 
-def _needs(schema: JsonMap, *alternatives: str, **required: JsonMap) -> JsonMap:
-    """Return a schema with further required keys, and one of several."""
-    needed: JsonMap = {**_with(schema, **required), "required": [*required]}
-    if alternatives:
-        given: JsonMap = {"not": {"type": "null"}}
-        needed["anyOf"] = [{"required": [name], "properties": {name: given}} for name in alternatives]
-    return needed
-
-
-def _action(name: str, value: JsonMap, optional: bool = True) -> JsonMap:
+def _action(name: str, *kinds: type, optional: bool = True) -> JsonMap:
     """Return the schema of an object with the name of an action as its only key."""
-    shown: Json = {"anyOf": [value, {"enum": ["", None]}]} if optional and value is not NO_OPTIONS else value
-    return {"type": "object", "properties": {name: shown}, "required": [name], "additionalProperties": False}
+    values: list[Json] = [_schema(kind) for kind in kinds]
+    if optional:
+        values.append({"enum": ["", None]})
+    value: JsonMap = {"anyOf": values} if len(values) > 1 else _schema(kinds[0])
+    return _only(name, value)
 
 
-_NAME: JsonMap = {"type": "string", "pattern": "^[a-zA-Z][a-zA-Z0-9_.-]{0,254}$"}
-_NULL: JsonMap = {"type": "null"}
-_FLAG: JsonMap = {"anyOf": [TRUTH, _NULL]}
-_UPDATE = _with(_schema(bodies.DEFINITION), disable_rollback=_FLAG, converge=_FLAG, timeout_mins=MINUTES)
-_CREATION: JsonMap = {
-    **_with(_UPDATE, plan_digest=_NULL, converge=_NULL, adopt_stack_data={"type": ["object", "string", "null"]}),
-    "if": {"properties": {"adopt_cloud": {"type": "boolean"}}, "required": ["adopt_cloud"]},
-    "then": {"required": ["adopt_stack_data"]},
-}
-_DECISION = _schema(node_actions.DECISION)
-_EMPTY = _schema(node_actions.NOTHING_ELSE)
-_PROTECTION = _value(bodies.PROTECTION)
+def _only(name: str, value: JsonMap) -> JsonMap:
+    return {"type": "object", "properties": {name: value}, "required": [name], "additionalProperties": False}
+
+
+def _needs_one(kind: type, *alternatives: str) -> JsonMap:
+    """Return the schema of a struct of which one of several fields is not null."""
+    given: JsonMap = {"not": {"type": "null"}}
+    return {**_schema(kind), "anyOf": [{"required": [one], "properties": {one: given}} for one in alternatives]}
+
+
 _SIGNAL: JsonMap = {"type": ["object", "null"]}
-_MARK: JsonMap = {
-    "type": "object",
-    "properties": {
-        "mark_unhealthy": TRUTH,
-        "resource_status_reason": _value(bodies.REASON),
-    },
-    "required": ["mark_unhealthy"],
-    "additionalProperties": False,
-}
-_MARKED: JsonMap = {
-    **_with(_MARK, resource={"type": "string", "minLength": 1}), "required": ["resource", "mark_unhealthy"]
-}  # fmt: skip
-_MARKS: JsonMap = {"type": "array", "items": _MARKED, "minItems": 1, "maxItems": bodies.MOST_MARKS}
 _REPORTS = ref("HealthReports")
-_FOLLOW: JsonMap = {**_value(group_bodies.FOLLOW_TEMPLATE), "properties": {"follow_template": {"const": True}}}
+_WHOLE = _needs_one(bodies.Definition, "template", "template_url")
 
 BODIES: dict[str, JsonMap] = {
-    "Create stack": _needs(_CREATION, "template", "template_url", "adopt_stack_data", stack_name=_NAME),
-    "Preview stack": _needs(_CREATION, "template", "template_url", stack_name=_NAME),
-    "Update stack": _needs(_UPDATE, "template", "template_url"),
-    "Patch stack": _UPDATE,
-    "Preview stack update": _needs(_UPDATE, "template", "template_url"),
-    "Preview stack patch": _UPDATE,
-    "Validate template": _needs(_UPDATE, "template", "template_url"),
-    "List template problems": _needs(_UPDATE, "template", "template_url"),
-    "Check stack": _action("check", _value(bodies.REPEATED_TIMING)),
-    "Retry stack": _action("retry", NO_OPTIONS),
-    "Suspend stack": _action("suspend", _value(bodies.TIMING)),
-    "Resume stack": _action("resume", _value(bodies.TIMING)),
-    "Cancel update": _action("cancel_update", NO_OPTIONS),
-    "Cancel without rollback": _action("cancel_without_rollback", NO_OPTIONS),
-    "Complete lifecycle": _action("complete_lifecycle", _value(bodies.LIFECYCLE), optional=False),
-    "Rotate signal keys": _action("rotate_keys", NO_OPTIONS),
-    "Lock stack": _action("lock", _value(bodies.LOCK)),
-    "Unlock stack": _action("unlock", {"type": ["null", "object"], "maxProperties": 0}),
-    "Repair resources": _action("heal", _value(healing_bodies.HEAL)),
-    "Protect stack or resource": _action("protect", _PROTECTION),
-    "Unprotect stack or resource": _action("unprotect", _PROTECTION),
-    "Resize group": _action(
-        "resize", {"anyOf": [_value(group_bodies.RESIZE), _FOLLOW]}, optional=False
-    ),
-    "Scale out group": _action("scale_out", _value(group_bodies.SCALE_OUT)),
-    "Scale in group": _action("scale_in", _value(group_bodies.SCALE_IN)),
-    "Delete group members": _action("delete_members", _value(group_bodies.DELETE_MEMBERS), optional=False),
-    "Replace group members": _action("replace_members", _value(group_bodies.REPLACE_MEMBERS), optional=False),
-    "Check resource": _action("check", _value(group_bodies.CHECK_MEMBERS)),
-    "Recover resource": _action("recover", _value(group_bodies.RECOVER)),
-    "Signal action": _schema(bodies.ACTION_SIGNAL),
-    "Create node action": _schema(node_actions.CREATE),
-    "Approve node action": _DECISION,
-    "Reject node action": _DECISION,
-    "Cancel node action": _EMPTY,
-    "Put playbook": _schema(playbooks.PLAYBOOK),
-    "Run playbook": _schema(playbooks.RUN),
-    "Approve playbook run": _DECISION,
-    "Reject playbook run": _EMPTY,
-    "Take snapshot": {"type": "object", "properties": {"name": _value(bodies.NAME)}},
-    "Put healing policy": _schema(policy.SCHEMA),
-    "Acknowledge scope": _schema(policies.SCOPE),
-    "Approve incident": _schema(policies.DIGEST),
-    "Close incident": _schema(policies.REASON),
+    "Create stack": _needs_one(bodies.Creation, "template", "template_url", "adopt_stack_data"),
+    "Preview stack": _needs_one(bodies.Creation, "template", "template_url"),
+    "Update stack": _WHOLE,
+    "Patch stack": _schema(bodies.Definition),
+    "Preview stack update": _WHOLE,
+    "Preview stack patch": _schema(bodies.Definition),
+    "Validate template": _WHOLE,
+    "List template problems": _WHOLE,
+    "Check stack": _action("check", bodies.CheckOptions),
+    "Retry stack": _only("retry", NO_OPTIONS),
+    "Suspend stack": _action("suspend", bodies.TimingOptions),
+    "Resume stack": _action("resume", bodies.TimingOptions),
+    "Cancel update": _only("cancel_update", NO_OPTIONS),
+    "Cancel without rollback": _only("cancel_without_rollback", NO_OPTIONS),
+    "Complete lifecycle": _action("complete_lifecycle", bodies.LifecycleToken, optional=False),
+    "Rotate signal keys": _only("rotate_keys", NO_OPTIONS),
+    "Lock stack": _action("lock", bodies.LockOptions),
+    "Unlock stack": _action("unlock", bodies.Nothing),
+    "Repair resources": _action("heal", healing_bodies.HealOptions),
+    "Protect stack or resource": _action("protect", bodies.ProtectionOptions),
+    "Unprotect stack or resource": _action("unprotect", bodies.ProtectionOptions),
+    "Resize group": _action("resize", group_requests.Resize, group_requests.FollowTemplate, optional=False),
+    "Scale out group": _action("scale_out", group_requests.ScaleOut),
+    "Scale in group": _action("scale_in", group_requests.ScaleIn),
+    "Delete group members": _action("delete_members", group_requests.DeleteMembers, optional=False),
+    "Replace group members": _action("replace_members", group_bodies.ReplacedMembers, optional=False),
+    "Check resource": _action("check", group_bodies.MemberCheck),
+    "Recover resource": _action("recover", group_bodies.RecoverOptions),
+    "Signal action": _schema(bodies.ActionSignal),
+    "Create node action": _schema(node_actions.NewNodeAction),
+    "Approve node action": _schema(node_actions.Decision),
+    "Reject node action": _schema(node_actions.Decision),
+    "Cancel node action": _schema(bodies.Nothing),
+    "Put playbook": _schema(playbooks.PlaybookText),
+    "Run playbook": _schema(playbooks.NewRun),
+    "Approve playbook run": _schema(node_actions.Decision),
+    "Reject playbook run": _schema(bodies.Nothing),
+    "Take snapshot": _schema(bodies.SnapshotOptions),
+    "Put healing policy": policy.SCHEMA,
+    "Acknowledge scope": _schema(policies.Scope),
+    "Approve incident": _schema(policies.ApprovedPlan),
+    "Close incident": _schema(policies.Reason),
     "Report health": _REPORTS,
     "Put health reports": _REPORTS,
-    "Put health source": _schema(source_document.SCHEMA),
-    "Create intake token": _schema(intake.TOKEN),
+    "Put health source": source_document.SCHEMA,
+    "Create intake token": _schema(intake.NewToken),
     "Signal resource": _SIGNAL,
     "Signal resource with a signed URL": _SIGNAL,
     "Signal wait condition": _SIGNAL,
-    "Mark resource unhealthy": _MARK,
-    "Mark several resources unhealthy": _with(_schema(bodies.MARKS), marks=_MARKS),
-    "Create software config": _schema(bodies.SOFTWARE_CONFIG),
-    "Create software deployment": _schema(bodies.DEPLOYMENT),
-    "Update software deployment": _schema(bodies.DEPLOYMENT_CHANGES),
-    "Orchestrate nodes": _schema(nodes.NOTHING),
-    "Register node": _schema(nodes.REGISTRATION),
-    "Tell of a change at a node": _schema(nodes.NOTHING),
+    "Mark resource unhealthy": _schema(bodies.HealthMark),
+    "Mark several resources unhealthy": _schema(bodies.HealthMarks),
+    "Create software config": _schema(bodies.ConfigBody),
+    "Create software deployment": _schema(bodies.Deployment),
+    "Update software deployment": _schema(bodies.DeploymentChanges),
+    "Orchestrate nodes": _schema(bodies.Nothing),
+    "Register node": _schema(registration.Registered),
+    "Tell of a change at a node": _schema(bodies.Nothing),
 }
 """Bodies by the titles of the reference."""
 

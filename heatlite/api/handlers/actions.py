@@ -76,14 +76,14 @@ class Actions:
 
     def on_post_one(self, req: Request, resp: Response, action: str) -> None:
         """Send a signal to an action, and show the action."""
-        signal, force = bodies.action_signal(req)
-        if force:
+        asked = bodies.checked(req, bodies.ActionSignal)
+        if asked.force:
             req.require("actions:force")
         found = self._find(req, action)
         req.concerns(self._store.stacks.get(found.stack_id), target=found.id)
-        asked = self._controls.signal(req.caller, found, signal, force)
+        signalled = self._controls.signal(req.caller, found, asked.signal, asked.force)
         resp.status = HTTPStatus.ACCEPTED
-        resp.media = {"action": self._shown(req, [asked])[0]}
+        resp.media = {"action": self._shown(req, [signalled])[0]}
 
     def on_get_history(self, req: Request, resp: Response, action: str) -> None:
         """List the transitions of an action, oldest first."""

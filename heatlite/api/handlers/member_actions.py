@@ -12,7 +12,9 @@ from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, whole_numbers
+from heatlite.core.validation import convert, options
 from heatlite.engine.operations.groups import Groups
+from heatlite.engine.state.group_requests import DeleteMembers, ScaleIn, ScaleOut
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, StackRecord
 
@@ -41,19 +43,28 @@ class MemberActions:
 Start: TypeAlias = Callable[[Groups, Context, StackRecord, str, Json], ActionRecord]
 
 
+def _recover(to: Groups, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
+    asked = options(value, group_bodies.RecoverOptions, "recover")
+    return to.recover(caller, stack, name, group_bodies.OPERATIONS[asked.operation], {"recover": value})
+
+
 ACTIONS: dict[str, Start] = {
     "resize": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.resize(value)),
-    "scale_out": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.scale_out(value)),
-    "scale_in": lambda to, caller, stack, name, value: to.change(caller, stack, name, group_bodies.scale_in(value)),
+    "scale_out": lambda to, caller, stack, name, value: to.change(
+        caller, stack, name, options(value, ScaleOut, "scale_out")
+    ),
+    "scale_in": lambda to, caller, stack, name, value: to.change(
+        caller, stack, name, options(value, ScaleIn, "scale_in")
+    ),
     "delete_members": lambda to, caller, stack, name, value: to.change(
-        caller, stack, name, group_bodies.delete_members(value)
+        caller, stack, name, convert(value, DeleteMembers, "delete_members")
     ),
     "replace_members": lambda to, caller, stack, name, value: to.replace_members(
-        caller, stack, name, group_bodies.replace_members(value)
+        caller, stack, name, convert(value, group_bodies.ReplacedMembers, "replace_members").members
     ),
-    "recover": lambda to, caller, stack, name, value: to.recover(
-        caller, stack, name, group_bodies.recover(value), {"recover": value}
+    "recover": _recover,
+    "check": lambda to, caller, stack, name, value: to.check(
+        caller, stack, name, options(value, group_bodies.MemberCheck, "check").believe_absent
     ),
-    "check": lambda to, caller, stack, name, value: to.check(caller, stack, name, group_bodies.check_members(value)),
 }
 """Actions by the key of the body."""

@@ -33,7 +33,7 @@ class Snapshots:
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Take a snapshot."""
-        name = bodies.snapshot(req)
+        name = bodies.checked(req, bodies.SnapshotOptions).name
         stack = self._finder.find_live(req, stack_name, stack_id)
         taken = self._snapshots.take(req.caller, stack, name)
         req.concerns(target=taken.id)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from falcon import Response
-from msgspec.structs import asdict
 
 from heatlite.api import bodies, query, views
 from heatlite.api.access.policy import STACK_USER
@@ -87,7 +86,16 @@ class SoftwareDeployments:
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a deployment."""
-        record = self._software.create_deployment(req.caller.project, **asdict(bodies.deployment(req)))
+        given = bodies.checked(req, bodies.Deployment)
+        record = self._software.create_deployment(
+            req.caller.project,
+            given.server_id,
+            given.config_id,
+            given.input_values or {},
+            given.action or "",
+            given.status or "",
+            given.status_reason or "",
+        )
         req.concerns(target=record.id)
         self._publish(record.project, record.server_id)
         resp.media = self._shown(req, record)

@@ -11,6 +11,7 @@ from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
+from heatlite.core.validation import convert, options
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.signals import Signals
@@ -59,8 +60,7 @@ Start: TypeAlias = Callable[[StackActions, Context, StackRecord, Json], bool | N
 
 
 def _lock(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
-    asked = bodies.lock(value)
-    to.maintenance.lock(caller, stack, asked.level, asked.reason, asked.expires_at)
+    to.maintenance.lock(caller, stack, *bodies.lock(value))
 
 
 def _unlock(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
@@ -69,11 +69,13 @@ def _unlock(to: StackActions, caller: Context, stack: StackRecord, value: Json) 
 
 
 def _protect(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
-    to.protection.protect(caller, stack, *bodies.protection("protect", value))
+    asked = options(value, bodies.ProtectionOptions, "protect")
+    to.protection.protect(caller, stack, asked.resource, asked.reason)
 
 
 def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> bool:
-    return to.protection.unprotect(caller, stack, *bodies.protection("unprotect", value))
+    asked = options(value, bodies.ProtectionOptions, "unprotect")
+    return to.protection.unprotect(caller, stack, asked.resource, asked.reason)
 
 
 def _heal(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
@@ -81,7 +83,7 @@ def _heal(to: StackActions, caller: Context, stack: StackRecord, value: Json) ->
 
 
 ACTIONS: dict[str, Start] = {
-    "check": lambda to, caller, stack, value: to.stacks.check(caller, stack, bodies.timing("check", value)),
+    "check": lambda to, caller, stack, value: to.stacks.check(caller, stack, bodies.check(value)),
     "suspend": lambda to, caller, stack, value: to.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
     "resume": lambda to, caller, stack, value: to.stacks.resume(caller, stack, bodies.timing("resume", value)),
     "retry": lambda to, caller, stack, _: to.stacks.retry(caller, stack),
@@ -94,7 +96,7 @@ ACTIONS: dict[str, Start] = {
     "protect": _protect,
     "unprotect": _unprotect,
     "complete_lifecycle": lambda to, _, stack, value: to.signals.complete_lifecycle(
-        stack, bodies.lifecycle_token(value)
+        stack, convert(value, bodies.LifecycleToken, "complete_lifecycle").lifecycle_action_token
     ),
 }
 """Actions by the key of the body. Clients send null or "" as its value if they need no options."""

@@ -22,7 +22,7 @@ from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import closed
+from heatlite.core.validation import closed
 
 OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import Shape, explain
+from heatlite.core.validation import explain, faults
 from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
 from heatlite.template.source.problems import locate
 
@@ -61,18 +61,16 @@ _STAGE: JsonMap = {
     "required": ["name", "nodes", "action"],
     "additionalProperties": False,
 }
-SCHEMA: Final = Shape(
-    {
-        "type": "object",
-        "properties": {
-            KEY: {"enum": [VERSION]},
-            "description": {"type": "string"},
-            "stages": {"type": "array", "items": _STAGE, "minItems": 1, "maxItems": MAX_STAGES},
-        },
-        "required": [KEY, "stages"],
-        "additionalProperties": False,
-    }
-)
+SCHEMA: Final[JsonMap] = {
+    "type": "object",
+    "properties": {
+        KEY: {"enum": [VERSION]},
+        "description": {"type": "string"},
+        "stages": {"type": "array", "items": _STAGE, "minItems": 1, "maxItems": MAX_STAGES},
+    },
+    "required": [KEY, "stages"],
+    "additionalProperties": False,
+}
 
 
 class Attribute(Struct, frozen=True):
@@ -144,7 +142,7 @@ def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for path in source.duplicates:
         yield path, "stands there twice."
     wrong = [
-        (tuple(error.absolute_path) + _unknown(error), explain(error)) for error in SCHEMA.iter_errors(source.data)
+        (tuple(error.absolute_path) + _unknown(error), explain(error)) for error in faults(SCHEMA, source.data)
     ]
     yield from dict.fromkeys(wrong)  # each key that is missing is an error, which names all
     if not wrong:

@@ -1,41 +1,42 @@
 """Bodies of repairs by hand."""
 
-from heatlite.api.bodies import check
-from heatlite.core.json import Json, as_map, as_texts
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from heatlite.api.bodies import Body
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json
 from heatlite.core.repairs import RepairStep
-from heatlite.core.shapes import Shape
+from heatlite.core.validation import options
 from heatlite.features.healing.by_hand import HealRequest
 from heatlite.features.healing.terms import IGNORABLE, Brake
 
 MOST_RESOURCES = 1000
-HEAL = Shape(
-    {
-        "type": ["object", "null"],
-        "properties": {
-            "resources": {
-                "type": "array",
-                "items": {"type": "string", "minLength": 1},
-                "minItems": 1,
-                "maxItems": MOST_RESOURCES,
-            },
-            "step": {"enum": [*RepairStep]},
-            "plan_digest": {"type": "string"},
-            "ignore": {"type": "array", "items": {"enum": sorted(IGNORABLE)}},
-        },
-        "additionalProperties": False,
-    }
-)
+
+Paths: TypeAlias = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=MOST_RESOURCES)
+]
+Ignorable: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": sorted(IGNORABLE)})]
+
+
+class HealOptions(Body, frozen=True):
+    """The repair; ``null`` and ``{}`` mean all that is marked."""
+
+    resources: Paths = ()
+    """Paths from the stack on, such as ``web/2``; they need no mark. Default: all resources that are marked."""
+    step: RepairStep | None = None
+    """``replace``, ``rebuild`` or ``reboot``. Default: the first step of the policy's ladder that the type can do."""
+    plan_digest: str | None = None
+    """Digest of an approved plan. If the plan is another one now, the answer is 409 ``PlanChanged``."""
+    ignore: tuple[Ignorable, ...] = ()
+    """Brakes that do not hold this repair."""
 
 
 def heal(value: Json) -> HealRequest:
     """Parse the value of `heal`. null and "" mean all that is marked."""
-    value = None if value == "" else value
-    check(HEAL, value, "heal")
-    given = as_map(value)
-    step, digest = given.get("step"), given.get("plan_digest")
-    return HealRequest(
-        resources=as_texts(given.get("resources")),
-        step=None if step is None else RepairStep(str(step)),
-        plan_digest=None if digest is None else str(digest),
-        ignore=frozenset(Brake(name) for name in as_texts(given.get("ignore"))),
-    )
+    asked = options(value, HealOptions, "heal")
+    for at, name in enumerate(asked.ignore):
+        if name not in IGNORABLE:
+            raise HTTPBadRequest(f"heal.ignore[{at}]: must be one of: {', '.join(sorted(IGNORABLE))}.")
+    return HealRequest(asked.resources, asked.step, asked.plan_digest, frozenset(map(Brake, asked.ignore)))

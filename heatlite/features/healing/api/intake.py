@@ -1,17 +1,19 @@
 """Intake of reports, sources and their tokens, and the look-up of objects."""
 
+import re
 import secrets
 from http import HTTPStatus
+from typing import Annotated
 
 from falcon import Response
+from msgspec import Meta
 
 from heatlite.api import bodies, query, views
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap, whole_numbers
-from heatlite.core.shapes import Shape
+from heatlite.core.json import AnyMap, JsonMap, whole_numbers
 from heatlite.features.healing.api.cloud_events import reports_of
 from heatlite.features.healing.api.views import taken
 from heatlite.features.healing.intake.formats import time_of
@@ -21,23 +23,22 @@ from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
 from heatlite.store.store import Store
 
-ANY = Shape({})
-TOKEN = Shape(
-    {
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "maxLength": 255},
-            "source": {"type": ["string", "null"], "maxLength": 64},
-            "expires_at": {"type": ["string", "null"], "format": "date-time"},
-        },
-        "required": ["name"],
-        "additionalProperties": False,
-    }
-)
 TOKEN_BYTES = 20
 MAX_TOKENS = 100
 """Intake tokens of a project."""
 MAX_OBJECTS = 50
-SOURCE_NAME = Shape({"type": "string", "pattern": r"^[a-z0-9][a-z0-9_-]{0,63}$"})
+SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class NewToken(bodies.Body, frozen=True):
+    """A new intake token."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255)]
+    """Name of the token, for people."""
+    source: Annotated[str, Meta(max_length=64)] | None = None
+    """The only source that it opens; default: all sources of the project."""
+    expires_at: bodies.Time | None = None
+    """Time from which it is refused: ISO 8601, in the future; default: never."""
 
 
 class Sources:
@@ -70,7 +71,7 @@ class Sources:
     def on_put_config(self, req: Request, resp: Response, source: str) -> None:
         """Replace the document of a source."""
         _check_name(source)
-        self._intake.configure(req.caller.project, source, whole_numbers(bodies.checked(req, ANY)))
+        self._intake.configure(req.caller.project, source, whole_numbers(bodies.checked(req, AnyMap)))
         self.on_get(req, resp, source)
 
     def on_delete_config(self, req: Request, resp: Response, source: str) -> None:
@@ -97,11 +98,10 @@ class IntakeTokens:
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create an intake token. Only this answer has the token itself."""
-        body = bodies.checked(req, TOKEN)
-        given, source, now = body.get("expires_at"), body.get("source"), self._clock.now()
-        expires_at = None if given is None else time_of(str(given))
-        if source is not None:
-            _check_name(source)
+        given, now = bodies.checked(req, NewToken), self._clock.now()
+        expires_at = None if given.expires_at is None else time_of(given.expires_at)
+        if given.source is not None:
+            _check_name(given.source)
         if expires_at is not None and expires_at <= now:
             raise HTTPBadRequest(
                 f"'expires_at' is {to_text(expires_at)}, which is not in the future. Give a later time, or none for a"
@@ -111,9 +111,9 @@ class IntakeTokens:
         record = HealthTokenRecord(
             new_id(),
             req.caller.project,
-            str(body["name"]),
+            given.name,
             token_digest(token),
-            None if source is None else str(source),
+            given.source,
             req.caller.user or "",
             now,
             expires_at,
@@ -149,8 +149,8 @@ class Objects:
         resp.media = {"resources": views_of(self._store, req, wanted)}
 
 
-def _check_name(source: Json) -> None:
-    if not SOURCE_NAME.is_valid(source):
+def _check_name(source: str) -> None:
+    if SOURCE_NAME.fullmatch(source) is None:
         raise HTTPBadRequest("The name of a source has 1 to 64 small letters, digits, - and _.")
 
 

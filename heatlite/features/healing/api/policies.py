@@ -7,22 +7,36 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page, page, page_size
 from heatlite.api.request import Request
-from heatlite.core.json import as_map, whole_numbers
-from heatlite.core.shapes import Shape, closed
+from heatlite.core.json import AnyMap, as_map, whole_numbers
 from heatlite.features.healing.api import views as healing_views
 from heatlite.features.healing.operations import HealingOperations
 from heatlite.features.healing.store.incidents import IncidentQuery
 from heatlite.features.healing.terms import ClosedAs, IncidentState
 from heatlite.store.store import Store
 
-SCOPE = Shape(closed("scope", scope={"type": "string"}))
-REASON = Shape(
-    {"properties": {"reason": {"type": "string", "maxLength": 255}}, "additionalProperties": False}
-)
-DIGEST = Shape(closed("plan_digest", plan_digest={"type": "string"}))
-ANY = Shape({})
 KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
 MAX_PAGE = 200
+
+
+class Scope(bodies.Body, frozen=True):
+    """A suspended scope."""
+
+    scope: str
+    """Path of a group, or ``type:TYPE``."""
+
+
+class Reason(bodies.Body, frozen=True):
+    """The closure of an incident."""
+
+    reason: bodies.ShortText = ""
+    """Text for the history, at most 255 characters."""
+
+
+class ApprovedPlan(bodies.Body, frozen=True):
+    """The plan of an incident."""
+
+    plan_digest: str
+    """``plan_digest`` of the incident."""
 
 
 class HealingPolicies:
@@ -39,7 +53,7 @@ class HealingPolicies:
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Replace the policy."""
-        document = as_map(whole_numbers(bodies.checked(req, ANY)))
+        document = as_map(whole_numbers(bodies.checked(req, AnyMap)))
         self._healing.put_policy(req.caller, self._finder.find_live(req, stack_name, stack_id), document)
         self.on_get(req, resp, stack_name, stack_id)
 
@@ -50,7 +64,7 @@ class HealingPolicies:
 
     def on_post_acknowledge(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """End the suspension of a scope."""
-        scope = str(bodies.checked(req, SCOPE)["scope"])
+        scope = bodies.checked(req, Scope).scope
         req.concerns(target=scope)
         self._healing.acknowledge(req.caller, self._finder.find_live(req, stack_name, stack_id), scope)
         self.on_get(req, resp, stack_name, stack_id)
@@ -106,13 +120,13 @@ class Incidents:
     def on_post_close(self, req: Request, resp: Response, incident_id: str) -> None:
         """Close an incident, and mute its alerts until they have resolved once."""
         self._name(req, incident_id)
-        self._healing.close(req.caller, incident_id, str(bodies.checked(req, REASON).get("reason", "")))
+        self._healing.close(req.caller, incident_id, bodies.checked(req, Reason).reason)
         self.on_get_one(req, resp, incident_id)
 
     def on_post_approve(self, req: Request, resp: Response, incident_id: str) -> None:
         """Begin the repair that an incident proposes."""
         self._name(req, incident_id)
-        self._healing.approve(req.caller, incident_id, str(bodies.checked(req, DIGEST)["plan_digest"]))
+        self._healing.approve(req.caller, incident_id, bodies.checked(req, ApprovedPlan).plan_digest)
         begun = self._healing.incident(req.caller.project, incident_id).action_id
         if begun is not None:
             req.queued.append(begun)

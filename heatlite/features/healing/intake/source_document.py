@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.shapes import Shape, closed, explain
+from heatlite.core.validation import closed, explain, faults
 from heatlite.features.healing.reports import DEFAULT_TTL
 from heatlite.features.healing.terms import DEFAULT_SOURCES
 
@@ -22,18 +22,16 @@ CONDITION: JsonMap = {
     },
 }
 NUMBER: JsonMap = {"type": "integer", "minimum": 0, "maximum": 31_536_000}
-SCHEMA = Shape(
-    closed(
-        "format",
-        format={"enum": list(DEFAULT_SOURCES)},
-        map=closed(**dict.fromkeys(("physical_id", "stack", "resource", "reason"), PLACES)),
-        when=CONDITION,
-        blind_when=CONDITION,
-        mark={"enum": ["resource", "member"]},
-        resolved={"enum": ["unmark", "keep"]},
-        ttl={**NUMBER, "minimum": 60},
-        storm=closed(**dict.fromkeys(("percent", "least", "most", "window"), NUMBER)),
-    )
+SCHEMA = closed(
+    "format",
+    format={"enum": list(DEFAULT_SOURCES)},
+    map=closed(**dict.fromkeys(("physical_id", "stack", "resource", "reason"), PLACES)),
+    when=CONDITION,
+    blind_when=CONDITION,
+    mark={"enum": ["resource", "member"]},
+    resolved={"enum": ["unmark", "keep"]},
+    ttl={**NUMBER, "minimum": 60},
+    storm=closed(**dict.fromkeys(("percent", "least", "most", "window"), NUMBER)),
 )
 MAP: Mapping[str, Sequence[str]] = {
     "physical_id": (
@@ -76,7 +74,7 @@ class SourceDocument(Struct, frozen=True):
 
 def read_document(document: Json) -> SourceDocument:
     """Check a document and add its defaults. Raises HTTPBadRequest."""
-    for error in SCHEMA.iter_errors(document):
+    for error in faults(SCHEMA, document):
         where = ".".join(map(str, error.absolute_path)) or "The document"
         raise HTTPBadRequest(f"{where}: {explain(error)}")
     assert isinstance(document, dict)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.repairs import RepairStep
-from heatlite.core.shapes import Shape, closed, explain
+from heatlite.core.validation import closed, explain, faults
 from heatlite.features.healing.reports import API, CHECK
 from heatlite.features.healing.rules.windows import Window, parse_cron
 from heatlite.features.healing.terms import Mode, SecondOpinion
@@ -159,13 +159,11 @@ _FIELDS: dict[str, JsonMap] = {
     },
 }
 _RULE = closed("match", match={"type": "string", "minLength": 1, "maxLength": 1024}, **_FIELDS)
-SCHEMA = Shape(
-    closed(
-        "healing_policy",
-        healing_policy={"const": VERSION},
-        rules={"type": "array", "maxItems": 100, "items": _RULE},
-        **_FIELDS,
-    )
+SCHEMA = closed(
+    "healing_policy",
+    healing_policy={"const": VERSION},
+    rules={"type": "array", "maxItems": 100, "items": _RULE},
+    **_FIELDS,
 )
 
 
@@ -173,7 +171,7 @@ def read_policy(document: Json) -> Policy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
     problems = [
         Problem(("healing", *error.absolute_path), explain(error), error="HTTPBadRequest")
-        for error in sorted(SCHEMA.iter_errors(document), key=lambda one: str(one.absolute_path))
+        for error in sorted(faults(SCHEMA, document), key=lambda one: str(one.absolute_path))
     ]
     if not problems and isinstance(document, dict):
         rules: list[tuple[str, Mapping[str, object]]] = []

@@ -11,22 +11,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from heatlite.agent import signature
 from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import MAX_DEPTH, Json, JsonMap, dump, is_deeper, parse_finite
+from heatlite.core.json import MAX_DEPTH, AnyMap, JsonMap, dump, is_deeper, parse_finite
 from heatlite.core.masking import origin
-from heatlite.core.shapes import Shape
 from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, exchange, path_of
 from heatlite.features.nodes.agents.sync import Answer, ReportedAction, Step
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
+
+Kind = TypeVar("Kind")
 
 SECONDS = 10.0
 """Time limit of a connection to an agent, in seconds."""
@@ -42,72 +44,65 @@ MAX_REASON = 500
 """Maximum length of a stored fault, in characters."""
 LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1/128")
 
-ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$"
+ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$(?!\n)"
 """Valid ids of node actions."""
-_WORD: JsonMap = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f]+$", "maxLength": 255}
-KINDS: JsonMap = {"type": "array", "items": _WORD, "maxItems": 1000}
-VERSION: JsonMap = {**_WORD, "maxLength": 64}
-INSTANCE: JsonMap = {**_WORD, "maxLength": 64}
-_STATE: JsonMap = {"enum": ["NEW", "RUNNING", "DONE", "FAILED", "CANCELLED"]}
-_TIME: JsonMap = {"type": "string", "maxLength": 40}
-_PERHAPS_TIME: JsonMap = {"type": ["string", "null"], "maxLength": 40}
-_COUNT: JsonMap = {"type": "integer", "minimum": 0, "maximum": 2**62}
-_RECORD: JsonMap = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": ID},
-        "kind": _WORD,
-        "args": {"type": "object"},
-        "requester": {"type": "string", "maxLength": 255, "pattern": r"^[^\x00-\x1f\x7f]*$"},
-        "created_at": _TIME,
-        "scheduled_at": _PERHAPS_TIME,
-        "started_at": _PERHAPS_TIME,
-        "finished_at": _PERHAPS_TIME,
-        "state": _STATE,
-        "progress": {"type": "object"},
-        "outputs": {"type": "object"},
-        "error": {"type": "string"},
-        "revision": _COUNT,
-    },
-    "required": [
-        "id", "kind", "args", "requester", "created_at", "scheduled_at", "started_at", "finished_at", "state",
-        "progress", "outputs", "error", "revision",
-    ],
-}  # fmt: skip
-_LINE: JsonMap = {
-    "type": "object",
-    "properties": {"time": _TIME, "state": _STATE, "reason": {"type": "string"}},
-    "required": ["time", "state", "reason"],
-}
-_ACTION: JsonMap = {
-    "type": "object",
-    "properties": {"action": _RECORD, "history": {"type": "array", "items": _LINE, "maxItems": 1000}},
-    "required": ["action", "history"],
-}
-CHANGES = Shape(
-    {
-        "type": "object",
-        "properties": {
-            "instance": INSTANCE,
-            "revision": _COUNT,
-            "unchanged": {"const": True},
-            "more": {"type": "boolean"},
-            "kinds": KINDS,
-            "known": {"type": "array", "items": {"type": "string", "maxLength": 128}, "maxItems": 1000},
-            "actions": {"type": "array", "items": _ACTION, "maxItems": 1000},
-        },
-        "required": ["instance", "revision"],
-        "oneOf": [{"required": ["unchanged"]}, {"required": ["known", "actions", "kinds"]}],
-    }
-)
-_FAULT = Shape(
-    {
-        "type": "object",
-        "properties": {"error": {"type": "string", "maxLength": 64}, "message": {"type": "string"}},
-        "required": ["error", "message"],
-    }
-)
-_ANY = Shape({"type": "object"})
+Word: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)", max_length=255)]
+ShortWord: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)", max_length=64)]
+Kinds: TypeAlias = Annotated[tuple[Word, ...], Meta(max_length=1000)]
+_State: TypeAlias = Literal["NEW", "RUNNING", "DONE", "FAILED", "CANCELLED"]
+_Time: TypeAlias = Annotated[str, Meta(max_length=40)]
+
+
+class _Record(Struct, frozen=True):
+    """An action in an agent's answer."""
+
+    id: Annotated[str, Meta(pattern=ID)]
+    kind: Word
+    args: AnyMap
+    requester: Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)", max_length=255)]
+    created_at: _Time
+    scheduled_at: _Time | None
+    started_at: _Time | None
+    finished_at: _Time | None
+    state: _State
+    progress: AnyMap
+    outputs: AnyMap
+    error: str
+
+
+class _Line(Struct, frozen=True):
+    """A line of an action's history."""
+
+    time: _Time
+    state: _State
+    reason: str
+
+
+class _Action(Struct, frozen=True):
+    """An action with its history, newest first."""
+
+    action: _Record
+    history: Annotated[list[_Line], Meta(max_length=1000)]
+
+
+class _Changes(Struct, frozen=True):
+    """The answer of an agent that is asked for changes: all of it, or `unchanged`."""
+
+    instance: ShortWord
+    revision: Annotated[int, Meta(ge=0, le=2**62)]
+    unchanged: bool = False
+    more: bool = False
+    kinds: Kinds | None = None
+    known: Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=1000)] | None = None
+    actions: Annotated[list[_Action], Meta(max_length=1000)] | None = None
+
+
+class _Refusal(Struct, frozen=True):
+    """A refusal by an agent."""
+
+    error: Annotated[str, Meta(max_length=64)]
+    message: str
+
 
 _ESCAPE = re.compile(r"\\(?:\\|u0000)")
 """An escaped backslash, or NUL. Another escape after an escaped backslash is text."""
@@ -174,7 +169,7 @@ class Line:
 
     def _page(self, instance: str, revision: int) -> Answer:
         since = urlencode({"instance": instance, "revision": revision})
-        return _answer(self._ask("GET", f"/v1/changes?{since}", None, CHANGES))
+        return _answer(self._ask("GET", f"/v1/changes?{since}", None))
 
     def send(self, action: NodeActionRecord, created_at: str) -> None:
         """Send an action to the agent.
@@ -188,7 +183,7 @@ class Line:
             "created_at": created_at,
             "requester": f"{action.requester.value}: {action.requested_by}"[:255],
         }
-        self._ask("POST", "/v1/actions", body, _ANY)
+        self._ask("POST", "/v1/actions", body)
 
     def cancel(self, action_id: str) -> bool:
         """Have the agent end an action; False if the agent does not know it.
@@ -196,14 +191,14 @@ class Line:
         Raises NodeFault, Declined.
         """
         try:
-            self._ask("POST", f"/v1/actions/{quote(action_id, safe='')}/cancel", {}, _ANY)
+            self._ask("POST", f"/v1/actions/{quote(action_id, safe='')}/cancel", {})
         except Declined as error:
             if error.code != "UnknownAction":
                 raise
             return False
         return True
 
-    def _ask(self, method: str, path: str, body: JsonMap | None, form: Shape) -> JsonMap:
+    def _ask(self, method: str, path: str, body: JsonMap | None) -> JsonMap:
         path = path_of(self._parts).rstrip("/") + path
         raw, nonce = b"" if body is None else dump(body).encode(), signature.new_nonce()
         headers = {
@@ -224,9 +219,8 @@ class Line:
             raise NodeFault(f"its answer ({status}) is not signed by the agent that has registered")
         value = _read(said)
         if status >= 300:
-            _check(_FAULT, value)
-            raise Declined(status, str(value["error"]), str(value["message"]))
-        _check(form, value)
+            refusal = _as(_Refusal, value)
+            raise Declined(status, refusal.error, refusal.message)
         return value
 
 
@@ -313,47 +307,46 @@ def _without_nul(escape: re.Match[str]) -> str:
     return "\\ufffd" if escape[0] == "\\u0000" else escape[0]
 
 
-def _check(form: Shape, value: Json) -> None:
-    error = next(form.iter_errors(value), None)
-    if error is not None:
-        where = "/".join(map(str, error.absolute_path))
-        raise NodeFault(f"its answer is not in the form that was agreed on: at /{where}, {error.validator}")
+def _as(kind: type[Kind], value: JsonMap) -> Kind:
+    """Return a part of an answer as a struct.
+
+    Raises NodeFault, which does not repeat what the agent says.
+    """
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        where = str(error).rpartition(" - at ")[2]
+        raise NodeFault(f"its answer is not in the form that was agreed on: {where}") from None
 
 
 def _answer(value: JsonMap) -> Answer:
-    """Return a valid answer as a record. Raises NodeFault for an invalid time."""
-    found = cast(dict[str, Any], value)
-    instance, revision = str(found["instance"]), int(found["revision"])
-    if "unchanged" in found:
-        return Answer(instance, revision)
-    return Answer(
-        instance=instance,
-        revision=revision,
-        kinds=tuple(found["kinds"]),
-        known=frozenset(found["known"]),
-        actions=tuple(map(_reported_action, found["actions"])),
-        more=bool(found.get("more")),
-    )
+    """Return an answer as a record. Raises NodeFault for an invalid one."""
+    found = _as(_Changes, value)
+    if found.unchanged:
+        return Answer(found.instance, found.revision)
+    if found.kinds is None or found.known is None or found.actions is None:
+        raise NodeFault("its answer is not in the form that was agreed on: kinds, known or actions are missing")
+    actions = tuple(map(_reported_action, found.actions))
+    return Answer(found.instance, found.revision, found.kinds, frozenset(found.known), actions, found.more)
 
 
-def _reported_action(value: dict[str, Any]) -> ReportedAction:
-    said = value["action"]
+def _reported_action(found: _Action) -> ReportedAction:
+    said = found.action
     return ReportedAction(
-        id=said["id"],
-        kind=said["kind"],
-        args=said["args"],
-        requester=said["requester"],
-        created_at=_moment(said["created_at"]),
-        scheduled_at=_perhaps(said["scheduled_at"]),
-        started_at=_perhaps(said["started_at"]),
-        finished_at=_perhaps(said["finished_at"]),
-        state=NodeActionState(said["state"]),
-        progress=said["progress"],
-        outputs=said["outputs"],
-        error=said["error"],
+        id=said.id,
+        kind=said.kind,
+        args=said.args,
+        requester=said.requester,
+        created_at=_moment(said.created_at),
+        scheduled_at=_perhaps(said.scheduled_at),
+        started_at=_perhaps(said.started_at),
+        finished_at=_perhaps(said.finished_at),
+        state=NodeActionState(said.state),
+        progress=said.progress,
+        outputs=said.outputs,
+        error=said.error,
         history=tuple(
-            Step(_moment(line["time"]), NodeActionState(line["state"]), line["reason"])
-            for line in reversed(value["history"])
+            Step(_moment(line.time), NodeActionState(line.state), line.reason) for line in reversed(found.history)
         ),
     )
 

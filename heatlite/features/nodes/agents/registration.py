@@ -1,15 +1,16 @@
 """Nodes: registration of agents, and the view of a stack's nodes."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.engine.state.unit_of_work import MAX_REASON
-from heatlite.features.nodes.agents.client import Agents
+from heatlite.features.nodes.agents.client import Agents, Kinds, ShortWord
 from heatlite.features.nodes.states import REGISTER, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
@@ -24,15 +25,21 @@ EVENT, ANOTHER = "NODE", "REPLACED"
 EVENT_TYPE = "OS::Heat::Node"
 
 
-class Registered(Struct, frozen=True):
+class Registered(Struct, frozen=True, forbid_unknown_fields=True):
     """Self-description of an agent."""
 
-    url: str
-    secret: str
-    instance: str
-    agent: str
-    kinds: Sequence[str]
+    url: Annotated[str, Meta(max_length=2048)]
+    """Address of the agent: ``http`` or ``https``."""
+    secret: Annotated[str, Meta(min_length=32, max_length=256)]
+    """Shared secret of agent and server; it is never shown."""
+    instance: ShortWord
+    """Id of the agent's database: one that was wiped is another."""
+    agent: ShortWord
+    """The version of the agent."""
+    kinds: Kinds
+    """The kinds of work that the agent can do."""
     deployments: bool = False
+    """``true`` if the agent carries out the software deployments of the server."""
 
 
 class RefusedAgent(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from http import HTTPStatus
+from typing import Literal
 from uuid import UUID
 
 from falcon import Response
@@ -11,9 +12,8 @@ from heatlite.api import bodies, query
 from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
-from heatlite.core.json import JsonMap, as_map
+from heatlite.core.json import AnyMap, JsonMap
 from heatlite.core.masking import NOTHING, Mask
-from heatlite.core.shapes import Shape
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.redaction import NodeVeil
@@ -22,24 +22,6 @@ from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.store.store import Store
 
-CREATE = Shape(
-    {
-        "properties": {
-            "node": {"type": "string"},
-            "kind": {"type": "string", "maxLength": 255},
-            "args": {"type": ["object", "null"]},
-            "approval": {"enum": ["required", "granted"]},
-            "id": {"type": ["string", "null"]},
-        },
-        "required": ["node", "kind"],
-        "additionalProperties": False,
-    }
-)
-DECISION = Shape(
-    {"properties": {"digest": {"type": ["string", "null"]}}, "additionalProperties": False}
-)
-NOTHING_ELSE = Shape({"properties": {}, "additionalProperties": False})
-
 SORTED_BY = {
     "created_at": "seq", "updated_at": "updated_at", "node": "node", "kind": "kind", "state": "state",
 }  # fmt: skip
@@ -47,6 +29,31 @@ SORTED_BY = {
 KEYS = ("node", "kind", "state", "requester", "run", "stack", "sort", "limit", "marker")
 OF_STACK_KEYS = tuple(key for key in KEYS if key != "stack")
 MAX_PAGE = 200
+
+
+class NewNodeAction(bodies.Body, frozen=True):
+    """A new node action."""
+
+    node: str
+    """Name or id of a node of the stack or of one nested in it."""
+    kind: bodies.ShortText
+    """Kind of the action; one of the agent's kinds."""
+    args: AnyMap | None = None
+    """Arguments of its kind; at most 256 KiB of JSON."""
+    approval: Literal["required", "granted"] = "required"
+    """``required``: it must be approved; ``granted``: this request approves it.
+
+    ``granted`` is for callers who may approve, and only without the setting ``node_approval_by_another``.
+    """
+    id: str | None = None
+    """A UUID of the caller's own. A repeated request with it answers the first one's action as it is now."""
+
+
+class Decision(bodies.Body, frozen=True):
+    """The approval or the rejection of what was read."""
+
+    digest: str | None = None
+    """The digest of what was read; if it is another by now, the call is refused."""
 
 
 class NodeActions:
@@ -71,7 +78,7 @@ class NodeActions:
     def on_post_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Create a node action."""
         stack = self._finder.find_live(req, stack_name, stack_id)
-        asked = _request(bodies.checked(req, CREATE))
+        asked = _request(bodies.checked(req, NewNodeAction))
         req.concerns(resource_name=asked.node)
         found, is_new = self._requests.create(req.caller, stack, asked)
         req.concerns(target=found.id)
@@ -85,17 +92,17 @@ class NodeActions:
     def on_post_approve(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Approve a node action."""
         found = self._named(req, node_action_id)
-        resp.media = self._shown(req, self._requests.approve(req.caller, found, _digest(req)))
+        resp.media = self._shown(req, self._requests.approve(req.caller, found, digest_of(req)))
 
     def on_post_reject(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Reject a node action."""
         found = self._named(req, node_action_id)
-        resp.media = self._shown(req, self._requests.reject(req.caller, found, _digest(req)))
+        resp.media = self._shown(req, self._requests.reject(req.caller, found, digest_of(req)))
 
     def on_post_cancel(self, req: Request, resp: Response, node_action_id: str) -> None:
         """Cancel a node action. 202 if the agent must confirm it first."""
         found = self._named(req, node_action_id)
-        bodies.checked_or_empty(req, NOTHING_ELSE)
+        bodies.checked_or_empty(req, bodies.Nothing)
         found = self._requests.cancel(req.caller, found)
         resp.status = HTTPStatus.OK if found.has_ended else HTTPStatus.ACCEPTED
         resp.media = self._shown(req, found)
@@ -156,15 +163,9 @@ class NodeActions:
         return found
 
 
-def _request(body: JsonMap) -> NodeRequest:
-    given = body.get("id")
-    return NodeRequest(
-        node=str(body["node"]),
-        kind=str(body["kind"]),
-        args=as_map(body.get("args")),
-        granted=body.get("approval") == "granted",
-        id=None if given is None else _uuid(str(given)),
-    )
+def _request(asked: NewNodeAction) -> NodeRequest:
+    own_id = None if asked.id is None else _uuid(asked.id)
+    return NodeRequest(asked.node, asked.kind, asked.args or {}, asked.approval == "granted", own_id)
 
 
 def _uuid(given: str) -> str:
@@ -174,7 +175,6 @@ def _uuid(given: str) -> str:
         raise HTTPBadRequest(f"id: must be a UUID, not {given[:80]}.") from None
 
 
-def _digest(req: Request) -> str | None:
+def digest_of(req: Request) -> str | None:
     """Return the digest that the decision refers to, if its body has one."""
-    digest = bodies.checked_or_empty(req, DECISION).get("digest")
-    return None if digest is None else str(digest)
+    return bodies.checked_or_empty(req, Decision).digest

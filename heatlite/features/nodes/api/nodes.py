@@ -1,7 +1,6 @@
 """Nodes: registration by agents, list, and orchestration."""
 
 from http import HTTPStatus
-from typing import Any
 
 from falcon import Response
 
@@ -9,30 +8,12 @@ from heatlite.api import bodies, query
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound
-from heatlite.core.shapes import Shape
 from heatlite.engine.operations.signals import Signals
-from heatlite.features.nodes.agents import client
 from heatlite.features.nodes.agents.registration import Nodes as NodeRegistry
 from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.api import views as node_views
 from heatlite.plugin.signing import NODE
 from heatlite.store.records import ResourceRecord, StackRecord
-
-REGISTRATION = Shape(
-    {
-        "properties": {
-            "url": {"type": "string", "maxLength": 2048},
-            "secret": {"type": "string", "minLength": 32, "maxLength": 256},
-            "instance": client.INSTANCE,
-            "agent": client.VERSION,
-            "kinds": client.KINDS,
-            "deployments": {"type": "boolean"},
-        },
-        "required": ["url", "secret", "instance", "agent", "kinds"],
-        "additionalProperties": False,
-    }
-)
-NOTHING = Shape({"properties": {}, "additionalProperties": False})
 
 
 class Node:
@@ -45,14 +26,13 @@ class Node:
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Register an agent, or replace its registration."""
         stack, row = self._proven(req, stack_name, stack_id, resource_name)
-        given: dict[str, Any] = bodies.checked(req, REGISTRATION)
-        node = self._nodes.register(stack, row, Registered(**given))
+        node = self._nodes.register(stack, row, bodies.checked(req, Registered))
         resp.media = {"node": node_views.node(node, {}, None)}
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Schedule the orchestration after a change at the agent."""
         stack, row = self._proven(req, stack_name, stack_id, resource_name)
-        bodies.checked_or_empty(req, NOTHING)
+        bodies.checked_or_empty(req, bodies.Nothing)
         self._nodes.changed(stack, row)
         resp.status = HTTPStatus.ACCEPTED
 
@@ -82,7 +62,7 @@ class Nodes:
 
     def on_post_orchestrate(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Orchestrate the nodes as soon as possible."""
-        bodies.checked_or_empty(req, NOTHING)
+        bodies.checked_or_empty(req, bodies.Nothing)
         stack = self._finder.find_live(req, stack_name, stack_id)
         if not self._nodes.orchestrate(stack):
             raise EntityNotFound(f"Stack {stack.name} has no nodes: no agent has registered.")

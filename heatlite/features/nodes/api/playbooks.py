@@ -5,6 +5,7 @@ A run is an action: the routes of actions show it and send signals to it.
 
 from functools import partial
 from http import HTTPStatus
+from typing import Literal
 
 from falcon import Response
 
@@ -12,31 +13,42 @@ from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
-from heatlite.core.json import JsonMap
-from heatlite.core.shapes import Shape
+from heatlite.core.json import AnyMap, JsonMap
 from heatlite.core.status import Verb
 from heatlite.features.nodes.api import views as node_views
-from heatlite.features.nodes.api.node_actions import DECISION, MAX_PAGE, NOTHING_ELSE
+from heatlite.features.nodes.api.node_actions import MAX_PAGE, digest_of
 from heatlite.features.nodes.playbooks import Playbooks as PlaybookOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
-PLAYBOOK = Shape(
-    {"properties": {"document": {"type": "string"}}, "required": ["document"], "additionalProperties": False}
-)
-RUN = Shape(
-    {
-        "properties": {
-            "playbook": {"type": ["string", "null"]},
-            "document": {"type": ["string", "object", "null"]},
-            "approval": {"enum": ["required", "granted"]},
-            "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": bodies.MAX_SPAN},
-            "dry_run": {"type": "boolean"},
-        },
-        "additionalProperties": False,
-    }
-)
+
+class PlaybookText(bodies.Body, frozen=True):
+    """A playbook."""
+
+    document: str
+    """The playbook: YAML or JSON."""
+
+
+class NewRun(bodies.Body, frozen=True):
+    """A new run, of a name or of a text."""
+
+    playbook: str | None = None
+    """The name of the playbook."""
+    document: str | AnyMap | None = None
+    """A playbook that is not kept, text or object; instead of ``playbook``."""
+    approval: Literal["required", "granted"] = "required"
+    """``required``: it must be approved; ``granted``: this request approves it.
+
+    ``granted`` is for callers who may approve, and only without the setting ``node_approval_by_another``.
+    """
+    timeout: bodies.Span | None = None
+    """Seconds from the approval on. Then the run fails, and what has not ended is cancelled.
+
+    Default: what the stack says, else the installation.
+    """
+    dry_run: bool = False
+    """``true`` only shows the effect."""
 
 
 class Playbooks:
@@ -61,7 +73,7 @@ class Playbooks:
 
     def on_put_one(self, req: Request, resp: Response, playbook: str) -> None:
         """Create or replace a playbook."""
-        is_new = self._playbooks.put(req.caller, playbook, str(bodies.checked(req, PLAYBOOK)["document"]))
+        is_new = self._playbooks.put(req.caller, playbook, bodies.checked(req, PlaybookText).document)
         resp.status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         self.on_get_one(req, resp, playbook)
 
@@ -72,10 +84,10 @@ class Playbooks:
 
     def on_post_run(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Create a run, or preview it."""
-        body = bodies.checked(req, RUN)
-        asked = _run(body)
+        given = bodies.checked(req, NewRun)
+        asked = _run(given)
         stack = self._finder.find_live(req, stack_name, stack_id)
-        if body.get("dry_run"):
+        if given.dry_run:
             resp.media = node_views.playbook_plan(self._playbooks.plan(stack, asked))
             return
         req.concerns(target=asked.name or "")
@@ -86,14 +98,12 @@ class Playbooks:
 
     def on_post_approve(self, req: Request, resp: Response, run: str) -> None:
         """Approve a run."""
-        digest = bodies.checked_or_empty(req, DECISION).get("digest")
-        found = self._find(req, run)
-        approved = self._playbooks.approve(req.caller, found, None if digest is None else str(digest))
-        resp.media = self._shown(req, approved)
+        digest = digest_of(req)
+        resp.media = self._shown(req, self._playbooks.approve(req.caller, self._find(req, run), digest))
 
     def on_post_reject(self, req: Request, resp: Response, run: str) -> None:
         """Reject a run."""
-        bodies.checked_or_empty(req, NOTHING_ELSE)
+        bodies.checked_or_empty(req, bodies.Nothing)
         resp.media = self._shown(req, self._playbooks.reject(req.caller, self._find(req, run)))
 
     def _shown(self, req: Request, run: ActionRecord) -> JsonMap:
@@ -111,13 +121,7 @@ class Playbooks:
         return found
 
 
-def _run(body: JsonMap) -> RunRequest:
-    name, document, timeout = body.get("playbook"), body.get("document"), body.get("timeout")
-    if (name is None) == (document is None):
+def _run(given: NewRun) -> RunRequest:
+    if (given.playbook is None) == (given.document is None):
         raise HTTPBadRequest('A run needs either the name of a playbook ("playbook") or its text ("document").')
-    return RunRequest(
-        name=None if name is None else str(name),
-        document=document,
-        granted=body.get("approval") == "granted",
-        timeout=int(timeout) if isinstance(timeout, int | float) else 0,
-    )
+    return RunRequest(given.playbook, given.document, given.approval == "granted", given.timeout or 0)

@@ -116,7 +116,7 @@ def test_what_cannot_be_asked_of_a_list_is_said(shared: Shared, query: str, text
         ({"kind": "script"}, "The body: needs node."),
         ({"node": "a", "kind": 1}, "kind: must be text"),
         ({"node": "a", "kind": "script", "args": []}, "args: must be an object or null"),
-        ({"node": "a", "kind": "script", "approval": "yes"}, "approval: must be one of: required, granted"),
+        ({"node": "a", "kind": "script", "approval": "yes"}, "approval: must be one of: granted, required"),
         ({"node": "a", "kind": "script", "id": "x"}, "id: must be a UUID, not x"),
         ({"node": "a", "kind": "script", "state": "DONE"}, "unknown key state"),
         ({"node": "a", "kind": "k" * 256}, "kind: may have at most 255 characters"),

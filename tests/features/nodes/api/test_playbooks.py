@@ -150,7 +150,7 @@ def test_granted_and_rejected(heat: Heat, server: wiring.Embedded, path: str) ->
         ({"playbook": "x", "document": DOCUMENT}, 400, "either the name of a playbook"),
         ({"playbook": "nothing"}, 404, "The Playbook (nothing) could not be found"),
         ({"document": json.loads("{}")}, 400, "needs node_playbook, stages"),
-        ({"document": DOCUMENT, "approval": "yes"}, 400, "approval: must be one of: required, granted"),
+        ({"document": DOCUMENT, "approval": "yes"}, 400, "approval: must be one of: granted, required"),
         ({"document": DOCUMENT, "timeout": -1}, 400, "timeout: must be at least 0"),
         ({"document": DOCUMENT, "when": 1}, 400, "unknown key when"),
         ({"document": DOCUMENT.replace("nodes: all", "nodes: {names: [x]}")}, 400, "the stack has no node x"),

@@ -71,7 +71,7 @@ EXACT, CHANGE, PERCENT = Adjustment.EXACT_CAPACITY, Adjustment.CHANGE_IN_CAPACIT
         (Resize(PERCENT, -60), 2),
         (Resize(PERCENT, 10, min_step=2), 6),
         (Resize(PERCENT, 0), 4),
-        (FollowTemplate(), 3),
+        (FollowTemplate(True), 3),
         (ScaleOut(2), 6),
         (ScaleOut(5, strict=False), 6),
         (ScaleIn(3), 1),

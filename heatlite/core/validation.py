@@ -1,17 +1,23 @@
-"""JSON Schemas, and messages for their errors.
+"""Checks of JSON values by structs or JSON Schemas, and messages for their faults.
 
-Those of jsonschema repeat the whole value, which may be megabytes.
+Messages of jsonschema repeat the whole value, which may be megabytes. Its import takes a tenth of the start of a
+command: it is loaded for documents, and for the first value that is no struct of its kind.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from heatlite.core.json import JsonMap
+import msgspec
+
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json, JsonMap, whole_numbers
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
+
+Kind = TypeVar("Kind")
 
 MAX_MESSAGE = 200
 """Characters of a message of jsonschema, which may repeat the value."""
@@ -27,17 +33,64 @@ NAMES: dict[str, str] = {
 }
 
 
-_IS_KIND: Mapping[str, Callable[[object], bool]] = {
-    "object": lambda value: type(value) is dict,
-    "array": lambda value: type(value) is list,
-    "string": lambda value: type(value) is str,
-    "boolean": lambda value: type(value) is bool,
-    "integer": lambda value: type(value) is int,
-    "number": lambda value: type(value) in (int, float),
-    "null": lambda value: value is None,
-}
-_SIMPLE = frozenset({"type", "properties", "items", "additionalProperties", "format"})
-"""Keywords that `_fits` knows; `format` is for clients alone."""
+def convert(value: object, kind: type[Kind], where: str = "") -> Kind:
+    """Return a JSON value as a struct. `where` is its place.
+
+    A whole number may be written as 2.0. Raises HTTPBadRequest with the place of the first fault.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as refusal:
+        for error in faults(schema_of(cast(Any, kind)), value):
+            raise HTTPBadRequest(f"{place(error, where)}: {explain(error)}") from None
+        try:
+            return msgspec.convert(whole_numbers(cast(Json, value)), kind)
+        except msgspec.ValidationError:
+            raise HTTPBadRequest(f"{where or 'The body'}: {refusal}.") from None
+
+
+def options(value: object, kind: type[Kind], where: str) -> Kind:
+    """Return the options of an action; null, "" and {} mean the defaults.
+
+    Raises as `convert`.
+    """
+    asked: Kind | None = convert(None if value == "" else value, kind | None, where)  # type: ignore[arg-type]
+    return kind() if asked is None else asked
+
+
+@cache
+def schema_of(kind: object) -> JsonMap:
+    """Return the JSON Schema of a struct, without references."""
+    schema = msgspec.json.schema(kind)
+    parts = schema.pop("$defs", {})
+    found: JsonMap = _inlined(schema, parts)
+    return found
+
+
+def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """Return a schema with its parts in place of references.
+
+    One list of types takes the place of alternatives.
+    """
+    if isinstance(schema, list):
+        return [_inlined(one, parts) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _inlined(one, parts) for key, one in schema.items() if key not in ("$ref", "anyOf")}
+    if "$ref" in schema:
+        found = _inlined(parts[schema["$ref"].rpartition("/")[2]], parts) | found
+    for one in _inlined(schema.get("anyOf", []), parts):
+        if "enum" in found and one == {"type": "null"}:
+            found["enum"] = [*found["enum"], None]
+        elif "type" in found and "type" in one:
+            found = one | found | {"type": [*_listed(found["type"]), *_listed(one["type"])]}
+        else:
+            found = one | found
+    return found
+
+
+def _listed(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
 
 
 def closed(*required: str, **properties: JsonMap) -> JsonMap:
@@ -47,31 +100,18 @@ def closed(*required: str, **properties: JsonMap) -> JsonMap:
     }  # fmt: skip
 
 
-class Shape:
-    """A JSON Schema, draft 2020-12.
+def faults(schema: JsonMap, value: object) -> "Iterator[ValidationError]":
+    """Return the faults of a value by a JSON Schema, draft 2020-12."""
+    return _validators()(schema).iter_errors(value)
 
-    jsonschema takes a tenth of the start of a command to import. It is loaded for the first value that a simple check
-    does not accept.
-    """
 
-    def __init__(self, schema: JsonMap) -> None:
-        self.schema = schema
+@cache
+def _validators() -> "type[Draft202012Validator]":
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    def iter_errors(self, value: object) -> "Iterator[ValidationError]":
-        """Return the errors of a value."""
-        return iter(()) if _fits(self.schema, value) else self._validator.iter_errors(value)
-
-    def is_valid(self, value: object) -> bool:
-        """Return True if the value matches."""
-        return next(self.iter_errors(value), None) is None
-
-    @cached_property
-    def _validator(self) -> "Draft202012Validator":
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import extend
-
-        validators: Any = extend(Draft202012Validator, {"pattern": _check_pattern})  # type: ignore[no-untyped-call]
-        return cast("Draft202012Validator", validators(self.schema))
+    found: type[Draft202012Validator] = extend(Draft202012Validator, {"pattern": _check_pattern})  # type: ignore[no-untyped-call]
+    return found
 
 
 def _check_pattern(_validator: object, pattern: str, value: object, _schema: object) -> "Iterator[ValidationError]":
@@ -86,30 +126,18 @@ def _check_pattern(_validator: object, pattern: str, value: object, _schema: obj
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
-def _fits(schema: Any, value: object) -> bool:
-    """Return True if a value certainly matches; False leaves it to jsonschema."""
-    if isinstance(schema, bool):
-        return schema
-    if not schema.keys() <= _SIMPLE:
-        return False
-    kinds = schema.get("type", ())
-    if kinds and not any(_IS_KIND[kind](value) for kind in ([kinds] if isinstance(kinds, str) else kinds)):
-        return False
-    if type(value) is dict:
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        return all(_fits(properties.get(name, others), one) for name, one in value.items())
-    if type(value) is list:
-        items = schema.get("items", True)
-        return items is True or all(_fits(items, one) for one in value)
-    return value is None or type(value) in (bool, int, float, str)
-
-
 def kind_of(value: object) -> str:
     """Return the name of a value's kind for messages."""
     for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
         if isinstance(value, checker):
             return NAMES[kind]
     return "nothing" if value is None else "a number"
+
+
+def place(error: "ValidationError", start: str = "") -> str:
+    """Return the place of a fault below `start`: ``a.list[2]``."""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    return (start + where).lstrip(".") or "The body"
 
 
 def explain(error: "ValidationError") -> str:
