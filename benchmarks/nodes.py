@@ -24,6 +24,7 @@ from heatlite.core.json import Json
 from heatlite.engine.state.requests import Request
 from heatlite.features.nodes.agents.orchestrator import MAX_REST
 from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.store.records import StackRecord
@@ -69,7 +70,7 @@ class Fleet:
         self.stack: StackRecord = found
         for number, row in enumerate(self.store.resources.of(self.stack.id)):
             given = Registered(f"http://127.0.0.1:{port}/{number}", SECRET, "", "1", tuple(KINDS))
-            self.server.components.nodes.register(self.stack, row, given)
+            self.server.components.of(NodeOperations).nodes.register(self.stack, row, given)
         self._quiet()
 
     def _until(self, what: Callable[[], object]) -> None:
@@ -97,12 +98,12 @@ class Fleet:
             for node in self.store.nodes.of_root(self.stack.id)
         ]  # fmt: skip
         with self.store.transaction():
-            self.server.components.ledger.put(actions, [])
+            self.server.components.of(NodeOperations).ledger.put(actions, [])
 
     def orchestrate(self) -> tuple[float, int]:
         """Seconds and commits of one from begin to end, the claim and the end included."""
         time.sleep(MAX_REST)  # for as long it may leave the tree alone after the one before
-        self.server.components.nodes.orchestrate(self.stack)
+        self.server.components.of(NodeOperations).nodes.orchestrate(self.stack)
         before = self.commits.count
         began = time.perf_counter()
         self._quiet()

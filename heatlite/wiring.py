@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from math import inf
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
+from heatlite.core.status import ActionStatus
 from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
@@ -48,58 +48,22 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
+from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, Moved, ignore
+from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
-    from heatlite.features.nodes.agents.orchestrator import Orchestrator
     from heatlite.features.simulator.simulation import Scenario
 
 log = logging.getLogger(__name__)
-
-
-class OnDemandOrchestrator:
-    """Creates and starts the orchestrator of nodes when it is first woken."""
-
-    def __init__(self, components: Components, timer: Timer) -> None:
-        self._components = components
-        self._timer = timer
-        self._lock = Lock()
-        self._orchestrator: Orchestrator | None = None
-        self._stopped = False
-
-    def wake(self) -> None:
-        """Poll now (from any thread)."""
-        with self._lock:
-            if self._orchestrator is not None:
-                self._orchestrator.wake()
-            elif not self._stopped:
-                self._orchestrator = self._create()
-                self._orchestrator.start()
-
-    def stop(self) -> None:
-        """Stop it, as far as it was started."""
-        with self._lock:
-            self._stopped = True
-        if self._orchestrator is not None:
-            self._orchestrator.stop()
-
-    def _create(self) -> "Orchestrator":
-        from heatlite.features.nodes.agents.deployments import Deployments
-        from heatlite.features.nodes.agents.orchestrator import Orchestrator
-
-        made = self._components
-        deployments = Deployments(made.store, made.clock, made.ledger, made.signals)
-        return Orchestrator(
-            made.store, made.clock, made.settings, made.agents, made.ledger, deployments, self._timer
-        )
 
 
 class Embedded(Struct, frozen=True):
@@ -279,7 +243,13 @@ def _heal_if_any(components: Components) -> None:
 
 def _run_moved(components: Components) -> Moved:
     """Return the listener for runs of playbooks."""
-    return lambda action, after, reason: components.ledger.run_moved(action, after, reason)
+
+    def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        from heatlite.features.nodes.operations import NodeOperations
+
+        components.of(NodeOperations).ledger.run_moved(action, after, reason)
+
+    return moved
 
 
 def _listeners(

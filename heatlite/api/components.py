@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from msgspec import Struct
 
@@ -40,13 +40,9 @@ if TYPE_CHECKING:
     from heatlite.features.healing.intake.intake import Intake
     from heatlite.features.healing.loop.sweep import HealingLoop
     from heatlite.features.healing.operations import HealingOperations
-    from heatlite.features.nodes.agents.client import Agents
-    from heatlite.features.nodes.agents.registration import Nodes
-    from heatlite.features.nodes.playbooks import Playbooks
-    from heatlite.features.nodes.requests import NodeRequests
-    from heatlite.features.nodes.transitions import Ledger
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 _FIRST_USE = RLock()
 """Lock of the creation of parts. A part may create others."""
@@ -94,6 +90,17 @@ class Components(Struct, frozen=True, dict=True):
     accounts: Accounts | None
     has_engine: Callable[[], bool]
     """Returns whether the engine of this server runs; True if this server has none of its own."""
+
+    @Part
+    def _of_features(self) -> dict[object, object]:
+        return {}
+
+    def of(self, kind: Callable[["Components"], F]) -> F:
+        """Return the operations of a feature, created at their first use."""
+        with _FIRST_USE:
+            if kind not in self._of_features:
+                self._of_features[kind] = kind(self)
+            return cast(F, self._of_features[kind])
 
     @Part
     def maintenance(self) -> MaintenanceLock:
@@ -176,33 +183,3 @@ class Components(Struct, frozen=True, dict=True):
         from heatlite.engine.operations.action_signals import ActionSignals
 
         return ActionSignals(self.store, self.clock)
-
-    @Part
-    def ledger(self) -> "Ledger":
-        from heatlite.features.nodes.transitions import Ledger
-
-        return Ledger(self.store, self.clock)
-
-    @Part
-    def playbooks(self) -> "Playbooks":
-        from heatlite.features.nodes.playbooks import Playbooks
-
-        return Playbooks(self.store, self.clock, self.settings, self.admission, self.reader, self.ledger)
-
-    @Part
-    def node_requests(self) -> "NodeRequests":
-        from heatlite.features.nodes.requests import NodeRequests
-
-        return NodeRequests(self.store, self.clock, self.settings, self.ledger)
-
-    @Part
-    def agents(self) -> "Agents":
-        from heatlite.features.nodes.agents.client import Agents
-
-        return Agents(self.settings)
-
-    @Part
-    def nodes(self) -> "Nodes":
-        from heatlite.features.nodes.agents.registration import Nodes
-
-        return Nodes(self.store, self.clock, self.agents)

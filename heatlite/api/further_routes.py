@@ -5,7 +5,7 @@ Their handlers take long to import.
 
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import proxies
-from heatlite.api.access.policy import OPEN, PROVEN, REPORT, SIGNAL
+from heatlite.api.access.policy import OPEN, REPORT, SIGNAL
 from heatlite.api.audit import AuditTrail
 from heatlite.api.cfn import errors as query_errors
 from heatlite.api.cfn.actions import Actions as QueryActions
@@ -26,17 +26,12 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
-from heatlite.api.routes import QUERY, P, R, Routes, S
+from heatlite.api.routes import QUERY, P, Routes, S
 from heatlite.core.config import Settings
 from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
 from heatlite.features.healing.api.policies import KEYS as INCIDENT_KEYS
 from heatlite.features.healing.api.policies import HealingPolicies, Incidents, ProjectPolicies
-from heatlite.features.nodes.api.node_actions import KEYS as NODE_ACTION_KEYS
-from heatlite.features.nodes.api.node_actions import OF_STACK_KEYS, NodeActions
-from heatlite.features.nodes.api.nodes import Node, Nodes
-from heatlite.features.nodes.api.playbooks import Playbooks
-from heatlite.features.nodes.playbooks import APPROVE as APPROVE_RUN
-from heatlite.features.nodes.requests import APPROVE
+from heatlite.features.nodes.api.routes import add as add_nodes
 
 PAGES = ("limit", "marker")
 """Query keys of a list without filters."""
@@ -49,7 +44,7 @@ def add(
     query_errors.install(routes.app, QUERY)
     _add_query_api(routes, components, settings, access, trail)
     _add_stack_parts(routes, components)
-    _add_nodes(routes, components)
+    add_nodes(routes, components)
     _add_healing(routes, components)
     _add_templates_and_software(routes, components)
 
@@ -109,41 +104,6 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add_below("/actions", members, POST="actions:action")
     routes.add_below("/signal", ResourceSignal(finder, reading, signals), query={"POST": None}, POST=SIGNAL)
     routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
-
-
-def _add_nodes(routes: Routes, components: Components) -> None:
-    store, finder = components.store, StackFinder(components.store)
-
-    node = Node(components.nodes, components.signals)
-    routes.add(R + "/node", node, query={"PUT": None, "POST": None}, PUT=PROVEN, POST=PROVEN)
-    nodes = Nodes(finder, components.nodes)
-    routes.add(S + "/nodes", nodes, GET="nodes:index")
-    routes.add(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
-
-    node_actions = NodeActions(finder, store, components.reader, components.node_requests)
-    routes.add(P + "/node_actions", node_actions, query={"GET": NODE_ACTION_KEYS}, GET="node_actions:list")
-    one = P + "/node_actions/{node_action_id}"
-    routes.add(one, node_actions, "one", GET="node_actions:show")
-    routes.add(one + "/approve", node_actions, "approve", POST=APPROVE)
-    routes.add(one + "/reject", node_actions, "reject", POST="node_actions:reject")
-    routes.add(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
-    rules = {"GET": "node_actions:list", "POST": "node_actions:create"}
-    routes.add(S + "/node_actions", node_actions, "of_stack", query={"GET": OF_STACK_KEYS}, **rules)
-
-    playbooks = Playbooks(finder, store, components.playbooks)
-    routes.add(P + "/node_playbooks", playbooks, query={"GET": PAGES}, GET="node_playbooks:list")
-    routes.add(
-        P + "/node_playbooks/{playbook}",
-        playbooks,
-        "one",
-        GET="node_playbooks:show",
-        PUT="node_playbooks:put",
-        DELETE="node_playbooks:delete",
-    )
-    routes.add(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
-    one = P + "/node_playbook_runs/{run}"
-    routes.add(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
-    routes.add(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
 
 
 def _add_healing(routes: Routes, components: Components) -> None:

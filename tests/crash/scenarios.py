@@ -20,6 +20,7 @@ from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, 
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
@@ -401,13 +402,13 @@ def play(server: Embedded) -> None:
     """Run the playbook once, and play its agents' work state by state."""
     stack = stack_of(server)
     if not runs(server):
-        run_id = server.components.playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
+        run_id = server.components.of(NodeOperations).playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
     else:
         run_id = runs(server)[0].id
     run = server.store.actions.get(run_id)
     assert run is not None
     if run.status is ActionStatus.INIT:
-        server.components.playbooks.approve(CALLER, run)
+        server.components.of(NodeOperations).playbooks.approve(CALLER, run)
     while theirs := [one for one in server.store.node_actions.open_of_root(stack.id) if one.turn or one.sent_at]:
         for one in theirs:
             if one.cancel_asked:
@@ -420,7 +421,8 @@ def play(server: Embedded) -> None:
 def play_and_cancel(server: Embedded) -> None:
     """The same, but the run is cancelled when the first agent is at work."""
     if not runs(server):
-        server.components.playbooks.run(CALLER, stack_of(server), RunRequest(document=PLAYBOOK, granted=True))
+        request = RunRequest(document=PLAYBOOK, granted=True)
+        server.components.of(NodeOperations).playbooks.run(CALLER, stack_of(server), request)
     (run,) = runs(server)
     for one in server.store.node_actions.of_run(run.id)[:1]:
         if one.state is NodeActionState.PENDING_SCHEDULE:

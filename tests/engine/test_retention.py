@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.engine.state.requests import Timing
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.large_values import LARGE
@@ -131,11 +132,11 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
     engine = Engine(place, max_actions_per_stack=2, action_days=10, deleted_stack_days=20)
     stack = engine.create(template(a=thing(), b=thing()))
     nodes = {name: registered(engine.store, stack, name) for name in ("a", "b")}
-    ledger = engine.components.ledger
+    ledger = engine.components.of(NodeOperations).ledger
 
     def did(node: str, run_id: str | None = None, state: NodeActionState = NodeActionState.DONE) -> str:
         request = NodeRequest(nodes[node].id, "script", {}, granted=True)
-        action, _ = engine.components.node_requests.create(MEMBER, engine.get(stack), request)
+        action, _ = engine.components.of(NodeOperations).requests.create(MEMBER, engine.get(stack), request)
         with engine.store.transaction():
             ledger.record([replace(action, state=state, updated_at=engine.clock.now())])
             if run_id:

@@ -14,6 +14,7 @@ from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.engine.state.requests import Request
 from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, OrchestrationRecord
 from heatlite.store.errors import Fenced
@@ -68,7 +69,7 @@ class Site:
         self.rest()
         given = Registered(self.agent.url, self.agent.secret, self.agent.instance, "1", self.agent.kinds)
         (row,) = [row for row in self.store.resources.of(self.stack.id) if row.name == "a"]
-        self.node = self.engines[0].components.nodes.register(self.now(), row, given)
+        self.node = self.engines[0].components.of(NodeOperations).nodes.register(self.now(), row, given)
         eventually(lambda: self.agent.asked)
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class Site:
         )  # fmt: skip
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
-            self.engines[0].components.ledger.put([action], [])
+            self.engines[0].components.of(NodeOperations).ledger.put([action], [])
             self.store.orchestrations.nudge(node.root_id, now)
         return action.id
 
@@ -133,7 +134,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
     for number in range(20):
         actions.append(site.ask())
         engine = site.engines[number % 2]
-        engine.components.nodes.orchestrate(site.now())
+        engine.components.of(NodeOperations).nodes.orchestrate(site.now())
         assert engine.orchestrator is not None
         engine.orchestrator.wake()
     eventually(lambda: len(site.agent.actions) == 20)
@@ -142,7 +143,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
     assert site.agent.asked.count(("POST", "/v1/actions")) == 20
     for action in actions:
         site.agent.move(action, "DONE")
-    site.engines[1].components.nodes.orchestrate(site.now())
+    site.engines[1].components.of(NodeOperations).nodes.orchestrate(site.now())
     eventually(lambda: {site.action(action).state for action in actions} == {"DONE"})
 
 
@@ -167,7 +168,7 @@ def _meet(site: Site, value: str, pause: float) -> None:
         waits = site.store.actions.get(update)
         assert waits is not None and waits.started_at is None
         site.agent.move(action, "DONE")
-        site.engines[0].components.nodes.orchestrate(site.now())
+        site.engines[0].components.of(NodeOperations).nodes.orchestrate(site.now())
     site.rest()
     eventually(lambda: site.agent.has(action))
     if not depends:
@@ -175,5 +176,5 @@ def _meet(site: Site, value: str, pause: float) -> None:
         assert ended is not None and ended.finished_at is not None
         assert (site.action(action).sent_at or 0.0) >= ended.finished_at - 0.05
         site.agent.move(action, "DONE")
-        site.engines[0].components.nodes.orchestrate(site.now())
+        site.engines[0].components.of(NodeOperations).nodes.orchestrate(site.now())
     eventually(lambda: site.action(action).state == "DONE")

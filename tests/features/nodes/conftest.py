@@ -10,6 +10,7 @@ from heatlite.cli.main import run
 from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest, NodeRequests
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.store.records import StackRecord
@@ -24,8 +25,8 @@ class Site:
         self.server = server
         self.heat = new_project(server)
         self.store = server.store
-        self.requests: NodeRequests = server.components.node_requests
-        self.ledger = server.components.ledger
+        self.requests: NodeRequests = server.components.of(NodeOperations).requests
+        self.ledger = server.components.of(NodeOperations).ledger
         self.path = self.heat.create(template(a=value(), b=value()))
         self.caller = Context(self.heat.project, "mia")
         self.nodes = {name: registered(self.store, self.stack, name) for name in ("a", "b")}

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite.core.ids import new_id
 from heatlite.features.nodes.agents import client
 from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import PENDING, NodeActionState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from tests.engine.conftest import Engine, resource, template
@@ -34,7 +35,7 @@ class Site:
     def register(self, name: str, **more: Any) -> NodeRecord:
         agent = self.agents[name]
         given = Registered(agent.url, agent.secret, agent.instance, "1.0", agent.kinds)
-        return self.engine.components.nodes.register(
+        return self.engine.components.of(NodeOperations).nodes.register(
             self.engine.get(self.stack), self.engine.row(self.stack, name), replace(given, **more)
         )
 
@@ -57,7 +58,7 @@ class Site:
         line = NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, "mia")
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
-            self.engine.components.ledger.put([action], [line])
+            self.engine.components.of(NodeOperations).ledger.put([action], [line])
         return action.id
 
     def action(self, action_id: str) -> NodeActionRecord:
@@ -93,7 +94,7 @@ class Site:
 
     def orchestrate(self) -> Any:
         """One from begin to end; its report."""
-        self.engine.components.nodes.orchestrate(self.stack)
+        self.engine.components.of(NodeOperations).nodes.orchestrate(self.stack)
         self.quiet()
         return self.report if self.store.orchestrations.get(self.stack.id) else None
 

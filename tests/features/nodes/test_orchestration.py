@@ -17,6 +17,7 @@ from heatlite.features.nodes.agents.orchestrator import Orchestrator
 from heatlite.features.nodes.agents.push import UNHEALTHY
 from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.api import views as node_views
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeState
 from heatlite.store.records import ActionRecord
@@ -290,7 +291,7 @@ def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_health
     action = {"kind": "test/success"}
     stages = [{"name": "restart", "nodes": {"names": ["a", "b"]}, "action": action}]
     request = RunRequest(document={"node_playbook": "2026-11-21", "stages": stages}, granted=True)
-    run_id = of.components.playbooks.run(ADMIN, site.stack, request)
+    run_id = of.components.of(NodeOperations).playbooks.run(ADMIN, site.stack, request)
 
     def run() -> ActionRecord:
         found = of.store.actions.get(run_id)
@@ -410,8 +411,8 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
         for below in nested:
             agent = TinyAgent()
             agents_of.append(agent)
-            given = Registered(agent.url, "x" * 32, agent.instance, "1", agent.kinds)
-            engine.components.nodes.register(below, engine.row(below, "0"), given)  # with a foreign secret
+            given = Registered(agent.url, "x" * 32, agent.instance, "1", agent.kinds)  # with a foreign secret
+            engine.components.of(NodeOperations).nodes.register(below, engine.row(below, "0"), given)
 
         def told() -> Any:
             found = engine.store.orchestrations.get(stack.id)
@@ -420,8 +421,8 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
         engine.wait_for(lambda: (report := told()) and report["unreachable"] == 2)
         nodes = engine.store.nodes.of_root(stack.id)
         assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
-        assert len(engine.components.nodes.seen(stack).nodes) == 2
-        assert [len(engine.components.nodes.seen(below).nodes) for below in nested] == [1, 1]
+        assert len(engine.components.of(NodeOperations).nodes.seen(stack).nodes) == 2
+        assert [len(engine.components.of(NodeOperations).nodes.seen(below).nodes) for below in nested] == [1, 1]
     finally:
         for agent in agents_of:
             agent.close()
@@ -476,9 +477,10 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
     """Requests are asked once and actions sent once, however often both run."""
     components, store, clock = site.engine.components, site.store, site.engine.clock
-    deployments = Deployments(store, clock, components.ledger, components.signals)
+    made = components.of(NodeOperations)
+    deployments = Deployments(store, clock, made.ledger, components.signals)
     timer = Timer(clock, store.close)
-    other = Orchestrator(store, clock, site.engine.settings, components.agents, components.ledger, deployments, timer)
+    other = Orchestrator(store, clock, site.engine.settings, made.agents, made.ledger, deployments, timer)
     other.start()
     at_once, most, lock = 0, 0, threading.Lock()
 
@@ -523,7 +525,7 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
         store.close()
 
     agent.misbehaves = steal
-    site.engine.components.nodes.orchestrate(site.stack)
+    site.engine.components.of(NodeOperations).nodes.orchestrate(site.stack)
     site.engine.wait_for(lambda: stolen)
     (thief,) = stolen
     site.engine.wait_for(lambda: "another engine looks after them by now" in caplog.text)
@@ -551,12 +553,13 @@ def test_a_busy_tree_rests_as_long_as_it_took(site: Site) -> None:  # noqa: F811
 
     def slowly(*_: str) -> None:
         begun.append(time.monotonic())
-        site.engine.components.nodes.orchestrate(site.stack)  # there is always somebody who has something to tell
+        # There is always somebody who has something to tell.
+        site.engine.components.of(NodeOperations).nodes.orchestrate(site.stack)
         site.store.close()
         time.sleep(0.1)
 
     site.agents["a"].misbehaves = slowly
-    site.engine.components.nodes.orchestrate(site.stack)
+    site.engine.components.of(NodeOperations).nodes.orchestrate(site.stack)
     site.engine.wait_for(lambda: len(begun) > 3)
     site.agents["a"].misbehaves = lambda *_: None
     assert all(after - before > 0.19 for before, after in pairwise(begun[:4]))

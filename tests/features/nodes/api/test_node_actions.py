@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite import wiring
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeTransitionRecord
 from heatlite.store.store import Store
@@ -174,7 +175,7 @@ def test_nobody_reads_what_is_hidden(
         action = replace(action, state=state, error=error, outputs=outputs)
         line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
         with own_store.transaction():
-            own_server.components.ledger.record([action], [], {action.id: [line]})
+            own_server.components.of(NodeOperations).ledger.record([action], [], {action.id: [line]})
     refused = own_heat.call("POST", f"/node_actions/{action.id}/cancel", code=400)
     shown = own_heat.get(f"/node_actions/{action.id}")
     assert shown["node_action"]["outputs"] == {

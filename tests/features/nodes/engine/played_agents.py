@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.store.records import StackRecord
@@ -28,7 +29,7 @@ def tell(server: Embedded, action: NodeActionRecord, state: NodeActionState) -> 
         found = server.store.node_actions.lock(action.id)
         assert found is not None
         sent = found.sent_at or server.components.clock.now()
-        server.components.ledger.record([replace(found, state=state, sent_at=sent)])
+        server.components.of(NodeOperations).ledger.record([replace(found, state=state, sent_at=sent)])
 
 
 def sendable(server: Embedded, stack: StackRecord) -> list[NodeActionRecord]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import HTTPBadRequest, InvalidNodeActionState, NodeActionExists
 from heatlite.core.status import ActionStatus, LockLevel, Signal, state
 from heatlite.engine.state.requests import Request, Timing
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
@@ -39,7 +40,7 @@ class Fleet:
     def ask(self, node: str = "a", sent: bool = True) -> NodeActionRecord:
         """A node action that was approved, and sent."""
         request = NodeRequest(node, "test/success", {}, granted=True)
-        action, _ = self.engine.components.node_requests.create(MEMBER, self.stack, request)
+        action, _ = self.engine.components.of(NodeOperations).requests.create(MEMBER, self.stack, request)
         return self.moved(action, sent_at=1.0) if sent else action
 
     def moved(self, action: NodeActionRecord, state: S | None = None, **more: object) -> NodeActionRecord:
@@ -243,7 +244,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
     def ask(fleet: Fleet) -> str:
         try:
             request = NodeRequest("a", "script", {}, id="0b54ba22-1c4e-4f8e-9c43-6d8b54f43d35")
-            _, is_new = engine.components.node_requests.create(MEMBER, fleet.stack, request)
+            _, is_new = engine.components.of(NodeOperations).requests.create(MEMBER, fleet.stack, request)
         except NodeActionExists:
             return "refused"
         finally:
@@ -260,7 +261,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
 
 def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
     """An approval, a rejection and a cancel at once each see the ones before them."""
-    requests = engine.components.node_requests
+    requests = engine.components.of(NodeOperations).requests
     for _ in range(4):
         action, _ = requests.create(MEMBER, fleet.stack, NodeRequest("a", "script", {}))
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import PENDING, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
@@ -43,15 +44,15 @@ class History:
 
     def put(self, _: int) -> None:
         request = RunRequest(document={"node_playbook": "2026-11-21", "stages": STAGES})
-        self.runs.append(self.engine.components.playbooks.run(MEMBER, self.stack, request))
+        self.runs.append(self.engine.components.of(NodeOperations).playbooks.run(MEMBER, self.stack, request))
 
     def approve(self, number: int) -> None:
         if run := self.run(number):
-            self.engine.components.playbooks.approve(MEMBER, run)
+            self.engine.components.of(NodeOperations).playbooks.approve(MEMBER, run)
 
     def reject(self, number: int) -> None:
         if run := self.run(number):
-            self.engine.components.playbooks.reject(MEMBER, run)
+            self.engine.components.of(NodeOperations).playbooks.reject(MEMBER, run)
 
     def signal(self, number: int, wanted: Signal) -> None:
         if run := self.run(number):
@@ -79,7 +80,7 @@ class History:
     def cancel_one(self, number: int) -> None:
         found = self.engine.store.node_actions.open_of_root(self.stack.id)
         if found:
-            self.engine.components.node_requests.cancel(MEMBER, found[number % len(found)])
+            self.engine.components.of(NodeOperations).requests.cancel(MEMBER, found[number % len(found)])
 
     def time_out(self, _: int) -> None:
         self.engine.clock.pass_(4000)

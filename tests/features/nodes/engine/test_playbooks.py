@@ -19,6 +19,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import dump, parse
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
+from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
@@ -48,7 +49,8 @@ def stack(engine: Engine) -> StackRecord:
 
 def put(engine: Engine, stack: StackRecord, *stages: object, **more: Any) -> ActionRecord:
     """A run that waits for approval, or not."""
-    run_id = engine.components.playbooks.run(MEMBER, stack, RunRequest(document=document(*stages), **more))
+    request = RunRequest(document=document(*stages), **more)
+    run_id = engine.components.of(NodeOperations).playbooks.run(MEMBER, stack, request)
     return again(engine, run_id)
 
 
@@ -63,7 +65,7 @@ def again(engine: Engine, run: ActionRecord | str) -> ActionRecord:
 
 
 def approved(engine: Engine, stack: StackRecord, *stages: object, **more: Any) -> ActionRecord:
-    return engine.components.playbooks.approve(OTHER, put(engine, stack, *stages, **more))
+    return engine.components.of(NodeOperations).playbooks.approve(OTHER, put(engine, stack, *stages, **more))
 
 
 def signal(engine: Engine, run: ActionRecord, wanted: Signal) -> ActionRecord:
@@ -88,7 +90,7 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     assert states(engine, run) == [f"{name} PENDING_APPROVE" for name in "abcca"]
     assert sendable(engine.front, stack) == []
     before = engine.clock.now()
-    run = engine.components.playbooks.approve(OTHER, run, digest_of(run))
+    run = engine.components.of(NodeOperations).playbooks.approve(OTHER, run, digest_of(run))
     assert (run.status, run.pending) == (ActionStatus.WAITING, 1)
     assert run.deadline is not None and run.started_at is not None and run.deadline >= before + 3600
     assert {one.approved_by for one in engine.store.node_actions.of_run(run.id)} == {"tom"}
@@ -143,12 +145,12 @@ def test_what_it_keeps_out(engine: Engine, stack: StackRecord) -> None:
         engine.cancel(stack, rollback=True)
     second = put(engine, stack)
     with pytest.raises(ResourceIsLocked, match=run.id):
-        engine.components.playbooks.approve(OTHER, second)
+        engine.components.of(NodeOperations).playbooks.approve(OTHER, second)
     with pytest.raises(ResourceIsLocked, match=run.id):
         put(engine, stack, granted=True)
     assert again(engine, second).status is ActionStatus.INIT
     assert work(engine.front, stack) == ["a", "b", "c"]
-    engine.components.playbooks.approve(OTHER, second)
+    engine.components.of(NodeOperations).playbooks.approve(OTHER, second)
     assert work(engine.front, stack) == ["a", "b", "c"]
     assert again(engine, second).status is ActionStatus.SUCCEEDED
 
@@ -159,11 +161,11 @@ def test_what_keeps_it_out(engine: Engine, stack: StackRecord) -> None:
     with engine.clock.held():
         engine.put(stack, template(a=thing(), b=thing("w"), c=thing("v", wait_secs=5)), wait=False)
         with pytest.raises(Conflict):
-            engine.components.playbooks.approve(OTHER, run)
+            engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
     engine.settle(stack)
     assert again(engine, run).status is ActionStatus.INIT
     assert states(engine, run) == ["a PENDING_APPROVE", "b PENDING_APPROVE", "c PENDING_APPROVE"]
-    engine.components.playbooks.approve(OTHER, run)
+    engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
     assert work(engine.front, stack) == ["a", "b", "c"]
 
 
@@ -171,7 +173,7 @@ def test_what_keeps_it_out(engine: Engine, stack: StackRecord) -> None:
 def test_a_delete_passes_it(engine: Engine, stack: StackRecord, is_approved: bool) -> None:
     run = put(engine, stack)
     if is_approved:
-        engine.components.playbooks.approve(OTHER, run)
+        engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
         tell(engine.front, only(sendable(engine.front, stack)), S.RUNNING)
     stack = engine.delete(stack)
     assert state(stack.verb, stack.status) == "DELETE_COMPLETE"
@@ -244,11 +246,12 @@ def test_it_is_rejected(engine: Engine, stack: StackRecord) -> None:
     with pytest.raises(InvalidActionState, match="it is not approved yet"):
         signal(engine, run, Signal.SUSPEND)
     since = engine.now_on(stack)
-    run = engine.components.playbooks.reject(OTHER, run)
+    run = engine.components.of(NodeOperations).playbooks.reject(OTHER, run)
     assert (run.status, run.status_reason) == (ActionStatus.CANCELLED, "Rejected by tom")
     assert states(engine, run) == ["a CANCELLED", "b CANCELLED", "c CANCELLED"]
     assert not [line for line in engine.told(stack, since) if line.startswith(stack.name)]
-    for again_ in (engine.components.playbooks.approve, engine.components.playbooks.reject):
+    playbooks = engine.components.of(NodeOperations).playbooks
+    for again_ in (playbooks.approve, playbooks.reject):
         with pytest.raises(InvalidActionState, match="CANCELLED"):
             again_(OTHER, run)
 
@@ -266,11 +269,11 @@ def test_what_is_cancelled_alone_stops_it(engine: Engine, stack: StackRecord) ->
 
 def test_approval_is_for_what_was_read(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
-    plan = engine.components.playbooks.plan(stack, RunRequest(document=document(stage())))
+    plan = engine.components.of(NodeOperations).playbooks.plan(stack, RunRequest(document=document(stage())))
     assert plan.digest == digest_of(run)
-    other = engine.components.playbooks.plan(stack, RunRequest(document=document(stage(at_once=2))))
+    other = engine.components.of(NodeOperations).playbooks.plan(stack, RunRequest(document=document(stage(at_once=2))))
     with pytest.raises(PlaybookChanged):
-        engine.components.playbooks.approve(OTHER, run, other.digest)
+        engine.components.of(NodeOperations).playbooks.approve(OTHER, run, other.digest)
     assert again(engine, run).status is ActionStatus.INIT
 
 
@@ -283,8 +286,8 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     assert engine.store.queue.count_scheduled(stack.id) == 0
     run = put(engine, stack)
     with pytest.raises(Forbidden):
-        engine.components.playbooks.approve(MEMBER, run)
-    engine.components.playbooks.approve(OTHER, run)
+        engine.components.of(NodeOperations).playbooks.approve(MEMBER, run)
+    engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
     assert work(engine.front, stack) == ["a", "b", "c"]
 
 
@@ -299,7 +302,8 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
 )
 def test_which_nodes(engine: Engine, stack: StackRecord, nodes: object, chosen: str) -> None:
     before = engine.store.database.read("SELECT COUNT(*) FROM node_action")
-    plan = engine.components.playbooks.plan(stack, RunRequest(document=json.dumps(document(stage(nodes=nodes)))))
+    request = RunRequest(document=json.dumps(document(stage(nodes=nodes))))
+    plan = engine.components.of(NodeOperations).playbooks.plan(stack, request)
     assert "".join(node.name for node in plan.stages[0].nodes) == chosen
     assert engine.store.database.read("SELECT COUNT(*) FROM node_action") == before, "nothing is written"
 
@@ -350,8 +354,8 @@ def test_under_an_administrators_lock(engine: Engine, stack: StackRecord) -> Non
     stack = engine.lock(stack)
     run = put(engine, stack)
     with pytest.raises(Forbidden):
-        engine.components.playbooks.approve(OTHER, run)
-    engine.components.playbooks.approve(ADMIN, run)
+        engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
+    engine.components.of(NodeOperations).playbooks.approve(ADMIN, run)
     with pytest.raises(Forbidden):
         signal(engine, run, Signal.CANCEL)
     assert work(engine.front, stack) == ["a", "b", "c"]
@@ -372,7 +376,7 @@ def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackReco
     run = put(engine, stack)
     engine.put(stack, template(a=thing(keys={"metadata": {"role": "db"}}), c=thing("v")))
     if is_approved:  # before anybody has seen that it is gone
-        engine.components.playbooks.approve(OTHER, run)
+        engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
     with engine.store.transaction():
         engine.store.orchestrations.expire_all()  # somebody looks after the nodes again
     engine.wait_for(lambda: again(engine, run).status in ENDED_ACTIONS)
