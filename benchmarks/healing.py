@@ -17,6 +17,7 @@ from heatlite.core.config import Settings
 from heatlite.core.json import Json
 from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
@@ -132,7 +133,7 @@ def _fill(store: Store) -> None:
     now = time.time()
     later = now + 1e9
     with store.transaction():
-        store.incidents.insert_many([
+        store.of(HealingStore).incidents.insert_many([
             IncidentRecord(
                 f"i{number}", "demo", "grafana", f"root{number // 100}", "s", f"web/{number}", f"web/{number}", "web",
                 f"row{number}", f"object {number}", IncidentState.OBSERVED, now, now, evidence_since=now, due=later,

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
 from heatlite.store.errors import EngineRunning
+from heatlite.store.feature_store import FeatureStore
 from heatlite.store.store import Store
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ def open_store(settings: Settings) -> Store:
     operator decides when to upgrade.
     """
     store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
+    for kind in _feature_stores():
+        store.of(kind)
     missing = [step.name for step in store.migrations if not step.applied]
     if missing and store.database.path is not None:
         _upgrade(store)
@@ -69,6 +73,13 @@ def open_store(settings: Settings) -> Store:
         more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
         raise NotUpgraded(missing=", ".join([*missing[:MOST_NAMED], *more]))
     return store
+
+
+def _feature_stores() -> Sequence[type[FeatureStore]]:
+    """Return the kinds of the stores of features."""
+    from heatlite.features.healing.store.store import HealingStore
+
+    return (HealingStore,)
 
 
 def _open_existing(settings: Settings) -> Store:
@@ -153,8 +164,9 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
     """
     from heatlite.store.admin import backup
 
+    rules = [rule for kind in _feature_stores() for rule in kind.rules]
     try:
-        return backup.restore(settings.database, settings.encryption_keys, source, force)
+        return backup.restore(settings.database, settings.encryption_keys, source, force, rules)
     except EngineRunning as error:
         raise busy(error.info, settings.database) from error
 

@@ -35,6 +35,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.meter import Meter
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.engine.dispatch.hints import is_up
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import DEFAULT_SOURCES, OPEN_INCIDENTS, Brake, ReportResult
 from heatlite.features.nodes.states import NodeState
 from heatlite.store.counts import Totals
@@ -213,14 +214,14 @@ class DatabaseGauges:
 
     def _incidents(self) -> Metric:
         family = GaugeMetricFamily("heatlite_incidents", "Open incidents, by state.", labels=("state",))
-        counts = self._store.incidents.count_by_state()
+        counts = self._store.of(HealingStore).incidents.count_by_state()
         for state in OPEN_INCIDENTS:
             family.add_metric((state,), counts.get(state, 0))
         return family
 
     def _held(self) -> Metric:
         family = GaugeMetricFamily("heatlite_healing_held", "Held incidents, by the first reason.", labels=("reason",))
-        counts = self._store.incidents.count_by_reason()
+        counts = self._store.of(HealingStore).incidents.count_by_reason()
         for brake in Brake:
             family.add_metric((brake,), counts.get(brake, 0))
         return family
@@ -228,19 +229,20 @@ class DatabaseGauges:
     def _scopes(self) -> Metric:
         text = "Scopes whose breaker is open, or that are suspended after failed repairs."
         family = GaugeMetricFamily("heatlite_healing_scopes", text, labels=("state",))
-        opened, suspended = self._store.healing_scopes.counts()
+        opened, suspended = self._store.of(HealingStore).scopes.counts()
         family.add_metric(("open",), opened)
         family.add_metric(("suspended",), suspended)
         return family
 
     def _storms(self) -> Metric:
         text = "Sources that report many resources at once, so that nothing is marked or repaired."
-        return GaugeMetricFamily("heatlite_health_storms", text, value=len(self._store.health_sources.storms()))
+        stormy = self._store.of(HealingStore).sources.storms()
+        return GaugeMetricFamily("heatlite_health_storms", text, value=len(stormy))
 
     def _last_reports(self) -> Metric:
         text = "Time of the last request of a source, by format; 0: there was none."
         family = GaugeMetricFamily("heatlite_health_last_report_timestamp_seconds", text, labels=("format",))
-        last = self._store.health_sources.last_reports()
+        last = self._store.of(HealingStore).sources.last_reports()
         for form in DEFAULT_SOURCES:
             family.add_metric((form,), last.get(form, 0.0))
         return family

@@ -48,6 +48,7 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
@@ -237,7 +238,7 @@ def embedded(
 
 def _heal_if_any(components: Components) -> None:
     """Sweep, once there is an incident or a healing policy."""
-    if components.store.incidents.exist():
+    if components.store.of(HealingStore).incidents.exist():
         components.healing.sweep()
 
 

@@ -7,9 +7,7 @@ from msgspec.structs import asdict
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.features.healing.store.records import IncidentRecord, StackHealth
-from heatlite.features.healing.terms import UNCONFIRMED, UNHEALTHY
-from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord, StackSummary
+from heatlite.store.records import HealthNote, HealthRecord, ResourceRecord, StackHealth, StackRecord, StackSummary
 
 
 def of_stack(stack: StackRecord | StackSummary, counts: StackHealth) -> JsonMap:
@@ -17,28 +15,27 @@ def of_stack(stack: StackRecord | StackSummary, counts: StackHealth) -> JsonMap:
     return {"health": asdict(counts) if stack.root_id is None else None}
 
 
-def of_resource(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool = False) -> JsonMap:
+def of_resource(row: ResourceRecord, notes: Sequence[HealthNote], nested: bool = False) -> JsonMap:
     """Return the key of a resource; empty if there is nothing to say.
 
-    `incidents` are its open ones, oldest first. One that settles has been repaired: it says nothing of the health.
+    `notes` are those on it, oldest first.
     `nested`: its object is a nested stack, whose failed check is that of its members.
     """
-    worst = next((one for one in incidents if one.state in UNHEALTHY), None)
+    worst = next((one for one in notes if one.unhealthy), None)
     if worst is not None:
-        return _of_incident("unhealthy", worst)
+        return _of_note("unhealthy", worst)
     now, known = row.state_without_lock, row.health
     is_unknown = known is not None and known.since is not None
     if (now.verb, now.status) == (Verb.CHECK, Status.FAILED) and not (nested and is_unknown):
         return _key("unhealthy", now.updated_at, now.status_reason)
     if is_unknown:
         return of_record(known)
-    suspicion = next((one for one in incidents if one.state in UNCONFIRMED), None)
-    return {} if suspicion is None else _of_incident("suspected", suspicion)
+    return _of_note("suspected", notes[0]) if notes else {}
 
 
-def state_of(row: ResourceRecord, incidents: Sequence[IncidentRecord], nested: bool) -> str | None:
+def state_of(row: ResourceRecord, notes: Sequence[HealthNote], nested: bool) -> str | None:
     """Return the state of health that `of_resource` shows; None: it shows none."""
-    shown = of_resource(row, incidents, nested).get("health")
+    shown = of_resource(row, notes, nested).get("health")
     return str(shown["state"]) if isinstance(shown, dict) else None
 
 
@@ -49,8 +46,8 @@ def of_record(record: HealthRecord | None) -> JsonMap:
     return _key("unknown", record.since, record.reason, source="check")
 
 
-def _of_incident(state: str, incident: IncidentRecord) -> JsonMap:
-    return _key(state, incident.created_at, incident.summary, incident.source, incident.id)
+def _of_note(state: str, note: HealthNote) -> JsonMap:
+    return _key(state, note.since, note.reason, note.source, note.incident)
 
 
 def _key(

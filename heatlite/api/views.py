@@ -22,13 +22,13 @@ from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.operations.software_configs import shown
 from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.engine.state.stack_document import protection_view
-from heatlite.features.healing.store.records import IncidentRecord, StackHealth
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.records import (
     REPORT_INTERVAL,
     ActionRecord,
     DroppedRecord,
     EventRecord,
+    HealthNote,
     LockRecord,
     Relations,
     ResourceRecord,
@@ -36,6 +36,7 @@ from heatlite.store.records import (
     SnapshotRecord,
     SoftwareConfigRecord,
     SoftwareDeploymentRecord,
+    StackHealth,
     StackRecord,
     StackSummary,
     SuppressedRecord,
@@ -173,10 +174,10 @@ def resource(
     row: ResourceRecord,
     required_by: Sequence[str],
     nested: bool,
-    incidents: Sequence[IncidentRecord],
+    notes: Sequence[HealthNote],
     old: Sequence[ResourceRecord] = (),
 ) -> JsonMap:
-    """Return a resource for a list, with its open incidents.
+    """Return a resource for a list, with its health.
 
     `nested` adds the link to its nested stack. `old` are its rows that wait for their clean-up: clients of Heat expect
     one resource for each name, so these are a key of it.
@@ -194,7 +195,7 @@ def resource(
         "protection": protection_view(row.protection),
         "deletion_policy": "Retain" if row.external_id is not None else row.deletion_policy.capitalize(),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
-        **health_views.of_resource(row, incidents, nested),
+        **health_views.of_resource(row, notes, nested),
         **({"left_over": [_object(one) for one in old]} if old else {}),
     }
 

@@ -149,6 +149,33 @@ class PreviousState(Struct, frozen=True):
     updated_at: float | None = None
 
 
+class StackHealth(Struct, frozen=True):
+    """Counts of a tree."""
+
+    unhealthy: int = 0
+    """Resources that are CHECK_FAILED, or that a health note says are unhealthy."""
+    unknown: int = 0
+    """Resources that the last check could not look at."""
+    suspected: int = 0
+    """Resources that a health note suspects."""
+    held: int = 0
+    """Health notes that are held back."""
+    scopes_suspended: int = 0
+
+
+class HealthNote(Struct, frozen=True):
+    """Knowledge of a feature about the health of a resource."""
+
+    resource_id: str
+    unhealthy: bool
+    """False: it suspects the resource."""
+    since: float
+    source: str
+    reason: str
+    incident: str
+    """Id of the incident with the details."""
+
+
 class HealthRecord(Struct, frozen=True):
     """Knowledge about a resource's health beside its state."""
 

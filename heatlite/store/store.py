@@ -2,14 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
 from heatlite.core.json import JsonMap
-from heatlite.features.healing.store.incidents import Incidents
-from heatlite.features.healing.store.observations import Observations
-from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
-from heatlite.features.healing.store.sources import HealthSources, HealthTokens
 from heatlite.features.nodes.store.node_actions import NodeActions
 from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
 from heatlite.features.nodes.store.playbooks import Playbooks
@@ -28,10 +24,11 @@ from heatlite.store.counts import Counts
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database
 from heatlite.store.database.ownership import give_to_owner
+from heatlite.store.feature_store import FeatureStore
 from heatlite.store.large_values import LargeValues, ProjectValues
 from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.listeners import Listeners
-from heatlite.store.records import StackRecord
+from heatlite.store.records import HealthNote, StackRecord
 from heatlite.store.secrets.access_keys import AccessKeys
 from heatlite.store.secrets.accounts import Accounts
 from heatlite.store.secrets.credentials import Credentials
@@ -55,6 +52,8 @@ if TYPE_CHECKING:
     from heatlite.store.admin.consistency import Inconsistency
     from heatlite.store.admin.rotation import RotationResult
 
+T = TypeVar("T", bound=FeatureStore)
+
 
 class Store:
     """All persistent state of heatlite.
@@ -70,10 +69,12 @@ class Store:
         self.templates = Templates(encryption)
         self.large_values = LargeValues(encryption)
         self.project_values = ProjectValues(encryption)
-        self.stacks = Stacks(encryption, self.large_values)
-        self.resources = Resources(encryption, self.large_values)
+        self.features = features = list[FeatureStore]()
+        """The stores of features in use, see `of`."""
+        self.stacks = Stacks(encryption, self.large_values, features)
+        self.resources = Resources(encryption, self.large_values, features)
         self.events = Events(encryption, self.large_values)
-        self.overview = Overview(database)
+        self.overview = Overview(database, features)
         self.action_list = ActionList(encryption)
         self.snapshots = Snapshots(encryption)
         self.suppressed = SuppressedRequests(encryption)
@@ -99,15 +100,7 @@ class Store:
         self.ui_sessions = UiSessions(database)
         self.access_keys = AccessKeys(encryption)
         self.stack_sizes = StackSizes(database)
-        self.health_sources = HealthSources(database)
-        self.health_tokens = HealthTokens(database)
-        self.observations = Observations(encryption)
-        self.incidents = Incidents(encryption)
-        self.tree_health = TreeHealth(database)
-        self.healing_policies = HealingPolicies(database)
-        self.healing_scopes = HealingScopes(database)
-        self.repairs = Repairs(database)
-        self.healing_sweeps = HealingSweeps(database)
+        self.tree_health = TreeHealth(database, features)
         self.counts = Counts(database)
         self.audit = AuditLog(encryption)
         self.migrations: Sequence[migrate.Migration] = ()
@@ -140,6 +133,15 @@ class Store:
         store.migrations = found
         return store
 
+    def of(self, kind: type[T]) -> T:
+        """Return the store of a feature. It is in use from the first call on."""
+        for one in self.features:
+            if isinstance(one, kind):
+                return one
+        made = kind(self.encryption)
+        self.features.append(made)
+        return made
+
     @property
     def listeners(self) -> Listeners:
         """The listeners in use."""
@@ -154,9 +156,23 @@ class Store:
         return self.database.transaction()
 
     def wake_tree(self, root_id: str, now: float) -> None:
-        """Make due what waits for a change of a tree: its nodes and its incidents."""
+        """Wake all that waits for a change of a tree."""
         self.orchestrations.send_nudge(root_id, now)
-        self.incidents.wake_tree(root_id, now)
+        for one in self.features:
+            one.tree_changed(root_id, now)
+
+    def resource_marked(self, root_id: str, now: float) -> None:
+        """Wake all that looks at the marks of a tree."""
+        for one in self.features:
+            one.resource_marked(root_id, now)
+
+    def health_of(self, resource_ids: Sequence[str]) -> list[HealthNote]:
+        """Return the notes of features on the health of resources."""
+        return [note for one in self.features for note in one.health_of(resource_ids)]
+
+    def health_in(self, root_id: str) -> list[HealthNote]:
+        """Return the notes of features on the health of a tree's resources."""
+        return [note for one in self.features for note in one.health_in(root_id)]
 
     def close(self) -> None:
         """Close this thread's connection; the next use opens another."""
@@ -199,7 +215,8 @@ class Store:
             for owners, values in (("stack", self.large_values), ("project", self.project_values))
             for owner, part_id in values.missing()
         ]
-        return inconsistencies(self.database, now, grace) + missing
+        rules = [rule for one in self.features for rule in one.rules]
+        return inconsistencies(self.database, now, grace, rules) + missing
 
     def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
         """Take the engine lock of a SQLite database; None on a server.

@@ -43,6 +43,7 @@ from heatlite.core.ids import new_id
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.features.healing.store.records import HealthTokenRecord, IncidentRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.plugin.installation import BadEnvironmentFile
 from heatlite.plugin.signing import NATIVE, Signalled
@@ -566,7 +567,7 @@ def test_an_intake_token_reports_and_opens_nothing_else(
     token = f"{PREFIX}{'0' * 40}"
     record = HealthTokenRecord(new_id(), "demo", "x", token_digest(token), "alertmanager", "mia", NOW, NOW + 500)
     with server.store.transaction():
-        server.store.health_tokens.insert(record)
+        server.store.of(HealingStore).tokens.insert(record)
     report = {"version": "4", "alerts": []}
     its_own = {f"POST {P}/health/{{source}}", f"PUT {P}/health/{{source}}"}
     for proof in ({"Authorization": f"Bearer {token}"}, basic("anybody", token)):
@@ -791,7 +792,7 @@ class Estate:
             IncidentState.OBSERVED, 1.0, 1.0, due=4e9,
         )  # fmt: skip
         with store.transaction():
-            store.incidents.insert_many([incident])
+            store.of(HealingStore).incidents.insert_many([incident])
         return incident
 
     def requests(self, app: Any) -> Iterator[tuple[str, str, object]]:

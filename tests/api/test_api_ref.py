@@ -19,6 +19,7 @@ from heatlite.core.repairs import RepairStep, Selection
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.features.healing.store.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import Brake, IncidentState
 from tests.databases import sqlite
 from tests.waiting import eventually
@@ -285,7 +286,7 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     eventually(lambda: play.heat.get(f"/incidents/{incident_id}")["incident"]["state"] == "SETTLING", "repaired")
     play("Close incident", incident_id=incident_id)
     with server.store.transaction():
-        server.store.healing_scopes.save(HealingScopeRecord(names["stack_id"], "type:OS::Heat::TestResource"))
+        server.store.of(HealingStore).scopes.save(HealingScopeRecord(names["stack_id"], "type:OS::Heat::TestResource"))
     play("Acknowledge scope", **names)
     play("Repair resources", **names)
     play.heat.settle(path, "UPDATE_COMPLETE")
@@ -334,8 +335,8 @@ def proposed_incident(server: wiring.Embedded, stack_id: str) -> str:
     )  # fmt: skip
     episode = ObservationRecord("o", stack.project, "alertmanager", "k", now, now, now, incident_id=incident.id)
     with store.transaction():
-        store.incidents.insert_many([incident])
-        store.observations.insert_many([episode])
+        store.of(HealingStore).incidents.insert_many([incident])
+        store.of(HealingStore).observations.insert_many([episode])
     return incident.id
 
 

@@ -24,6 +24,7 @@ from heatlite.core.config import Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.worker import serve_metrics
 from tests.api.conftest import Heat, template, value
 from tests.databases import away, sqlite
@@ -287,5 +288,5 @@ def test_totals_are_counted(heat: Watched) -> None:
 def test_storms_are_counted(heat: Watched, server: wiring.Embedded) -> None:
     assert heat.shown()["heatlite_health_storms", frozenset()] == 0
     with server.store.transaction():
-        server.store.health_sources.begin_storm("demo", "alertmanager", 1.0)
+        server.store.of(HealingStore).sources.begin_storm("demo", "alertmanager", 1.0)
     assert of(heat.shown(), "health_storms") == 1

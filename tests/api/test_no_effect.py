@@ -12,6 +12,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.state.unit_of_work import row_with_state
 from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import HealingScopeRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store
 from tests.waiting import eventually
 
@@ -63,7 +64,7 @@ def brake(heat: Heat, store: Store, path: str) -> None:
     heat.call("PUT", f"{path}/healing", {"healing_policy": VERSION, "mode": "auto"}, code=200)
     scope = HealingScopeRecord(path.rpartition("/")[2], "type:OS::Heat::TestResource", is_suspended=True)
     with store.transaction():
-        store.healing_scopes.save(scope)
+        store.of(HealingStore).scopes.save(scope)
 
 
 def mode_off(heat: Heat, path: str) -> None:

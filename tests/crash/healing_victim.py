@@ -16,6 +16,7 @@ from heatlite.core.json import JsonMap
 from heatlite.features.healing.loop import sweep
 from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import HealingPolicyRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters
 from heatlite.store.store import Store
@@ -65,7 +66,7 @@ def count_transactions() -> None:
 def heal(server: Embedded) -> None:
     """Sweep until all incidents are closed and nothing runs, as the engine does."""
     end = time.monotonic() + 240
-    while found := server.store.incidents.open_of_root(stack_of(server).id):
+    while found := server.store.of(HealingStore).incidents.open_of_root(stack_of(server).id):
         assert time.monotonic() < end, found
         with suppress(DatabaseUnavailable):  # a frozen engine may hold the lock of the stack
             server.components.healing.sweep()
@@ -80,7 +81,7 @@ def put_policy(store: Store, stack_id: str) -> None:
         "ladder": [{"step": "replace", "settle": 1}],
     }  # fmt: skip
     with store.transaction():
-        store.healing_policies.put(HealingPolicyRecord(stack_id, document, 1, "ann", FastClock().now()))
+        store.of(HealingStore).policies.put(HealingPolicyRecord(stack_id, document, 1, "ann", FastClock().now()))
 
 
 def report(server: Embedded) -> None:

@@ -24,6 +24,7 @@ from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import ClosedAs, IncidentState, RepairResult
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
@@ -186,15 +187,15 @@ def recover(database: str, place: Path, where: str, lease: float = 1e9) -> None:
     server = start(database, lease)
     try:
         store, root = server.store, stack_of(server)
-        known = store.incidents.page("demo", IncidentQuery())
+        known = store.of(HealingStore).incidents.page("demo", IncidentQuery())
         if [one.state for one in known] in ([], [IncidentState.OBSERVED]):
             report(server)  # who reports has no answer, and sends it again
         heal(server)
-        (incident,) = store.incidents.page("demo", IncidentQuery())
-        (episode,) = store.observations.of_incident(incident.id, 10)
+        (incident,) = store.of(HealingStore).incidents.page("demo", IncidentQuery())
+        (episode,) = store.of(HealingStore).observations.of_incident(incident.id, 10)
         assert episode.is_open, where
         assert (incident.state, incident.closed_as) == (IncidentState.CLOSED, ClosedAs.QUIET), where
-        (repair,) = store.repairs.of_root(root.id, 0.0)
+        (repair,) = store.of(HealingStore).repairs.of_root(root.id, 0.0)
         assert repair.result is RepairResult.SUCCEEDED
         (group,) = store.stacks.descendants(root)
         events = store.events.list(root.id, EventQuery(sort_dir="asc"), [group.id])

@@ -9,6 +9,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound, CredentialsRefused
 from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Timing
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.simulator.simulation import View
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
@@ -231,7 +232,7 @@ def test_a_check_that_sees_nothing_repairs_nothing(
         healing.policy(**{**AUTO, "sources": ["check"], "max_unhealthy": "100%"})
         cloudy.check(stack)
         healing.pass_(4000)
-        assert (healing.updates(), cloudy.store.incidents.open_of_root(stack.id)) == (0, [])
+        assert (healing.updates(), cloudy.store.of(HealingStore).incidents.open_of_root(stack.id)) == (0, [])
     assert {**cloudy.ids(stack), **cloudy.ids(nested(cloudy, stack))} == ids
 
 

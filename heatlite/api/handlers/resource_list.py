@@ -14,9 +14,8 @@ from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.engine.state.values import left_over
 from heatlite.engine.types.outputs import Above, StackReader
-from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.store.database.sql import IN_LIMIT
-from heatlite.store.records import ResourceRecord, StackPlace, StackRecord
+from heatlite.store.records import HealthNote, ResourceRecord, StackPlace, StackRecord
 from heatlite.store.stacks.resource_query import ResourceQuery
 from heatlite.store.store import Store
 
@@ -69,11 +68,11 @@ def list_query(req: Request) -> ListQuery:
 
 
 class Found(Struct, frozen=True):
-    """A resource of a list, its stack and its open incidents."""
+    """A resource of a list, its stack and the notes on its health."""
 
     stack: StackRecord
     row: ResourceRecord
-    incidents: Sequence[IncidentRecord]
+    notes: Sequence[HealthNote]
     nests: bool
 
 
@@ -155,15 +154,15 @@ class ResourceList:
         """Yield the resources of the rows that have the health asked for."""
         others = self._store.stacks.of_ids(sorted({row.stack_id for row in rows} - {stack.id}))
         stacks = {stack.id: stack, **others}
-        incidents: dict[str, list[IncidentRecord]] = {}
+        notes: dict[str, list[HealthNote]] = {}
         if asked.in_pages:
-            opened = self._store.incidents.open_of_resources([row.id for row in rows])
+            told = self._store.health_of([row.id for row in rows])
         else:
-            opened = self._store.incidents.open_of_root(stack.root_id or stack.id) if rows else []
-        for incident in opened:
-            incidents.setdefault(incident.resource_id, []).append(incident)
+            told = self._store.health_in(stack.root_id or stack.id) if rows else []
+        for note in told:
+            notes.setdefault(note.resource_id, []).append(note)
         for row in rows:
-            owner, own = stacks.get(row.stack_id), incidents.get(row.id, ())
+            owner, own = stacks.get(row.stack_id), notes.get(row.id, ())
             if owner is None:
                 continue  # removed since its rows were read
             nests = self._reader.nests(owner, row)
@@ -183,7 +182,7 @@ class ResourceList:
             required_by = self._reader.required_by(stack, row.name)
             key = stack.id, row.name
             old = left_over(doubled[key], row) if key in doubled else ()
-            item = views.resource(req.base, stack, row, required_by, one.nests, one.incidents, old)
+            item = views.resource(req.base, stack, row, required_by, one.nests, one.notes, old)
             if asked.detailed:
                 if stack.id not in masks:
                     masks[stack.id] = self._reader.masks(req.caller, stack, not asked.in_pages, known)

@@ -62,8 +62,8 @@ class Resource:
         stack, row, old = self._reader.with_left_over(stack, resource_name)
         required_by = self._reader.required_by(stack, row.name)
         attributes = self._reader.attributes(req.caller, stack, row, query.values(req, "with_attr"))
-        incidents = self._store.incidents.open_of_resource(row.id)
-        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), incidents, old)
+        notes = self._store.health_of([row.id])
+        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), notes, old)
         size = self._reader.set_size(stack, row)
         shown.update(views.details(row, attributes))
         resp.media = {"resource": shown if size is None else {**shown, "size": size}}

@@ -20,8 +20,7 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.stack_document import without_sinks
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.outputs import StackReader
-from heatlite.features.healing.store.records import StackHealth
-from heatlite.store.records import StackRecord, StackSummary
+from heatlite.store.records import StackHealth, StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 

@@ -1,7 +1,7 @@
 """Deletion of old rows.
 
-These are events, actions, requests, stacks, templates, large values and engines. Settings limit events, actions and
-node actions by number and age.
+These are events, actions, requests, stacks, templates, large values, engines, and rows of features. Settings limit
+events, actions and node actions by number and age.
 """
 
 import logging
@@ -70,8 +70,7 @@ class Retention:
         """Delete one batch in a transaction. Returns False if nothing was left to delete."""
         store, settings = self._store, self._settings
         deleted, worked = now - settings.deleted_stack_days * DAY, now - settings.action_days * DAY
-        closed, most = now - settings.incident_days * DAY, settings.max_actions_per_stack
-        most_events, locks = settings.max_events_per_stack, store.limit_locks
+        most, most_events, locks = settings.max_actions_per_stack, settings.max_events_per_stack, store.limit_locks
         return (
             self._remove(store.events.remove, store.events.older_than(now - settings.event_days * DAY, ROW_BATCH))
             or self._remove(store.events.remove, store.events.over_limit(most_events, ROW_BATCH, self._counted))
@@ -80,9 +79,11 @@ class Retention:
             or self._remove(store.actions.remove, store.actions.over_limit(most, ROW_BATCH))
             or self._remove(store.node_actions.remove, store.node_actions.older_than(worked, ROW_BATCH))
             or self._remove(store.node_actions.remove, store.node_actions.over_limit(most, ROW_BATCH))
-            or self._remove(store.observations.remove, store.observations.left_by_incidents(closed, ROW_BATCH))
-            or self._remove(store.incidents.remove, store.incidents.older_than(closed, ROW_BATCH))
-            or self._remove(store.observations.remove, store.observations.older_than(closed, ROW_BATCH))
+            or any(
+                self._remove(remove, found)
+                for one in store.features
+                for remove, found in one.old_rows(settings, now, ROW_BATCH)
+            )
             or self._remove(store.audit.remove, store.audit.older_than(now - settings.audit_days * DAY, ROW_BATCH))
             or self._remove(store.audit.remove, store.audit.over_limit(ROW_BATCH))
             or self._remove(store.stacks.remove, store.stacks.deleted_before(deleted, STACK_BATCH))

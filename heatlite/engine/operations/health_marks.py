@@ -120,8 +120,7 @@ class HealthMarks:
         row = row_with_mark(row, mark.unhealthy, text, now)
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
-        self._store.healing_policies.wake(stack.root_id or stack.id, now)
-        self._store.incidents.wake_tree(stack.root_id or stack.id, now)
+        self._store.resource_marked(stack.root_id or stack.id, now)
         if not mark.unhealthy:  # its node may get work again
             self._store.orchestrations.nudge_existing(stack.root_id or stack.id, now)
         return None

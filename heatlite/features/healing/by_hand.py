@@ -29,6 +29,7 @@ from heatlite.features.healing.reports import API
 from heatlite.features.healing.rules.brakes import repair_brakes
 from heatlite.features.healing.rules.incident import pending
 from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import Brake, IncidentState
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -59,6 +60,7 @@ class HealByHand:
 
     def __init__(self, store: Store, clock: Clock, loop: HealingLoop, repairs: Repairs) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
         self._loop = loop
         self._repairs = repairs
@@ -80,7 +82,7 @@ class HealByHand:
             scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
             chosen = _chosen(scene, self._steps(scene, paths, asked.step))
             _check_brakes(context, scene, chosen, asked.ignore)
-            self._store.incidents.insert_many(opened)
+            self._rows.incidents.insert_many(opened)
             action = self._repairs.enqueue(
                 context,
                 root,

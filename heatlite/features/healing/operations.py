@@ -32,6 +32,7 @@ from heatlite.features.healing.store.records import (
     IncidentRecord,
     ObservationRecord,
 )
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -67,6 +68,7 @@ class HealingOperations:
 
     def __init__(self, store: Store, clock: Clock, loop: HealingLoop) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
         self._loop = loop
 
@@ -85,7 +87,7 @@ class HealingOperations:
             opens = None if is_open else next_start(settings.windows, now)
             recent = sum(begun > now - settings.repairs_per for begun in facts.begun)
             scopes.append(ScopeView(scope, facts, settings, record, cooled, opens, recent))
-        return Overview(self._store.healing_policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
+        return Overview(self._rows.policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
 
     def put_policy(self, context: Context, stack: StackRecord, document: JsonMap) -> None:
         """Store the policy of a root stack.
@@ -105,12 +107,12 @@ class HealingOperations:
         with self._store.transaction():
             stack = self._locked(stack)
             check_types(context, self._store.resources.types(stack.id))
-            before = self._store.healing_policies.get(stack.id)
+            before = self._rows.policies.get(stack.id)
             version = 0 if before is None else before.version
             if given is not None and given != version:
                 raise PolicyChanged(stack_name=stack.name, version=version, given=given)
-            self._store.healing_policies.put(HealingPolicyRecord(stack.id, document, version + 1, context.user, now))
-            self._store.incidents.demand_evidence(now, root_id=stack.id)
+            self._rows.policies.put(HealingPolicyRecord(stack.id, document, version + 1, context.user, now))
+            self._rows.incidents.demand_evidence(now, root_id=stack.id)
         audit.info("healing stack=%s request=put_policy version=%s by=%s", stack.id, version + 1, context.user)
 
     def delete_policy(self, context: Context, stack: StackRecord) -> None:
@@ -121,9 +123,9 @@ class HealingOperations:
         _require_root(stack)
         with self._store.transaction():
             stack = self._locked(stack)
-            if not self._store.healing_policies.delete(stack.id):
+            if not self._rows.policies.delete(stack.id):
                 raise EntityNotFound(entity="Healing policy", name=stack.name)
-            self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
+            self._rows.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
         audit.info("healing stack=%s request=delete_policy by=%s", stack.id, context.user)
 
     def acknowledge(self, context: Context, stack: StackRecord, scope: str) -> None:
@@ -134,14 +136,14 @@ class HealingOperations:
         _require_root(stack)
         with self._store.transaction():
             stack = self._locked(stack)
-            record = self._store.healing_scopes.of_root(stack.id).get(scope)
+            record = self._rows.scopes.of_root(stack.id).get(scope)
             if record is None:
                 raise EntityNotFound(
                     f"Scope {scope} of stack {stack.name} is not suspended: there is nothing to acknowledge."
                 )
-            self._store.healing_scopes.save(replace(record, is_suspended=False, failures=0))
+            self._rows.scopes.save(replace(record, is_suspended=False, failures=0))
             if record.is_suspended:
-                self._store.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
+                self._rows.incidents.demand_evidence(self._clock.now(), root_id=stack.id)
         audit.info("healing stack=%s request=acknowledge scope=%s by=%s", stack.id, scope, context.user)
 
     def _locked(self, stack: StackRecord) -> StackRecord:
@@ -154,14 +156,14 @@ class HealingOperations:
 
     def incident(self, project: str, incident_id: str) -> IncidentRecord:
         """Return an incident of a project. Raises EntityNotFound."""
-        found = self._store.incidents.get(incident_id)
+        found = self._rows.incidents.get(incident_id)
         if found is None or found.project != project:
             raise EntityNotFound(entity="Incident", name=incident_id)
         return found
 
     def alerts(self, incident_id: str) -> list[ObservationRecord]:
         """Return the newest episodes of an incident, earliest first."""
-        return self._store.observations.of_incident(incident_id, MAX_ALERTS)
+        return self._rows.observations.of_incident(incident_id, MAX_ALERTS)
 
     def close(self, context: Context, incident_id: str, reason: str) -> None:
         """Close an incident, remove its mark, and mute its keys until they resolve once.

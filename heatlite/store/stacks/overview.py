@@ -1,10 +1,11 @@
 """Counts of a project, for overviews."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from heatlite.features.healing.terms import UNHEALTHY
 from heatlite.store.database.database import Database
-from heatlite.store.database.sql import marks
+from heatlite.store.feature_store import FeatureStore, tables_of
 from heatlite.store.tables.health import IS_UNHEALTHY, MAY_BE_UNWELL
 
 
@@ -16,7 +17,7 @@ class ProjectCounts(Struct, frozen=True):
     in_progress: int
     locked: int
     unhealthy: int
-    """Stacks with a resource that is CHECK_FAILED or has an incident in a state of `UNHEALTHY`."""
+    """Stacks with a resource that is CHECK_FAILED, or that a health table says is unhealthy."""
     waiting: int
     """Node actions and runs of playbooks that need an approval, and proposed repairs."""
 
@@ -28,29 +29,31 @@ SELECT COUNT(*), COALESCE(SUM(CASE WHEN status = 'FAILED' THEN 1 ELSE 0 END), 0)
 FROM stack WHERE project = ? AND parent_id IS NULL AND deleted_at IS NULL
 """
 _UNHEALTHY = f"""
-SELECT COUNT(DISTINCT root_id) FROM (
-    SELECT root_id FROM incident WHERE project = ? AND state IN ({marks(UNHEALTHY)})
-    UNION ALL
-    SELECT COALESCE(stack.root_id, stack.id) FROM stack JOIN resource item ON item.stack_id = stack.id
-    WHERE stack.project = ? AND stack.deleted_at IS NULL AND {MAY_BE_UNWELL} AND {IS_UNHEALTHY}
-) found
+SELECT COALESCE(stack.root_id, stack.id) root_id FROM stack JOIN resource item ON item.stack_id = stack.id
+WHERE stack.project = ? AND stack.deleted_at IS NULL AND {MAY_BE_UNWELL} AND {IS_UNHEALTHY}
 """
-_WAITING = """
-SELECT (SELECT COUNT(*) FROM node_action WHERE project = ? AND state = 'PENDING_APPROVE' AND run_id IS NULL)
-     + (SELECT COUNT(*) FROM action WHERE project = ? AND verb = 'PLAYBOOK' AND status = 'INIT')
-     + (SELECT COUNT(*) FROM incident WHERE project = ? AND state = 'PROPOSED')
-"""
+_WAITING = (
+    "SELECT COUNT(*) FROM node_action WHERE project = ? AND state = 'PENDING_APPROVE' AND run_id IS NULL",
+    "SELECT COUNT(*) FROM action WHERE project = ? AND verb = 'PLAYBOOK' AND status = 'INIT'",
+)
 
 
 class Overview:
     """Counts by project."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, features: Sequence[FeatureStore]) -> None:
         self._database = database
+        self._features = features
 
     def of(self, project: str) -> ProjectCounts:
         """Return the counts of a project."""
         ((stacks, failed, in_progress, locked),) = self._database.read(_STACKS, [project])
-        ((unhealthy,),) = self._database.read(_UNHEALTHY, [project, *UNHEALTHY, project])
-        ((waiting,),) = self._database.read(_WAITING, [project] * 3)
+        parts = [_UNHEALTHY]
+        for table in tables_of(self._features):
+            parts.append(f"SELECT root_id FROM {table.name} WHERE project = ? AND {table.unhealthy}")
+        every = f"SELECT COUNT(DISTINCT root_id) FROM ({' UNION ALL '.join(parts)}) found"
+        ((unhealthy,),) = self._database.read(every, [project] * len(parts))
+        counts = [*_WAITING, *(one.decisions for one in self._features if one.decisions)]
+        every = f"SELECT {' + '.join(f'({one})' for one in counts)}"
+        ((waiting,),) = self._database.read(every, [project] * len(counts))
         return ProjectCounts(stacks, int(failed), int(in_progress), int(locked), unhealthy, waiting)

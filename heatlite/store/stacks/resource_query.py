@@ -8,6 +8,7 @@ from heatlite.core.status import Verb
 from heatlite.store.database.backend import Backend
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
+from heatlite.store.feature_store import HealthTable
 from heatlite.store.tables.health import MAY_BE_UNWELL
 
 INDEXED = 64
@@ -57,7 +58,9 @@ def has_one_of(backend: Backend, values: Sequence[str], column: str = "physical_
     return f"{indexed} AND {column} IN ({marks(values)})", (*begins, *values)
 
 
-def conditions(backend: Backend, query: ResourceQuery) -> Iterator[tuple[str, Sequence[Value]]]:
+def conditions(
+    backend: Backend, query: ResourceQuery, tables: Sequence[HealthTable]
+) -> Iterator[tuple[str, Sequence[Value]]]:
     """Yield the conditions on a row `item` of the table `resource`, and their values."""
     for column, wanted in (("name", query.name), ("verb", query.action), ("id", query.id)):
         if wanted:
@@ -69,8 +72,9 @@ def conditions(backend: Backend, query: ResourceQuery) -> Iterator[tuple[str, Se
     if query.physical_resource_id:
         yield has_one_of(backend, query.physical_resource_id)
     if query.unwell_of is not None:
-        incidents = "SELECT resource_id FROM incident WHERE root_id = ? AND due IS NOT NULL"
-        yield f"({MAY_BE_UNWELL} OR item.id IN ({incidents}))", (query.unwell_of,)
+        found = [f"SELECT resource_id FROM {one.name} WHERE root_id = ? AND {one.stands}" for one in tables]
+        known = "".join(f" OR item.id IN ({one})" for one in found)
+        yield f"({MAY_BE_UNWELL}{known})", (query.unwell_of,) * len(found)
 
 
 def _one_of(alternatives: Sequence[tuple[str, Sequence[Value]]]) -> tuple[str, Sequence[Value]]:

@@ -9,6 +9,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
+from heatlite.store.feature_store import FeatureStore, tables_of
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import (
     HealthRecord,
@@ -59,8 +60,11 @@ _TREE = (
 class Resources:
     """Resource rows. Each method is one statement, or one per `IN_LIMIT` rows."""
 
-    def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
+    def __init__(
+        self, encryption: FieldEncryption, large_values: LargeValues, features: Sequence[FeatureStore]
+    ) -> None:
         self._database = encryption.database
+        self._features = features
         fixed = ("stack_id", "name", "created_at")
         self._table = Table(
             encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id", large_values=large_values
@@ -83,17 +87,6 @@ class Resources:
         """Return the rows of a live tree, oldest first."""
         rest = f"WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id"
         return [_record(row) for row in self._table.select(rest, (root_id, root_id))]
-
-    def count_of_types(self, project: str, source: str, since: float) -> int:
-        """Count a project's live resources with a type of recent incidents' slots."""
-        sql = (
-            "SELECT COUNT(*) FROM resource JOIN stack ON stack.id = resource.stack_id"
-            " WHERE stack.project = ? AND stack.deleted_at IS NULL AND resource.mapped_type IN (SELECT mapped_type"
-            " FROM resource WHERE id IN (SELECT resource_id FROM incident"
-            " WHERE project = ? AND source = ? AND created_at >= ?))"
-        )
-        ((number,),) = self._database.read(sql, (project, project, source, since))
-        return int(number)
 
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of a stack with one of the names, oldest first."""
@@ -134,7 +127,8 @@ class Resources:
     ) -> list[ResourceRecord]:
         one = len(stack_ids) == 1
         within = "item.stack_id = ?" if one else f"item.stack_id IN ({marks(stack_ids)})"
-        found = [(within, stack_ids), *begin, *conditions(self._database.backend, query)]
+        filters = conditions(self._database.backend, query, tables_of(self._features))
+        found = [(within, stack_ids), *begin, *filters]
         current = CURRENT.format(resource=self._table.name)
         rest = f"AS item WHERE {' AND '.join([*(sql for sql, _ in found), current])}"
         rest += f" ORDER BY {order}" if one else f" ORDER BY item.stack_id, {order}"

@@ -8,9 +8,8 @@ import peewee
 from msgspec import Struct
 
 from heatlite.core.status import Verb
-from heatlite.features.healing.store.tables import Incident
-from heatlite.features.healing.terms import UNHEALTHY
 from heatlite.store.database.backend import Backend
+from heatlite.store.feature_store import HealthTable
 from heatlite.store.tables.access import AccountProject
 from heatlite.store.tables.health import FAILED_BEFORE_LOCK
 from heatlite.store.tables.stacks import Resource, Stack
@@ -70,7 +69,9 @@ SORTED_BY: Mapping[str, peewee.ColumnBase] = {
 }
 
 
-def list_conditions(project: str | None, query: StackQuery, backend: Backend) -> list[peewee.ColumnBase]:
+def list_conditions(
+    project: str | None, query: StackQuery, backend: Backend, tables: Iterable[HealthTable]
+) -> list[peewee.ColumnBase]:
     """Return the conditions of a list, without its marker."""
     has_tag = partial(_has_tag, backend)
     out: list[peewee.ColumnBase] = [*in_project(project)]
@@ -85,7 +86,7 @@ def list_conditions(project: str | None, query: StackQuery, backend: Backend) ->
     if query.locked:
         out.append(Stack.lock_level.is_null(False))
     if query.unhealthy:
-        out.append(_is_unhealthy(project))
+        out.append(_is_unhealthy(project, tables))
     if query.tags:
         out.append(_joined(and_, map(has_tag, dict.fromkeys(query.tags))))
     if query.tags_any:
@@ -107,16 +108,20 @@ def _contains(backend: Backend, column: peewee.ColumnBase, part: str) -> peewee.
     return found
 
 
-def _is_unhealthy(project: str | None) -> peewee.ColumnBase:
+def _is_unhealthy(project: str | None, tables: Iterable[HealthTable]) -> peewee.ColumnBase:
     inner = Stack.alias()
-    marked = Incident.select(Incident.root_id).where(Incident.state.in_([*UNHEALTHY]))
     is_failed = Resource.before_lock.is_null() & (Resource.verb == "CHECK") & (Resource.status == "FAILED")
     was_failed = peewee.fn.SUBSTR(Resource.before_lock, 1, len(FAILED_BEFORE_LOCK)) == FAILED_BEFORE_LOCK
     failed = inner.select(peewee.fn.COALESCE(inner.root_id, inner.id)).join(Resource, on=Resource.stack_id == inner.id)
     failed = failed.where(inner.deleted_at.is_null(), is_failed | was_failed)
     if project is not None:
-        marked, failed = marked.where(Incident.project == project), failed.where(inner.project == project)
-    return Stack.id.in_(marked) | Stack.id.in_(failed)
+        failed = failed.where(inner.project == project)
+    found = Stack.id.in_(failed)
+    for one in tables:
+        table = peewee.Table(one.name)
+        marked = table.select(table.c.root_id).where(peewee.SQL(one.unhealthy))
+        found |= Stack.id.in_(marked if project is None else marked.where(table.c.project == project))
+    return found
 
 
 def in_project(project: str | None) -> Sequence[peewee.ColumnBase]:

@@ -10,12 +10,12 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
-from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, Repair
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import Duplicate
+from heatlite.store.feature_store import FeatureStore, tables_of
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import LockRecord, StackPlace, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -90,8 +90,11 @@ _SUMMARY = (
 class Stacks:
     """The stacks."""
 
-    def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
+    def __init__(
+        self, encryption: FieldEncryption, large_values: LargeValues, features: Sequence[FeatureStore]
+    ) -> None:
         self._encryption = encryption
+        self._features = features
         self._database = encryption.database
         self._table = Table(
             encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id", large_values=large_values
@@ -291,8 +294,8 @@ class Stacks:
         of_stack = (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize, LargeValue)
         for model in of_stack:
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
-        for of_root in (HealingPolicy, HealingScope, Repair):
-            self._database.change(of_root.delete().where(of_root.root_id.in_(stack_ids)))
+        for one in self._features:
+            one.stacks_removed(stack_ids)
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
     def expired_locks(self, now: float) -> list[StackRecord]:
@@ -316,7 +319,7 @@ class Stacks:
         keys = [SORTED_BY[key] for key in query.sort_keys if key in SORTED_BY]
         descending = query.sort_dir == "desc" if keys or query.sort_dir else True
         order = [*(keys or [Stack.created_at]), Stack.id]
-        conditions = list_conditions(project, query, self._database.backend)
+        conditions = [*self._conditions(project, query)]
         if query.marker is not None:
             marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *in_project(project)))
             if marked:
@@ -332,9 +335,12 @@ class Stacks:
 
     def count(self, project: str | None, query: StackQuery) -> int:
         """Return the number of stacks on all pages of a list."""
-        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*list_conditions(project, query, self._database.backend))
+        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*self._conditions(project, query))
         count: int = self._database.select(select)[0][0]
         return count
+
+    def _conditions(self, project: str | None, query: StackQuery) -> Sequence[peewee.ColumnBase]:
+        return list_conditions(project, query, self._database.backend, tables_of(self._features))
 
 
 # -- rows ----------------------------------------------------------------------------------------

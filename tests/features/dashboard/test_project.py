@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.store import Store
 from tests.api.conftest import registered, template, value
@@ -268,12 +269,14 @@ def test_open_incidents_are_shown_and_closed(browser: Browser, store: Store) -> 
     form = next(one for one in page.forms.values() if one.action.endswith("/do/close") and one["id"].value in str(row))
     assert "smoke" not in form.submit(status=303).follow().text
     assert "cleared" in browser.get("/healing?state=CLOSED").text
-    (incident,) = (one for one in store.incidents.page("demo", IncidentQuery()) if one.summary == "smoke")
+    (incident,) = (
+        one for one in store.of(HealingStore).incidents.page("demo", IncidentQuery()) if one.summary == "smoke"
+    )
     with store.transaction():
-        assert store.incidents.move(replace(incident, state=IncidentState.PROPOSED))
+        assert store.of(HealingStore).incidents.move(replace(incident, state=IncidentState.PROPOSED))
     assert "Repair of g/0 in told" in browser.get("/approvals").html.text
     with store.transaction():
-        assert store.incidents.move(replace(incident, version=incident.version + 1))
+        assert store.of(HealingStore).incidents.move(replace(incident, version=incident.version + 1))
 
 
 @pytest.mark.full

@@ -23,11 +23,11 @@ from heatlite.features.healing.store.records import (
     IncidentRecord,
     ObservationRecord,
     RepairRecord,
-    StackHealth,
 )
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.store.errors import Duplicate
-from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
+from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackHealth, StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
@@ -62,56 +62,56 @@ def test_an_incident_is_read_as_it_was_written(store: Store) -> None:
         closed_as=ClosedAs.HEALED, closed_at=3.0, settles_until=4.0, plan_digest="d", summary="text",
     )  # fmt: skip
     with store.transaction():
-        store.incidents.insert_many([full, an_incident("two", "db")])
-    assert store.incidents.get("one") == full
-    assert store.incidents.open_of_root("root") == [full, an_incident("two", "db")]
+        store.of(HealingStore).incidents.insert_many([full, an_incident("two", "db")])
+    assert store.of(HealingStore).incidents.get("one") == full
+    assert store.of(HealingStore).incidents.open_of_root("root") == [full, an_incident("two", "db")]
     slot = ("root", "db", "alertmanager")
-    assert store.incidents.open_of_slots([slot]) == {slot: "two"}
-    assert {one.id for one in store.incidents.of_object("acme", "vm-1")} == {"one", "two"}
-    assert [one.id for one in store.incidents.page("acme", IncidentQuery(path=("db",)))] == ["two"]
-    assert [one.id for one in store.incidents.page("acme", IncidentQuery(limit=1))] == ["two"]
-    assert [one.id for one in store.incidents.page("acme", IncidentQuery(marker="two"))] == ["one"]
-    assert store.incidents.count_by_state() == {"OBSERVED": 2}
-    assert store.incidents.count_by_reason() == {"locked": 1}
+    assert store.of(HealingStore).incidents.open_of_slots([slot]) == {slot: "two"}
+    assert {one.id for one in store.of(HealingStore).incidents.of_object("acme", "vm-1")} == {"one", "two"}
+    assert [one.id for one in store.of(HealingStore).incidents.page("acme", IncidentQuery(path=("db",)))] == ["two"]
+    assert [one.id for one in store.of(HealingStore).incidents.page("acme", IncidentQuery(limit=1))] == ["two"]
+    assert [one.id for one in store.of(HealingStore).incidents.page("acme", IncidentQuery(marker="two"))] == ["one"]
+    assert store.of(HealingStore).incidents.count_by_state() == {"OBSERVED": 2}
+    assert store.of(HealingStore).incidents.count_by_reason() == {"locked": 1}
 
 
 @everywhere
 def test_a_slot_and_a_source_have_one_open_incident(store: Store) -> None:
     with store.transaction():
-        store.incidents.insert_many([an_incident()])
+        store.of(HealingStore).incidents.insert_many([an_incident()])
     with pytest.raises(Duplicate), store.transaction():
-        store.incidents.insert_many([an_incident("two")])
+        store.of(HealingStore).incidents.insert_many([an_incident("two")])
     closed = replace(an_incident(), state=IncidentState.CLOSED, due=None, closed_at=5.0)
     with store.transaction():
-        assert store.incidents.move(closed)
-        store.incidents.insert_many([an_incident("two")])
-    assert [one.id for one in store.incidents.open_of_root("root")] == ["two"]
-    assert store.incidents.older_than(6.0, 10) == ["one"]
+        assert store.of(HealingStore).incidents.move(closed)
+        store.of(HealingStore).incidents.insert_many([an_incident("two")])
+    assert [one.id for one in store.of(HealingStore).incidents.open_of_root("root")] == ["two"]
+    assert store.of(HealingStore).incidents.older_than(6.0, 10) == ["one"]
 
 
 @everywhere
 def test_an_incident_is_found_by_the_object_that_it_was_opened_for(store: Store) -> None:
     with store.transaction():
-        store.incidents.insert_many([an_incident()])
-        assert store.incidents.move(replace(an_incident(), physical_id="vm-2"))
-    (found,) = store.incidents.of_object("acme", "vm-1")
+        store.of(HealingStore).incidents.insert_many([an_incident()])
+        assert store.of(HealingStore).incidents.move(replace(an_incident(), physical_id="vm-2"))
+    (found,) = store.of(HealingStore).incidents.of_object("acme", "vm-1")
     assert found.physical_id == "vm-2"
-    assert store.incidents.of_object("acme", "vm-2") == []
+    assert store.of(HealingStore).incidents.of_object("acme", "vm-2") == []
 
 
 @everywhere
 def test_a_move_of_an_earlier_version_changes_nothing(store: Store) -> None:
     with store.transaction():
-        store.incidents.insert_many([an_incident()])
+        store.of(HealingStore).incidents.insert_many([an_incident()])
     with store.transaction():
-        store.incidents.note_reports(["one"], 9.0)
+        store.of(HealingStore).incidents.note_reports(["one"], 9.0)
     with store.transaction():
-        assert not store.incidents.move(replace(an_incident(), state=IncidentState.CONFIRMED))
+        assert not store.of(HealingStore).incidents.move(replace(an_incident(), state=IncidentState.CONFIRMED))
     noted = replace(an_incident(), reports=2, last_report_at=9.0, version=1)
-    assert store.incidents.get("one") == noted
+    assert store.of(HealingStore).incidents.get("one") == noted
     with store.transaction():
-        assert store.incidents.move(replace(noted, state=IncidentState.CONFIRMED))
-    assert store.incidents.get("one") == replace(noted, state=IncidentState.CONFIRMED, version=2)
+        assert store.of(HealingStore).incidents.move(replace(noted, state=IncidentState.CONFIRMED))
+    assert store.of(HealingStore).incidents.get("one") == replace(noted, state=IncidentState.CONFIRMED, version=2)
 
 
 @everywhere
@@ -119,17 +119,17 @@ def test_evidence_that_is_demanded_comes_with_the_next_report(store: Store) -> N
     marked = replace(an_incident(), state=IncidentState.MARKED)
     settling = replace(an_incident("two", "db"), state=IncidentState.SETTLING)
     with store.transaction():
-        store.incidents.insert_many([marked, settling])
-        store.incidents.demand_evidence(5.0, source=("acme", "grafana"))
-        store.incidents.demand_evidence(6.0, root_id="root")
+        store.of(HealingStore).incidents.insert_many([marked, settling])
+        store.of(HealingStore).incidents.demand_evidence(5.0, source=("acme", "grafana"))
+        store.of(HealingStore).incidents.demand_evidence(6.0, root_id="root")
     stale = replace(marked, evidence_after=6.0, evidence_since=None, reports=0, due=6.0, version=1)
-    assert store.incidents.open_of_root("root") == [stale, settling]
+    assert store.of(HealingStore).incidents.open_of_root("root") == [stale, settling]
     with store.transaction():
-        store.incidents.note_reports(["one"], 7.0)
-    found = store.incidents.get("one")
+        store.of(HealingStore).incidents.note_reports(["one"], 7.0)
+    found = store.of(HealingStore).incidents.get("one")
     assert found == replace(stale, evidence_since=7.0, last_report_at=7.0, reports=1, due=7.0, version=2)
-    assert store.incidents.due_roots(7.0, 100) == ["root"]
-    assert store.incidents.due_roots(0.5, 100) == []
+    assert store.of(HealingStore).incidents.due_roots(7.0, 100) == ["root"]
+    assert store.of(HealingStore).incidents.due_roots(0.5, 100) == []
 
 
 @everywhere
@@ -138,52 +138,55 @@ def test_a_report_wakes_an_incident_that_it_may_lead_on(store: Store) -> None:
     young = replace(an_incident(), reason=Brake.IN_GRACE, due=500.0)
     waiting = replace(an_incident("two", "db"), reason=Brake.CONFIRMING, due=500.0)
     with store.transaction():
-        store.incidents.insert_many([young, waiting])
-        store.incidents.note_reports(["one", "two"], 7.0)
+        store.of(HealingStore).incidents.insert_many([young, waiting])
+        store.of(HealingStore).incidents.note_reports(["one", "two"], 7.0)
     noted = [replace(one, last_report_at=7.0, reports=2, version=1) for one in (young, replace(waiting, due=7.0))]
-    assert store.incidents.open_of_root("root") == noted
+    assert store.of(HealingStore).incidents.open_of_root("root") == noted
 
 
 @everywhere
 def test_slots_are_counted_once(store: Store) -> None:
     closed = replace(an_incident("three", "c"), state=IncidentState.CLOSED)
     with store.transaction():
-        store.incidents.insert_many([an_incident(), an_incident("two", "db"), closed])
-    assert store.incidents.count_slots("acme", "alertmanager", 0.0, only_open=False) == 3
-    assert store.incidents.count_slots("acme", "alertmanager", 0.0, only_open=True) == 2
-    assert store.incidents.count_slots("acme", "alertmanager", 1.5, only_open=False) == 0
-    assert store.incidents.count_open("acme") == 2
+        store.of(HealingStore).incidents.insert_many([an_incident(), an_incident("two", "db"), closed])
+    assert store.of(HealingStore).incidents.count_slots("acme", "alertmanager", 0.0, only_open=False) == 3
+    assert store.of(HealingStore).incidents.count_slots("acme", "alertmanager", 0.0, only_open=True) == 2
+    assert store.of(HealingStore).incidents.count_slots("acme", "alertmanager", 1.5, only_open=False) == 0
+    assert store.of(HealingStore).incidents.count_open("acme") == 2
 
 
 @everywhere
 def test_a_key_has_one_open_episode(store: Store) -> None:
     first = an_observation()
     with store.transaction():
-        store.observations.insert_many([first])
+        store.of(HealingStore).observations.insert_many([first])
     with pytest.raises(Duplicate), store.transaction():
-        store.observations.insert_many([an_observation("two", starts_at=2.0)])
+        store.of(HealingStore).observations.insert_many([an_observation("two", starts_at=2.0)])
     ended = replace(
         first, is_open=False, word=Word.RESOLVED, ended_at=2.0, incident_id="i", muted_for="vm", root_id="r"
     )
     later = replace(an_observation("two", starts_at=2.0), word=Word.BLIND, root_id="r", path="web/0")
-    assert store.observations.standing(["i"]) == {}
+    assert store.of(HealingStore).observations.standing(["i"]) == {}
     with store.transaction():
-        store.observations.save_many([replace(first, incident_id="i")])
-        assert store.observations.standing(["i", "j"]) == {"i": True}
-        store.observations.mute("i", "vm")
-        assert store.observations.open("acme", "alertmanager", ["k"])["k"].muted_for == "vm"
-        store.observations.save_many([ended])
-        store.observations.insert_many([later])
-    assert store.observations.open("acme", "alertmanager", ["k", "l"]) == {"k": later}
-    assert store.observations.at("acme", "alertmanager", {("k", ended.starts_at)}) == [ended]
+        store.of(HealingStore).observations.save_many([replace(first, incident_id="i")])
+        assert store.of(HealingStore).observations.standing(["i", "j"]) == {"i": True}
+        store.of(HealingStore).observations.mute("i", "vm")
+        assert store.of(HealingStore).observations.open("acme", "alertmanager", ["k"])["k"].muted_for == "vm"
+        store.of(HealingStore).observations.save_many([ended])
+        store.of(HealingStore).observations.insert_many([later])
+    assert store.of(HealingStore).observations.open("acme", "alertmanager", ["k", "l"]) == {"k": later}
+    assert store.of(HealingStore).observations.at("acme", "alertmanager", {("k", ended.starts_at)}) == [ended]
     both = {("k", ended.starts_at), ("k", later.starts_at), ("l", 1.0), ("k", 9.0)}
-    assert {one.id for one in store.observations.at("acme", "alertmanager", both)} == {ended.id, later.id}
-    assert store.observations.at("acme", "generic", both) == []
-    assert store.observations.of_incident("i", 10) == [ended]
-    assert store.observations.standing(["i", "j"]) == {"i": False}
-    assert store.observations.blind_paths("acme", "alertmanager", "none") == set()
-    assert store.observations.blind_paths("acme", "alertmanager", "r") == {"web/0"}
-    assert store.observations.older_than(3.0, 10) == ["one"]
+    assert {one.id for one in store.of(HealingStore).observations.at("acme", "alertmanager", both)} == {
+        ended.id,
+        later.id,
+    }
+    assert store.of(HealingStore).observations.at("acme", "generic", both) == []
+    assert store.of(HealingStore).observations.of_incident("i", 10) == [ended]
+    assert store.of(HealingStore).observations.standing(["i", "j"]) == {"i": False}
+    assert store.of(HealingStore).observations.blind_paths("acme", "alertmanager", "none") == set()
+    assert store.of(HealingStore).observations.blind_paths("acme", "alertmanager", "r") == {"web/0"}
+    assert store.of(HealingStore).observations.older_than(3.0, 10) == ["one"]
 
 
 @everywhere
@@ -196,10 +199,10 @@ def test_open_episodes_without_reports_go_with_their_closed_incident(store: Stor
         replace(an_observation("of none", key="n"), word=Word.BLIND),
     ]
     with store.transaction():
-        store.incidents.insert_many([gone, an_incident("open", path="db")])
-        store.observations.insert_many(episodes)
-    assert store.observations.left_by_incidents(5.0, 10) == []
-    assert store.observations.left_by_incidents(6.0, 10) == ["silent"]
+        store.of(HealingStore).incidents.insert_many([gone, an_incident("open", path="db")])
+        store.of(HealingStore).observations.insert_many(episodes)
+    assert store.of(HealingStore).observations.left_by_incidents(5.0, 10) == []
+    assert store.of(HealingStore).observations.left_by_incidents(6.0, 10) == ["silent"]
 
 
 @everywhere
@@ -211,61 +214,64 @@ def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_writte
     scope = HealingScopeRecord("root", "type:OS::Nova::Server", 1.0, True, 2)
     repair = RepairRecord("r", "i", "root", "web", "web/0", "web/0/s", RepairStep.REPLACE, 0, "action", 1.0)
     with store.transaction():
-        store.health_sources.put_document(*named, source.document)
-        store.health_sources.reported(*named, 1.0, source.results, 10)
-        store.health_sources.begin_storm(*named, 1.5)
-        store.health_sources.acknowledge(*named, 2.0)
-        store.health_tokens.insert(token)
-        store.healing_policies.put(policy)
-        store.healing_scopes.save(replace(scope, failures=0))
-        store.healing_scopes.save(scope)
-        store.healing_scopes.save(replace(scope, root_id="of a stack that is gone"))
+        store.of(HealingStore).sources.put_document(*named, source.document)
+        store.of(HealingStore).sources.reported(*named, 1.0, source.results, 10)
+        store.of(HealingStore).sources.begin_storm(*named, 1.5)
+        store.of(HealingStore).sources.acknowledge(*named, 2.0)
+        store.of(HealingStore).tokens.insert(token)
+        store.of(HealingStore).policies.put(policy)
+        store.of(HealingStore).scopes.save(replace(scope, failures=0))
+        store.of(HealingStore).scopes.save(scope)
+        store.of(HealingStore).scopes.save(replace(scope, root_id="of a stack that is gone"))
         store.stacks.insert(StackRecord("root", "s", "acme", "ann", "t", {}, Verb.CREATE, Status.COMPLETE, "", 1.0))
-        store.repairs.insert(repair)
-    assert store.health_sources.get(*named) == source
-    assert (store.health_sources.count("acme"), store.health_tokens.count("acme")) == (1, 1)
-    assert store.health_tokens.by_digest("d" * 64) == token
-    assert store.healing_policies.get("root") == policy
-    assert store.healing_scopes.of_root("root") == {scope.scope: scope}
-    assert store.healing_scopes.counts() == (1, 1)
-    assert store.repairs.of_root("root", 5.0) == [repair]
+        store.of(HealingStore).repairs.insert(repair)
+    assert store.of(HealingStore).sources.get(*named) == source
+    assert (store.of(HealingStore).sources.count("acme"), store.of(HealingStore).tokens.count("acme")) == (1, 1)
+    assert store.of(HealingStore).tokens.by_digest("d" * 64) == token
+    assert store.of(HealingStore).policies.get("root") == policy
+    assert store.of(HealingStore).scopes.of_root("root") == {scope.scope: scope}
+    assert store.of(HealingStore).scopes.counts() == (1, 1)
+    assert store.of(HealingStore).repairs.of_root("root", 5.0) == [repair]
     ended = replace(repair, ended_at=2.0, result=RepairResult.FAILED, is_failure=True)
     with store.transaction():
-        store.repairs.save(ended)
-        store.healing_policies.put(replace(policy, version=2))
-    assert store.repairs.of_root("root", 5.0) == []
-    assert store.repairs.of_incidents(["i"]) == [ended]
-    assert store.healing_policies.get("root") == replace(policy, version=2)
+        store.of(HealingStore).repairs.save(ended)
+        store.of(HealingStore).policies.put(replace(policy, version=2))
+    assert store.of(HealingStore).repairs.of_root("root", 5.0) == []
+    assert store.of(HealingStore).repairs.of_incidents(["i"]) == [ended]
+    assert store.of(HealingStore).policies.get("root") == replace(policy, version=2)
 
 
 @everywhere
 def test_one_engine_begins_a_storm_and_one_notes_a_sweep(store: Store) -> None:
     with store.transaction():
-        assert store.health_sources.begin_storm("acme", "grafana", 5.0)
-        assert not store.health_sources.begin_storm("acme", "grafana", 6.0)
-        assert [one.storm_since for one in store.health_sources.storms()] == [5.0]
-        assert store.health_sources.end_storm("acme", "grafana", 7.0)
-        assert store.health_sources.storms() == []
-    ended = store.health_sources.get("acme", "grafana")
+        assert store.of(HealingStore).sources.begin_storm("acme", "grafana", 5.0)
+        assert not store.of(HealingStore).sources.begin_storm("acme", "grafana", 6.0)
+        assert [one.storm_since for one in store.of(HealingStore).sources.storms()] == [5.0]
+        assert store.of(HealingStore).sources.end_storm("acme", "grafana", 7.0)
+        assert store.of(HealingStore).sources.storms() == []
+    ended = store.of(HealingStore).sources.get("acme", "grafana")
     assert ended is not None and (ended.storm_since, ended.window_from) == (None, 7.0)
     with store.transaction():
-        store.healing_policies.put(HealingPolicyRecord("r", {}, 1, "mia", 0.0))
-        assert store.healing_policies.due("r") is None
-        store.healing_policies.wake("r", 5.0)
-        assert (store.incidents.due_roots(4.0, 10), store.incidents.due_roots(5.0, 10)) == ([], ["r"])
-        store.healing_policies.looked("r", 4.0)
-        assert store.healing_policies.due("r") == 5.0  # a later mark
-        store.healing_policies.postpone("r", 5.0, 65.0)
-        store.healing_policies.looked("r", 65.0)
-        assert store.healing_policies.due("r") is None
+        store.of(HealingStore).policies.put(HealingPolicyRecord("r", {}, 1, "mia", 0.0))
+        assert store.of(HealingStore).policies.due("r") is None
+        store.of(HealingStore).policies.wake("r", 5.0)
+        assert (
+            store.of(HealingStore).incidents.due_roots(4.0, 10),
+            store.of(HealingStore).incidents.due_roots(5.0, 10),
+        ) == ([], ["r"])
+        store.of(HealingStore).policies.looked("r", 4.0)
+        assert store.of(HealingStore).policies.due("r") == 5.0  # a later mark
+        store.of(HealingStore).policies.postpone("r", 5.0, 65.0)
+        store.of(HealingStore).policies.looked("r", 65.0)
+        assert store.of(HealingStore).policies.due("r") is None
     with store.transaction():
-        assert store.healing_sweeps.last() is None
-        assert store.healing_sweeps.swept(1.0, None)
-        assert not store.healing_sweeps.swept(2.0, None)
-        assert store.healing_sweeps.swept(3.0, 1.0)
-        assert not store.healing_sweeps.swept(2.0, 3.0)  # by a thread that was frozen
-        assert not store.healing_sweeps.swept(4.0, 1.0)
-    assert store.healing_sweeps.last() == 3.0
+        assert store.of(HealingStore).sweeps.last() is None
+        assert store.of(HealingStore).sweeps.swept(1.0, None)
+        assert not store.of(HealingStore).sweeps.swept(2.0, None)
+        assert store.of(HealingStore).sweeps.swept(3.0, 1.0)
+        assert not store.of(HealingStore).sweeps.swept(2.0, 3.0)  # by a thread that was frozen
+        assert not store.of(HealingStore).sweeps.swept(4.0, 1.0)
+    assert store.of(HealingStore).sweeps.last() == 3.0
 
 
 @everywhere
@@ -304,14 +310,14 @@ def test_the_health_of_trees_is_counted_by_resource(store: Store) -> None:
         for stack in (a_stack("root"), a_stack("below", "root"), a_stack("other"), a_stack("mended")):
             store.stacks.insert(stack)
         store.resources.insert_many(rows)
-        store.incidents.insert_many([seen, both, closed, settling])
-        store.healing_scopes.save(HealingScopeRecord("root", "web", is_suspended=True))
-        store.healing_scopes.save(HealingScopeRecord("root", "db", failures=1))
+        store.of(HealingStore).incidents.insert_many([seen, both, closed, settling])
+        store.of(HealingStore).scopes.save(HealingScopeRecord("root", "web", is_suspended=True))
+        store.of(HealingStore).scopes.save(HealingScopeRecord("root", "db", failures=1))
     assert store.tree_health.of_roots(["root", "other", "mended"]) == {"root": StackHealth(2, 2, 1, 1, 1)}
     assert store.overview.of("acme").unhealthy == 1
     assert [one.id for one in store.stacks.list("acme", StackQuery(unhealthy=True))] == ["root"]
     assert store.tree_health.of_roots([]) == {}
-    assert store.incidents.open_of_resource("seen") == [seen]
+    assert store.of(HealingStore).incidents.open_of_resource("seen") == [seen]
 
 
 @everywhere
@@ -325,12 +331,12 @@ def test_requests_of_a_source_at_once_lose_no_result(store: Store) -> None:
     def report(number: int) -> None:
         barrier.wait(240)
         with store.transaction():
-            store.health_sources.reported("demo", "alertmanager", 100.0, [result(number)], 100)
+            store.of(HealingStore).sources.reported("demo", "alertmanager", 100.0, [result(number)], 100)
         store.database.close()
 
     with ThreadPoolExecutor(at_once) as pool:
         for done in [pool.submit(report, number) for number in range(at_once)]:
             done.result()
-    found = store.health_sources.get("demo", "alertmanager")
+    found = store.of(HealingStore).sources.get("demo", "alertmanager")
     assert found is not None
     assert list(found.results) == [result(number) for number in range(at_once)]

@@ -30,6 +30,7 @@ from heatlite.features.dashboard import sessions
 from heatlite.features.healing.api import intake as intake_routes
 from heatlite.features.healing.intake import intake
 from heatlite.features.healing.intake.intake import Intake
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import ReportResult
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.secrets.cipher import new_key
@@ -207,7 +208,7 @@ def test_intake_tokens_of_a_project(api: Server, monkeypatch: pytest.MonkeyPatch
     check(
         api.store,
         lambda project, _: api.request(project, "POST", "/health_tokens", {"name": "a"}),
-        api.store.health_tokens.count,
+        api.store.of(HealingStore).tokens.count,
     )
 
 
@@ -219,7 +220,7 @@ def test_sources_of_reports_of_a_project(store: Store, monkeypatch: pytest.Monke
     def configure(project: str, number: int) -> None:
         reports.configure(project, f"source{number}", {"format": "alertmanager"})
 
-    check(store, configure, store.health_sources.count)
+    check(store, configure, store.of(HealingStore).sources.count)
 
 
 @everywhere
@@ -243,7 +244,7 @@ def test_open_incidents_and_episodes_of_a_project(store: Store, monkeypatch: pyt
         assert outcome.result in (ReportResult.ACCEPTED, ReportResult.OVERFLOW)
         return outcome.result is ReportResult.ACCEPTED
 
-    check(store, report, store.incidents.count_open)
+    check(store, report, store.of(HealingStore).incidents.count_open)
 
 
 @everywhere

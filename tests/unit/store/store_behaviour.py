@@ -29,6 +29,7 @@ from heatlite.engine.execution import retention
 from heatlite.engine.execution.leases import renew_leases
 from heatlite.engine.execution.retention import Retention
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
@@ -2387,7 +2388,7 @@ def something_of_everything(store: Store) -> None:
         store.stack_sizes.record_resources("s-ready", "s-ready", 7)
         account = "(stack_id, root_id, resource_name, physical_name, password)"
         store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
-        store.incidents.insert_many(
+        store.of(HealingStore).incidents.insert_many(
             [
                 an_incident("open", "a"),
                 replace(an_incident("closed", "b"), state=IncidentState.CLOSED, due=None, closed_at=5.0),
@@ -2395,7 +2396,7 @@ def something_of_everything(store: Store) -> None:
             ]
         )
         repair = ("repair", "repairing", "root", "web", "web/0", "c", RepairStep.REPLACE, 0, "runs", 1.0)
-        store.repairs.insert(RepairRecord(*repair))
+        store.of(HealingStore).repairs.insert(RepairRecord(*repair))
     for name in ("ended", "runs", "parent"):
         put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
         claimed = claim_one(store, "me", 990.0, 30.0)

@@ -21,6 +21,7 @@ from heatlite.features.healing.intake.intake import Intake
 from heatlite.features.healing.loop.tree import read_places
 from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.features.healing.store.store import HealingStore, notes
 from heatlite.store.store import Store
 
 TOKEN_BYTES = 20
@@ -90,11 +91,12 @@ class IntakeTokens:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the intake tokens of the project."""
-        resp.media = {"health_tokens": [_token(one) for one in self._store.health_tokens.list(req.caller.project)]}
+        resp.media = {"health_tokens": [_token(one) for one in self._rows.tokens.list(req.caller.project)]}
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create an intake token. Only this answer has the token itself."""
@@ -121,16 +123,16 @@ class IntakeTokens:
         req.concerns(target=record.id)
         with self._store.transaction():
             self._store.limit_locks.take(f"intake tokens of {req.caller.project}")
-            if self._store.health_tokens.count(req.caller.project) >= MAX_TOKENS:
+            if self._rows.tokens.count(req.caller.project) >= MAX_TOKENS:
                 raise RequestLimitExceeded(message=f"the project has {MAX_TOKENS} intake tokens. Delete one first.")
-            self._store.health_tokens.insert(record)
+            self._rows.tokens.insert(record)
         resp.status = HTTPStatus.CREATED
         resp.media = {"health_token": {**_token(record), "token": token}}
 
     def on_delete_one(self, req: Request, resp: Response, token_id: str) -> None:
         """Delete an intake token."""
         with self._store.transaction():
-            if not self._store.health_tokens.delete(req.caller.project, token_id):
+            if not self._rows.tokens.delete(req.caller.project, token_id):
                 raise EntityNotFound(entity="Health token", name=token_id)
         resp.status = HTTPStatus.NO_CONTENT
 
@@ -163,12 +165,12 @@ def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMa
     for root_id, ids in sorted(rows.items()):
         root = store.stacks.get(root_id)
         places = {} if root is None else read_places(store, root)
-        incidents = store.incidents.open_of_root(root_id)
+        incidents = store.of(HealingStore).incidents.open_of_root(root_id)
         for place in places.values():
             if place.row.id in ids:
                 stack = place.stacks[-1]
                 its_own = [one for one in incidents if one.resource_id == place.row.id]
-                shown = views.resource(req.base, stack, place.row, (), place.nested is not None, its_own)
+                shown = views.resource(req.base, stack, place.row, (), place.nested is not None, notes(its_own))
                 where = {
                     "stack_name": stack.name,
                     "stack_id": stack.id,

@@ -11,6 +11,7 @@ from heatlite.core.json import AnyMap, as_map, whole_numbers
 from heatlite.features.healing.api import views as healing_views
 from heatlite.features.healing.operations import HealingOperations
 from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import ClosedAs, IncidentState
 from heatlite.store.store import Store
 
@@ -74,7 +75,7 @@ class ProjectPolicies:
     """P/healing."""
 
     def __init__(self, store: Store) -> None:
-        self._policies = store.healing_policies
+        self._policies = store.of(HealingStore).policies
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the policies of the project's stacks."""
@@ -92,6 +93,7 @@ class Incidents:
 
     def __init__(self, store: Store, healing: HealingOperations) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._healing = healing
 
     def on_get(self, req: Request, resp: Response) -> None:
@@ -109,7 +111,7 @@ class Incidents:
             limit=limit + 1,
             marker=marker,
         )
-        rest = self._store.incidents.page(req.caller.project, wanted)
+        rest = self._rows.incidents.page(req.caller.project, wanted)
         resp.media = page(req, "incidents", rest, limit, healing_views.incident, lambda one: one.id)
 
     def on_get_one(self, req: Request, resp: Response, incident_id: str) -> None:

@@ -9,6 +9,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPForbidden, Unauthorized
 from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store
 
 NOTE_USE = 60.0
@@ -22,6 +23,7 @@ class IntakeTokens:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
 
     def caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context | None:
@@ -34,7 +36,7 @@ class IntakeTokens:
         token = given.strip() if scheme.lower() == "bearer" else credentials(header)[1].decode(errors="replace")
         if not token.startswith(PREFIX):
             return None
-        found, now = self._store.health_tokens.by_digest(token_digest(token)), self._clock.now()
+        found, now = self._rows.tokens.by_digest(token_digest(token)), self._clock.now()
         if found is None or found.expires_at is not None and found.expires_at <= now:
             raise Unauthorized(challenge=self.challenge)
         if found.project != project:
@@ -43,6 +45,6 @@ class IntakeTokens:
             raise HTTPForbidden(f"The intake token {found.name} may only report to the source {found.source}.")
         if now - (found.last_used_at or 0.0) >= NOTE_USE:
             with self._store.transaction():
-                self._store.health_tokens.used(found.id, now)
+                self._rows.tokens.used(found.id, now)
         user = f"intake token {found.name}"
         return Context(project, user, request_id=req.request_id, may=lambda rule: rule == REPORT, queued=req.queued)

@@ -26,6 +26,7 @@ from heatlite.features.healing.intake.targets import Targets
 from heatlite.features.healing.loop.tree import Place
 from heatlite.features.healing.reports import Outcome, Report
 from heatlite.features.healing.store.records import HealthSourceRecord, IncidentRecord, ObservationRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, ReportResult, Word
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import SuppressedRecord
@@ -70,6 +71,7 @@ class Intake:
     def __init__(self, store: Store, clock: Clock, threads: int, meter: Meter) -> None:
         """Take reports in at most half of the `threads` that answer requests."""
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
         self._meter = meter
         self.turns = Bulkhead(max(1, threads // 2), threads // 4, BUSY_SECONDS, _busy)
@@ -79,7 +81,7 @@ class Intake:
 
         Raises EntityNotFound for one that was never configured.
         """
-        record = self._store.health_sources.get(project, source)
+        record = self._rows.sources.get(project, source)
         document = default_document(source)
         if record is not None and record.document is not None:
             document = read_document(record.document)
@@ -89,7 +91,7 @@ class Intake:
 
     def blind_since(self, project: str, source: str) -> float | None:
         """Return the time from which a source sees no target; None: it sees."""
-        return self._store.observations.blind_since(project, source)
+        return self._rows.observations.blind_since(project, source)
 
     def configure(self, project: str, source: str, document: Json) -> None:
         """Replace the document of a source. Raises HTTPBadRequest, RequestLimitExceeded.
@@ -98,7 +100,7 @@ class Intake:
         """
         if document is not None:
             read_document(document)
-        sources = self._store.health_sources
+        sources = self._rows.sources
         with self._store.transaction():
             if document is None and default_document(source) is None:
                 if not sources.delete(project, source):
@@ -117,8 +119,8 @@ class Intake:
         self.document(project, source)
         now = self._clock.now()
         with self._store.transaction():
-            self._store.health_sources.acknowledge(project, source, now)
-            self._store.incidents.demand_evidence(now, source=(project, source))
+            self._rows.sources.acknowledge(project, source, now)
+            self._rows.incidents.demand_evidence(now, source=(project, source))
 
     def take(self, context: Context, source: str, body: Json) -> Taken:
         """Take the reports of one request.
@@ -141,7 +143,7 @@ class Intake:
             taking.run()
             outcomes = tuple(taking.outcomes)
             told = [_kept(one, now) for one in outcomes if one.result is not ReportResult.REPEATED]
-            self._store.health_sources.reported(project, record.name, now, told[-MAX_KEPT:], MAX_KEPT)
+            self._rows.sources.reported(project, record.name, now, told[-MAX_KEPT:], MAX_KEPT)
         taken = Taken(record.name, len(delivery.reports), delivery.truncated, outcomes)
         self._meter.reports_taken(document.format, {str(one): number for one, number in taken.counts.items()})
         return taken
@@ -154,6 +156,7 @@ class _Taking:
         self, store: Store, project: str, source: str, document: SourceDocument, now: float, delivery: Delivery
     ) -> None:
         self.store, self.project, self.source = store, project, source
+        self._rows = store.of(HealingStore)
         self.document, self.now, self.delivery = document, now, delivery
         self.outcomes: list[Outcome] = []
 
@@ -163,13 +166,13 @@ class _Taking:
         self._targets = Targets(self.store, self.project, [one for one in reports if one.word is not Word.RESOLVED])
         # Not all episodes of the keys: an alarm that flaps has had any number of them.
         given = {(one.key, one.starts_at) for one in reports if one.starts_at is not None}
-        known = self.store.observations.at(self.project, self.source, given)
-        current = self.store.observations.open(self.project, self.source, (one.key for one in reports))
+        known = self._rows.observations.at(self.project, self.source, given)
+        current = self._rows.observations.open(self.project, self.source, (one.key for one in reports))
         for prefix in self._prefixes(reports):
-            found = self.store.observations.open_with_prefix(self.project, self.source, prefix)
+            found = self._rows.observations.open_with_prefix(self.project, self.source, prefix)
             current.update((one.key, one) for one in found)
         # Before incidents, as the loop does. A mute that comes meanwhile would be overwritten.
-        held = self.store.observations.lock((*known, *current.values()))
+        held = self._rows.observations.lock((*known, *current.values()))
         self._open = {one.key: one for one in held if one.is_open}
         self._episodes = {(one.key, one.starts_at): one for one in held}
         self._before = dict(self._episodes)
@@ -197,7 +200,7 @@ class _Taking:
         firing = [one for one in reports if one.word is Word.FIRING and not one.is_ignored]
         places = [self._targets.find(one, self.document.marks_member).place for one in firing]
         slots = {(one.stacks[0].id, one.slot.path, self.source) for one in places if one is not None}
-        found = self.store.incidents.open_of_slots(sorted(slots))
+        found = self._rows.incidents.open_of_slots(sorted(slots))
         return {(root_id, path): one for (root_id, path, _), one in found.items()}
 
     def _write(self) -> None:
@@ -207,13 +210,13 @@ class _Taking:
         new = [one for one in changed if (one.key, one.starts_at) not in self._before]
         # The count locks. Before rows are written, so that no two requests wait for each other.
         surplus = self._counted[1] + len(new) - MAX_EPISODES if new else 0
-        self.store.observations.save_many(sorted(known, key=lambda one: one.is_open))
-        self.store.incidents.insert_many(self._new_incidents)
-        self.store.observations.insert_many(new)
+        self._rows.observations.save_many(sorted(known, key=lambda one: one.is_open))
+        self._rows.incidents.insert_many(self._new_incidents)
+        self._rows.observations.insert_many(new)
         if surplus > 0:
-            self.store.observations.remove(self.store.observations.oldest_ended(self.project, surplus))
-        self.store.incidents.note_reports(list(dict.fromkeys(self._noted)), self.now)
-        self.store.incidents.wake(list(dict.fromkeys(self._woken)), self.now)
+            self._rows.observations.remove(self._rows.observations.oldest_ended(self.project, surplus))
+        self._rows.incidents.note_reports(list(dict.fromkeys(self._noted)), self.now)
+        self._rows.incidents.wake(list(dict.fromkeys(self._woken)), self.now)
         for entry, locked_at in sorted(self._suppressed.values(), key=lambda one: one[0].root_id):
             self.store.suppressed.add(entry, locked_at)
 
@@ -357,7 +360,7 @@ class _Taking:
         No other request adds any until the transaction ends.
         """
         self.store.limit_locks.take(f"reports of {self.project}")
-        return (*self.store.observations.count(self.project), self.store.incidents.count_open(self.project))
+        return (*self._rows.observations.count(self.project), self._rows.incidents.count_open(self.project))
 
     def _is_full(self) -> bool:
         """Return True if the project may have no further open episode."""

@@ -8,6 +8,7 @@ from heatlite.features.healing.intake.formats import MIN_PHYSICAL_ID
 from heatlite.features.healing.loop.tree import Place, place_of, read_places, row_at
 from heatlite.features.healing.reports import Report
 from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, ReportResult
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -32,6 +33,7 @@ class Targets:
 
     def __init__(self, store: Store, project: str, reports: Iterable[Report]) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._project = project
         self._trees: dict[str, Mapping[str, Place]] = {}
         self._stacks: dict[str, StackRecord | None] = {}
@@ -69,7 +71,7 @@ class Targets:
         if len(places) > 1:
             return Found(None, ReportResult.AMBIGUOUS, f"{len(places)} resources have the physical id")
         if not places:
-            known = self._store.incidents.of_object(self._project, report.physical_id or "")
+            known = self._rows.incidents.of_object(self._project, report.physical_id or "")
             if not known:
                 return Found(None, ReportResult.UNKNOWN, "no resource of the project has the physical id")
             return Found(self._not_made(known[0]), ReportResult.STALE, "the object has been replaced or deleted")

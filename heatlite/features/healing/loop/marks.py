@@ -9,6 +9,7 @@ from heatlite.features.healing.loop.tree import Place, Tree
 from heatlite.features.healing.reports import API, CHECK
 from heatlite.features.healing.rules.incident import BEFORE_REPAIR
 from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.store import Store
 
@@ -31,8 +32,8 @@ def note_marks(store: Store, tree: Tree, policy_since: float, now: float) -> boo
             opened.append(_incident(tree, place, source, marked_at, max(policy_since, tree.released_at), now))
         elif known.state in BEFORE_REPAIR and marked_at > known.last_report_at:
             noted.append(known.id)
-    store.incidents.insert_many(opened)
-    store.incidents.note_reports(noted, now)
+    store.of(HealingStore).incidents.insert_many(opened)
+    store.of(HealingStore).incidents.note_reports(noted, now)
     return bool(opened or noted)
 
 

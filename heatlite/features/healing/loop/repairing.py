@@ -39,6 +39,7 @@ from heatlite.features.healing.rules.incident import (
 )
 from heatlite.features.healing.rules.policy import Settings
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
@@ -94,6 +95,7 @@ class Repairing:
 
     def __init__(self, store: Store, repairs: Repairs) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._repairs = repairs
 
     def any_time(self, scene: Scene, incident: IncidentRecord) -> bool:
@@ -132,7 +134,7 @@ class Repairing:
         place = scene.place(incident)
         assert place is not None
         action = self._repairs.check(_healer(scene), place.stacks[-1], place.row.name)
-        self._store.incidents.move(replace(incident, action_id=action.id, due=scene.now + REPAIR_LOOK))
+        self._rows.incidents.move(replace(incident, action_id=action.id, due=scene.now + REPAIR_LOOK))
 
     def _room(self, scene: Scene, scope: str) -> int:
         """Return the number of members of a scope whose repair may begin now."""
@@ -199,20 +201,20 @@ class Repairing:
             if incident.plan_digest not in (None, digest):
                 result = move(incident, Event.PLAN_CHANGED, now)
                 assert result is not None
-                self._store.incidents.move(result.incident)
+                self._rows.incidents.move(result.incident)
             else:
-                self._store.incidents.move(proposed(incident, digest, held, now))
+                self._rows.incidents.move(proposed(incident, digest, held, now))
 
     def _release(self, incidents: Sequence[IncidentRecord], now: float) -> None:
         """Demand new evidence: what the plan of a repair showed holds it no longer."""
         for incident in incidents:
             result = move(incident, Event.RELEASED, now, f"released: {incident.reason}")
             assert result is not None
-            self._store.incidents.move(result.incident)
+            self._rows.incidents.move(result.incident)
 
     def _hold(self, incidents: Sequence[IncidentRecord], held: Sequence[Held], now: float) -> None:
         for incident in incidents:
-            self._store.incidents.move(held_by(incident, held, now))
+            self._rows.incidents.move(held_by(incident, held, now))
 
     def _enqueue(
         self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None, reason: str = "repair begun"
@@ -233,9 +235,9 @@ class Repairing:
                 result = move(incident, Event.BY_HAND, now, reason + one.told)
                 assert result is not None
                 after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
-                if not self._store.incidents.move(after):
+                if not self._rows.incidents.move(after):
                     raise ActionConflict("A report came while its repair was planned.")
-                self._store.repairs.insert(
+                self._rows.repairs.insert(
                     RepairRecord(
                         random_id(), incident.id, root.id, one.scope, one.member, incident.path,
                         one.steps.get(incident.path, RepairStep.REPLACE), one.position, action.id, now,
@@ -281,7 +283,7 @@ class Repairing:
         """Hold incidents whose repair was refused with an error."""
         brake = next((brake for kind, brake in HOLDS if isinstance(error, kind)), Brake.RESTRICTED)
         for incident_id in wanting:
-            incident = self._store.incidents.get(incident_id)
+            incident = self._rows.incidents.get(incident_id)
             if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
                 self._hold([incident], [Held(brake)], now)
 

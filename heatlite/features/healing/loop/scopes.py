@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from heatlite.engine.state.unit_of_work import STACK_TYPE
 from heatlite.features.healing.loop.tree import Tree
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, RepairResult
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
@@ -30,13 +31,13 @@ def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
         is_open, was_open = scope in reported and facts.unhealthy > allowed, record.open_since is not None
         if is_open == was_open:
             continue
-        store.healing_scopes.save(replace(record, open_since=now if is_open else None))
+        store.of(HealingStore).scopes.save(replace(record, open_since=now if is_open else None))
         reason = f"{scope}: {facts.unhealthy} of {facts.members} unhealthy, {allowed} allowed"
         status = "OPEN" if is_open else "CLOSED"
         store.events.append_many(list(_scope_events(tree, scope, BREAKER, status, reason, now)))
         closed = closed or was_open
     if closed:
-        store.incidents.demand_evidence(now, root_id=tree.root.id)
+        store.of(HealingStore).incidents.demand_evidence(now, root_id=tree.root.id)
     return closed
 
 
@@ -56,7 +57,7 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
         if repair.result is RepairResult.CANCELLED or incident.created_at >= ended + soon:
             break
         if not repair.is_failure:
-            store.repairs.save(replace(repair, is_failure=True))
+            store.of(HealingStore).repairs.save(replace(repair, is_failure=True))
             count_failure(store, tree, repair, now)
         return replace(incident, step=repair.position + 1)
     return incident
@@ -64,16 +65,16 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
 
 def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) -> None:
     """Count a member's failed repair once, and suspend the scope after too many."""
-    same = [one for one in store.repairs.of_action(repair.action_id) if one.member == repair.member]
+    same = [one for one in store.of(HealingStore).repairs.of_action(repair.action_id) if one.member == repair.member]
     if any(one.is_failure and one.id != repair.id for one in same):
         return
-    stored = store.healing_scopes.of_root(tree.root.id).get(repair.scope)
+    stored = store.of(HealingStore).scopes.of_root(tree.root.id).get(repair.scope)
     record = stored or HealingScopeRecord(tree.root.id, repair.scope)
     is_row = tree.failures(repair.scope, now) > 0 or stored != tree.scopes.get(repair.scope)
     failures = (record.failures if is_row else 0) + 1
     limit = tree.policy.of_scope(repair.scope).give_up_after
     suspends = failures >= limit and not record.is_suspended
-    store.healing_scopes.save(replace(record, failures=failures, is_suspended=record.is_suspended or suspends))
+    store.of(HealingStore).scopes.save(replace(record, failures=failures, is_suspended=record.is_suspended or suspends))
     if suspends:
         reason = f"{repair.scope}: {failures} failed repairs in a row; acknowledge it to go on"
         store.events.append_many(list(_scope_events(tree, repair.scope, SUSPENDED, "SUSPENDED", reason, now)))

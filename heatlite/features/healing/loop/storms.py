@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from heatlite.core.json import Json
 from heatlite.features.healing.store.records import HealthSourceRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -47,25 +48,25 @@ def storms(store: Store, project: str, sources: Sequence[str], now: float, root_
 
     Call within a transaction. Each root stack with an open incident has the event, and that of `root_id`.
     """
-    stormy, ended = set[str](), False
+    rows, stormy, ended = store.of(HealingStore), set[str](), False
     for source in sources:
-        record = store.health_sources.get(project, source) or HealthSourceRecord(project, source)
+        record = rows.sources.get(project, source) or HealthSourceRecord(project, source)
         limit = limit_of(record)
         begin = max(now - limit.window, record.window_from)
         if record.storm_since is None:
-            slots = store.incidents.count_slots(project, source, begin, only_open=False)
-            if slots > limit.least and slots > limit.slots(store.resources.count_of_types(project, source, begin)):
+            slots = rows.incidents.count_slots(project, source, begin, only_open=False)
+            if slots > limit.least and slots > limit.slots(rows.incidents.count_resources(project, source, begin)):
                 stormy.add(source)
-                if store.health_sources.begin_storm(project, source, now):
+                if rows.sources.begin_storm(project, source, now):
                     _write_events(store, project, source, "BEGUN", f"{source} reports {slots} slots at once", now)
             continue
-        slots = store.incidents.count_slots(project, source, 0.0, only_open=True)
-        if slots > limit.slots(store.resources.count_of_types(project, source, 0.0)):
+        slots = rows.incidents.count_slots(project, source, 0.0, only_open=True)
+        if slots > limit.slots(rows.incidents.count_resources(project, source, 0.0)):
             stormy.add(source)
-        elif store.health_sources.end_storm(project, source, now):
+        elif rows.sources.end_storm(project, source, now):
             # The events first, which lock stacks: the end of an action locks its stack before incidents.
             _write_events(store, project, source, "ENDED", f"{source} reports {slots} slots", now, root_id)
-            store.incidents.demand_evidence(now, source=(project, source))
+            rows.incidents.demand_evidence(now, source=(project, source))
             ended = True
     return Storms(frozenset(stormy), ended)
 
@@ -78,7 +79,7 @@ def _write_events(
     `root_id` has one, too.
     """
     events = []
-    roots = store.incidents.roots_of_source(project, source)
+    roots = store.of(HealingStore).incidents.roots_of_source(project, source)
     for one in dict.fromkeys([*roots, *([] if root_id is None else [root_id])]):
         root = store.stacks.get(one)
         if root is not None and root.deleted_at is None:

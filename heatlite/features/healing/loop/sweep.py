@@ -40,6 +40,7 @@ from heatlite.features.healing.rules.incident import (
 )
 from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, RepairResult
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -76,6 +77,7 @@ class HealingLoop:
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, repairs: Repairs, meter: Meter) -> None:
         self._store = store
+        self._rows = store.of(HealingStore)
         self._clock = clock
         self._meter = meter
         self._with_keystone = settings.auth is Auth.KEYSTONE
@@ -90,7 +92,7 @@ class HealingLoop:
         now = self._clock.now()
         if not 0 <= now - self._noted < NOTES:
             self._note_sweep(now)
-        for_each(self._store.incidents.due_roots(now, MOST_DUE), partial(self._look_at, now))
+        for_each(self._rows.incidents.due_roots(now, MOST_DUE), partial(self._look_at, now))
 
     def _look_at(self, now: float, root_id: str) -> None:
         try:
@@ -102,19 +104,19 @@ class HealingLoop:
             log.exception("cannot look at the incidents of stack %s", root_id)
             later = now + LONGEST_HOLD
             with self._store.transaction():
-                self._store.incidents.postpone(root_id, now, later)
-                self._store.healing_policies.postpone(root_id, now, later)
+                self._rows.incidents.postpone(root_id, now, later)
+                self._rows.policies.postpone(root_id, now, later)
             with self._store.transaction():
-                for incident in self._store.incidents.open_of_root(root_id):
+                for incident in self._rows.incidents.open_of_root(root_id):
                     if incident.due == later and incident.state in BEFORE_REPAIR:
-                        self._store.incidents.move(unseen(incident))
+                        self._rows.incidents.move(unseen(incident))
 
     def _note_sweep(self, now: float) -> None:
         """Note that an engine sweeps. After a gap all incidents need new evidence."""
         with self._store.transaction():
-            last = self._store.healing_sweeps.last()
-            if self._store.healing_sweeps.swept(now, last) and last is not None and now - last > GAP:
-                self._store.incidents.demand_evidence(now)
+            last = self._rows.sweeps.last()
+            if self._rows.sweeps.swept(now, last) and last is not None and now - last > GAP:
+                self._rows.incidents.demand_evidence(now)
         self._noted = now
 
     # -- one tree ------------------------------------------------------------------------------------
@@ -126,11 +128,11 @@ class HealingLoop:
             root = self._store.stacks.lock(root_id)
             scene = None if root is None or root.deleted_at is not None else self.scene(root, now)
             if scene is None:
-                left = self._store.incidents.open_of_root(root_id)
+                left = self._rows.incidents.open_of_root(root_id)
                 for incident in left:
                     self.apply(None, incident, Event.GONE, now)
                 self._end_storms(left, now)
-                self._store.healing_policies.delete(root_id)
+                self._rows.policies.delete(root_id)
                 return
             scene = self._with_marks(scene)
             wanting = [one.id for one in scene.tree.incidents if one.due is not None and one.due <= now]
@@ -145,11 +147,11 @@ class HealingLoop:
     def _with_marks(self, scene: Scene) -> Scene:
         """Take new marks by request and of checks as reports. Returns the tree with them."""
         root = scene.tree.root
-        due = self._store.healing_policies.due(root.id)
+        due = self._rows.policies.due(root.id)
         if due is None or due > scene.now:
             return scene
-        stored = self._store.healing_policies.get(root.id)
-        self._store.healing_policies.looked(root.id, due)
+        stored = self._rows.policies.get(root.id)
+        self._rows.policies.looked(root.id, due)
         changed = note_marks(self._store, scene.tree, 0.0 if stored is None else stored.updated_at, scene.now)
         return self.scene(root, scene.now) if changed else scene
 
@@ -184,10 +186,10 @@ class HealingLoop:
 
         def blind_of(source: str) -> frozenset[str]:
             if source not in blind:
-                blind[source] = self._store.observations.blind_paths(root.project, source, root.id)
+                blind[source] = self._rows.observations.blind_paths(root.project, source, root.id)
             return blind[source]
 
-        standing = self._store.observations.standing([incident.id for incident in tree.incidents])
+        standing = self._rows.observations.standing([incident.id for incident in tree.incidents])
         has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
         return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
 
@@ -200,7 +202,7 @@ class HealingLoop:
 
     def policy(self, root_id: str) -> Policy:
         """Return the policy of a tree."""
-        stored = self._store.healing_policies.get(root_id)
+        stored = self._rows.policies.get(root_id)
         return DEFAULT if stored is None else read_policy(stored.document)
 
     # -- one incident --------------------------------------------------------------------------------
@@ -215,11 +217,11 @@ class HealingLoop:
         place = scene.place(incident)
         if place is None or incident.state not in BEFORE_REPAIR:
             later = now + REPAIR_LOOK if incident.state is IncidentState.REPAIRING else incident.settles_until
-            self._store.incidents.move(replace(incident, due=later or now + REPAIR_LOOK))
+            self._rows.incidents.move(replace(incident, due=later or now + REPAIR_LOOK))
             return False
         judged = judge_new(self._store, scene.tree, incident, now)
         if judged.step != incident.step and incident.state is IncidentState.MARKED:
-            self._store.incidents.move(judged)
+            self._rows.incidents.move(judged)
             return False
         incident = judged
         if _has_old_evidence(incident, scene) and not scene.is_locked(place):
@@ -229,13 +231,13 @@ class HealingLoop:
         before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
         brakes = mark_brakes(facts) if before_mark else repair_brakes(facts)
         result, wants = look(incident, brakes, now)
-        if result is not None and not self._store.incidents.move(result.incident):
+        if result is not None and not self._rows.incidents.move(result.incident):
             return False
         if result is not None and (incident.state, result.incident.state) == JUST_CONFIRMED:
             incident = replace(result.incident, version=result.incident.version + 1)
             result, wants = look(incident, brakes, now)
             if result is not None:
-                self._store.incidents.move(result.incident)
+                self._rows.incidents.move(result.incident)
         if wants is Wants.MARK:
             self._mark(incident, place, now)
         return wants in (Wants.REPAIR, Wants.PROPOSAL)
@@ -243,11 +245,11 @@ class HealingLoop:
     def _mark(self, incident: IncidentRecord, place: Place, now: float) -> None:
         """Write the mark with its incident."""
         if not can_mark(place.row):
-            self._store.incidents.move(replace(incident, due=now + REPAIR_LOOK))
+            self._rows.incidents.move(replace(incident, due=now + REPAIR_LOOK))
         elif not _is_unmarked(place):
             # Another mark is there already; only that one may be taken back.
-            self._store.incidents.move(replace(marked(incident, now), is_marked=False))
-        elif self._store.incidents.move(marked(incident, now)):
+            self._rows.incidents.move(replace(marked(incident, now), is_marked=False))
+        elif self._rows.incidents.move(marked(incident, now)):
             self._write_mark(incident, place, True, now)
 
     def _write_mark(self, incident: IncidentRecord, place: Place, unhealthy: bool, now: float) -> None:
@@ -268,8 +270,8 @@ class HealingLoop:
         if Effect.END_REPAIR in result.effects and place is not None and scene is not None:
             after = self._after_repair(scene, after, event, place)
         if Effect.MUTE in result.effects:
-            self._store.observations.lock(self._store.observations.open_of_incident(incident.id))
-        if not self._store.incidents.move(after):
+            self._rows.observations.lock(self._rows.observations.open_of_incident(incident.id))
+        if not self._rows.incidents.move(after):
             return  # a report came meanwhile: the next sweep decides
         if Effect.END_REPAIR in result.effects:
             self._end_repair(scene, after, event, now)
@@ -286,13 +288,13 @@ class HealingLoop:
             if heir is None:
                 self._write_mark(incident, place, False, now)
             else:
-                self._store.incidents.take_over_mark(heir.id)
+                self._rows.incidents.take_over_mark(heir.id)
         if Effect.MUTE in result.effects:
             self.mute(incident)
 
     def mute(self, incident: IncidentRecord) -> None:
         """Mute the keys of an incident for its object, until they have resolved once."""
-        self._store.observations.mute(incident.id, incident.physical_id)
+        self._rows.observations.mute(incident.id, incident.physical_id)
 
     def _after_repair(self, scene: Scene, after: IncidentRecord, event: Event, place: Place) -> IncidentRecord:
         """Return the incident with the object that the repair has left."""
@@ -306,11 +308,11 @@ class HealingLoop:
         return replace(after, settles_until=until, due=until if event is Event.SUCCEEDED else None)
 
     def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
-        for repair in self._store.repairs.of_incidents([incident.id]):
+        for repair in self._rows.repairs.of_incidents([incident.id]):
             if repair.ended_at is None:
                 failed = event is Event.FAILED
                 ended = replace(repair, ended_at=now, result=RESULTS[event], settles_until=incident.settles_until)
-                self._store.repairs.save(replace(ended, is_failure=failed))
+                self._rows.repairs.save(replace(ended, is_failure=failed))
                 if failed and scene is not None:
                     count_failure(self._store, scene.tree, ended, now)
                 self._store.database.after_commit(
@@ -322,21 +324,21 @@ class HealingLoop:
 
         Once none is left, no sweep does. The next report would end what has long been over, and not be evidence.
         """
-        left = self._store.incidents.open_of_root(scene.tree.root.id)
+        left = self._rows.incidents.open_of_root(scene.tree.root.id)
         if len(left) == len(scene.tree.incidents):
             return
         self._end_storms(scene.tree.incidents, now)
         if left:
-            self._store.incidents.wake([left[0].id], now)
+            self._rows.incidents.wake([left[0].id], now)
         else:
             # The scopes of the scene are from before it was judged.
-            scopes = self._store.healing_scopes.of_root(scene.tree.root.id)
+            scopes = self._rows.scopes.of_root(scene.tree.root.id)
             refresh_breakers(self._store, replace(scene.tree, incidents=(), scopes=scopes), now)
 
     def _end_storms(self, closed: Sequence[IncidentRecord], now: float) -> None:
         """End the storms of the sources of closed incidents, unless others keep them up."""
         sources = {(one.project, one.source) for one in closed}
-        for stormy in self._store.health_sources.storms() if closed else ():
+        for stormy in self._rows.sources.storms() if closed else ():
             if (stormy.project, stormy.name) in sources:
                 storms(self._store, stormy.project, [stormy.name], now, closed[0].root_id)
 

@@ -11,6 +11,7 @@ from heatlite.features.healing.rules.brakes import ScopeFacts
 from heatlite.features.healing.rules.policy import Policy
 from heatlite.features.healing.rules.slots import Slot, slot_at
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -114,12 +115,13 @@ def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, perio
     """Read a live tree. `period`: seconds to look back for repairs."""
     places = read_places(store, root)
     stacks = [root.id, *(one.id for one in store.stacks.descendants(root))]
+    rows = store.of(HealingStore)
     return Tree(
         root=root,
         places=places,
-        incidents=store.incidents.open_of_root(root.id),
-        scopes=store.healing_scopes.of_root(root.id),
-        repairs=store.repairs.of_root(root.id, now - period),
+        incidents=rows.incidents.open_of_root(root.id),
+        scopes=rows.scopes.of_root(root.id),
+        repairs=rows.repairs.of_root(root.id, now - period),
         actions=store.actions.live_of_root(root.id),
         released_at=store.actions.last_release(stacks),
         stack_failed=_has_failed(store, root),

@@ -177,6 +177,17 @@ class Incidents:
         ((number,),) = self._database.read(sql, (project, source, since))
         return int(number)
 
+    def count_resources(self, project: str, source: str, since: float) -> int:
+        """Count a project's live resources of the types of recent incidents."""
+        sql = (
+            "SELECT COUNT(*) FROM resource JOIN stack ON stack.id = resource.stack_id"
+            " WHERE stack.project = ? AND stack.deleted_at IS NULL AND resource.mapped_type IN (SELECT mapped_type"
+            " FROM resource WHERE id IN (SELECT resource_id FROM incident"
+            " WHERE project = ? AND source = ? AND created_at >= ?))"
+        )
+        ((number,),) = self._database.read(sql, (project, project, source, since))
+        return int(number)
+
     def roots_of_source(self, project: str, source: str) -> list[str]:
         """Return the roots of the trees in which a source has open incidents."""
         sql = "SELECT DISTINCT root_id FROM incident WHERE project = ? AND source = ? AND state <> ?"

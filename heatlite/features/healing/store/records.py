@@ -130,20 +130,6 @@ class IncidentRecord(Struct, frozen=True):
     """Number of its changes; a change names the version that it read."""
 
 
-class StackHealth(Struct, frozen=True):
-    """Counts of a tree."""
-
-    unhealthy: int = 0
-    """Resources that are CHECK_FAILED or have a marked incident."""
-    unknown: int = 0
-    """Resources that the last check could not look at."""
-    suspected: int = 0
-    """Resources with an incident that is not marked yet."""
-    held: int = 0
-    """Open incidents that a brake holds."""
-    scopes_suspended: int = 0
-
-
 class HealingPolicyRecord(Struct, frozen=True):
     """The policy of a root stack."""
 

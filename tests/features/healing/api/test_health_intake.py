@@ -25,6 +25,7 @@ from heatlite.features.healing.intake.targets import Targets
 from heatlite.features.healing.reports import Report
 from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import ReportResult, Word
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
@@ -347,7 +348,7 @@ def test_an_earlier_episode_is_ignored_and_a_later_one_takes_its_place(heat: Hea
     assert send(heat, later)["counts"] == {"accepted": 1}
     assert send(heat, alert(identifier))["counts"] == {"ignored": 1}
     first, second = (from_text(one["startsAt"]) for one in (alert(identifier), later))
-    known = store.observations.at(heat.project, "alertmanager", {("f", first), ("f", second)})
+    known = store.of(HealingStore).observations.at(heat.project, "alertmanager", {("f", first), ("f", second)})
     assert {one.starts_at: one.is_open for one in known} == {first: False, second: True}
     assert len(heat.get("/incidents")["incidents"]) == 1
     # Alertmanager joins alerts of two senders and keeps the earlier begin. A missed end would cost a healthy object.
@@ -367,8 +368,8 @@ def test_episodes_have_a_limit(heat: Heat, path: str, store: Store, monkeypatch:
     for hour in range(20):
         later = {**alert(physical_id(heat, path)), "startsAt": f"2026-11-03T{hour:02}:00:00Z"}
         assert send(heat, later)["counts"] == {"accepted": 1}
-    assert store.observations.count(heat.project) == (4, 10)
-    assert "f" in store.observations.open(heat.project, "alertmanager", ["f"])
+    assert store.of(HealingStore).observations.count(heat.project) == (4, 10)
+    assert "f" in store.of(HealingStore).observations.open(heat.project, "alertmanager", ["f"])
 
 
 def test_texts_of_a_report_are_bounded(heat: Heat, path: str) -> None:
@@ -429,7 +430,7 @@ def test_an_acknowledgement_and_a_configuration_at_once_keep_both(
             return super().now()
 
     Intake(store, Late(), 8, Meter()).acknowledge(heat.project, "generic")
-    found = store.health_sources.get(heat.project, "generic")
+    found = store.of(HealingStore).sources.get(heat.project, "generic")
     assert found is not None and found.document == document and found.window_from > 0
 
 
@@ -602,7 +603,7 @@ def test_an_expired_token_is_refused(guarded: Heat, town: Town) -> None:
     token = f"{PREFIX}{'0' * 40}"
     record = HealthTokenRecord(new_id(), guarded.project, "old", token_digest(token), None, "mia", 1.0, 2.0)
     with town.server.store.transaction():
-        town.server.store.health_tokens.insert(record)
+        town.server.store.of(HealingStore).tokens.insert(record)
     reporter = Heat(guarded.wsgi, guarded.project, proof={"Authorization": f"Bearer {token}"})
     assert reporter.call("POST", "/health/alertmanager", {}).status_int == 401
 
@@ -747,7 +748,9 @@ def test_alerts_sent_many_times_by_many_clients_count_once(heat: Heat, path: str
     for thread in threads:
         thread.join()
     assert counts == {"accepted": 40, "repeated": 19 * 40}
-    assert len(store.observations.open(heat.project, "alertmanager", [f"k{n}" for n in range(40)])) == 40
+    assert (
+        len(store.of(HealingStore).observations.open(heat.project, "alertmanager", [f"k{n}" for n in range(40)])) == 40
+    )
     assert len(heat.get("/incidents")["incidents"]) == 2
 
 

@@ -40,6 +40,7 @@ from heatlite.features.healing.store.records import (
     IncidentRecord,
     ObservationRecord,
 )
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, RepairResult, Word
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, START, Engine, template, thing
@@ -55,6 +56,7 @@ class Healing:
     def __init__(self, engine: Engine, stack: StackRecord) -> None:
         self.engine = engine
         self.store = engine.store
+        self.rows = engine.store.of(HealingStore)
         self.stack = stack
         self.loop = engine.components.healing
         self.ttl = 21600
@@ -66,14 +68,14 @@ class Healing:
     def policy(self, **fields: object) -> None:
         document: JsonMap = {"healing_policy": VERSION, **fields}  # type: ignore[dict-item]
         with self.store.transaction():
-            self.store.healing_policies.put(HealingPolicyRecord(self.stack.id, document, 1, "mia", self.now))
+            self.rows.policies.put(HealingPolicyRecord(self.stack.id, document, 1, "mia", self.now))
 
     def fire(self, path: str, source: str = "alertmanager", key: str = "") -> str:
         """Take a firing report as the intake does. Returns the id of the incident."""
         with self.store.transaction():
-            found = self.store.incidents.open_of_slots([(self.stack.id, path, source)])
+            found = self.rows.incidents.open_of_slots([(self.stack.id, path, source)])
             for known in found.values():
-                self.store.incidents.note_reports([known], self.now)
+                self.rows.incidents.note_reports([known], self.now)
                 return known
             tree = read_tree(self.store, self.engine.get(self.stack), DEFAULT, self.now, 0.0)
             place = tree.places[path]
@@ -82,21 +84,21 @@ class Healing:
                 place.slot.scope, place.row.id, place.row.physical_id or "", OBSERVED, self.now, self.now,
                 evidence_since=self.now, ttl=self.ttl, due=self.now, summary="ServerDown: no answer",
             )  # fmt: skip
-            self.store.incidents.insert_many([incident])
+            self.rows.incidents.insert_many([incident])
             episode = ObservationRecord(
                 random_id(), "demo", source, key or f"{self.stack.name} {path}", self.now, self.now, self.now,
                 incident_id=incident.id, root_id=self.stack.id, path=path,
             )  # fmt: skip
-            self.store.observations.insert_many([episode])
+            self.rows.observations.insert_many([episode])
         return incident.id
 
     def resolve(self, incident_id: str) -> None:
         """Take a resolved report as the intake does."""
         with self.store.transaction():
-            episodes = self.store.observations.of_incident(incident_id, 100)
+            episodes = self.rows.observations.of_incident(incident_id, 100)
             ended = [replace(one, word=Word.RESOLVED, is_open=False, ended_at=self.now) for one in episodes]
-            self.store.observations.save_many(ended)
-            self.store.incidents.wake([incident_id], self.now)
+            self.rows.observations.save_many(ended)
+            self.rows.incidents.wake([incident_id], self.now)
 
     def stop_own_sweep(self) -> None:
         """Leave it to the test when a sweep sees what has happened."""
@@ -121,7 +123,7 @@ class Healing:
         self.sweep()
 
     def incident(self, incident_id: str) -> IncidentRecord:
-        found = self.store.incidents.get(incident_id)
+        found = self.rows.incidents.get(incident_id)
         assert found is not None
         return found
 
@@ -143,7 +145,7 @@ class Healing:
 
     def updates(self) -> int:
         """The number of updates of the root that were repairs."""
-        return len({one.action_id for one in self.store.repairs.of_root(self.stack.id, 0.0)})
+        return len({one.action_id for one in self.rows.repairs.of_root(self.stack.id, 0.0)})
 
 
 @pytest.fixture
@@ -169,7 +171,7 @@ def test_one_of_six_is_marked_replaced_and_closed(healing: Healing) -> None:
     after = healing.ids()
     assert {name for name in before if before[name] != after[name]} == {"2"}
     assert set(healing.states().values()) == {"CREATE_COMPLETE"}
-    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.member, repair.scope, repair.result) == ("g/2", "g", RepairResult.SUCCEEDED)
     action = healing.store.actions.get(repair.action_id)
     assert action is not None and action.inputs.heal is not None
@@ -241,8 +243,8 @@ def test_a_tree_whose_row_is_held_keeps_no_other_waiting(healing: Healing, monke
     second = other.fire("g/1")
     healing.stop_own_sweep()
     with healing.store.transaction():
-        healing.store.incidents.wake([first], healing.now - 1.0)
-        healing.store.incidents.wake([second], healing.now)
+        healing.rows.incidents.wake([first], healing.now - 1.0)
+        healing.rows.incidents.wake([second], healing.now)
     lock = healing.loop._store.stacks.lock
 
     def locking(stack_id: str) -> StackRecord | None:
@@ -285,7 +287,7 @@ def test_a_breaker_closes_with_the_last_incident(healing: Healing, end: str) -> 
         healing.sweep(1)
         for one in incidents:
             healing.engine.components.healing_operations.close(MEMBER, one, "both are well")
-    assert healing.store.healing_scopes.counts() == (0, 0)
+    assert healing.rows.scopes.counts() == (0, 0)
     told = [line for line in healing.engine.told(healing.stack) if "BREAKER" in line]
     assert [line.rpartition("_")[2] for line in told] == ["OPEN", "CLOSED"]
     incident = healing.fire("g/3")
@@ -299,19 +301,19 @@ def test_a_breaker_closes_though_rows_that_nobody_reports_have_failed(healing: H
         healing.store.resources.save_many(failed)
     incident = healing.fire("g/5")
     healing.sweep(1)
-    assert healing.store.healing_scopes.counts() == (1, 0)
+    assert healing.rows.scopes.counts() == (1, 0)
     healing.resolve(incident)
     healing.sweep(1)
-    assert healing.store.healing_scopes.counts() == (0, 0)
+    assert healing.rows.scopes.counts() == (0, 0)
 
 
 def test_scopes_of_a_deleted_stack_do_not_count(healing: Healing) -> None:
     with healing.store.transaction():
         record = HealingScopeRecord(healing.stack.id, "g", open_since=healing.now, is_suspended=True)
-        healing.store.healing_scopes.save(record)
-    assert healing.store.healing_scopes.counts() == (1, 1)
+        healing.rows.scopes.save(record)
+    assert healing.rows.scopes.counts() == (1, 1)
     healing.engine.delete(healing.stack)
-    assert healing.store.healing_scopes.counts() == (0, 0)
+    assert healing.rows.scopes.counts() == (0, 0)
 
 
 @pytest.mark.full
@@ -369,7 +371,7 @@ def test_a_mark_expires_without_reports(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
     with healing.store.transaction():
-        assert healing.store.incidents.move(replace(healing.incident(incident), ttl=600))
+        assert healing.rows.incidents.move(replace(healing.incident(incident), ttl=600))
     healing.pass_(700)
     assert healing.told(incident) == ("CLOSED", "expired")
     assert healing.states()["2"] == "CHECK_COMPLETE"
@@ -478,12 +480,12 @@ def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing
     assert healing.told(first) == ("CLOSED", "quiet")
     assert healing.updates() == 1
     with healing.store.transaction():  # the episode still stands, so the key is free only once it has ended
-        episodes = healing.store.observations.of_incident(first, 100)
-        healing.store.observations.save_many([replace(one, is_open=False) for one in episodes])
+        episodes = healing.rows.observations.of_incident(first, 100)
+        healing.rows.observations.save_many([replace(one, is_open=False) for one in episodes])
     second = healing.fire("g/2", key="again")
     healing.sweep()
     assert healing.incident(second).step == 1
-    assert healing.store.healing_scopes.of_root(healing.stack.id)["g"].failures == 1
+    assert healing.rows.scopes.of_root(healing.stack.id)["g"].failures == 1
 
 
 def test_a_rule_limits_repairs_for_longer_than_the_rest_of_the_policy(healing: Healing) -> None:
@@ -547,12 +549,12 @@ def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
         incidents = [subject.fire("a") for subject in subjects]
         subjects[0].pass_(600)
         assert {subjects[0].told(one) for one in incidents} == {("CONFIRMED", "storm")}
-        source = engine.store.health_sources.get("demo", "alertmanager")
+        source = engine.store.of(HealingStore).sources.get("demo", "alertmanager")
         assert source is not None and source.storm_since is not None
         for one in incidents[:9]:
             subjects[0].resolve(one)
         subjects[0].pass_(600)
-        source = engine.store.health_sources.get("demo", "alertmanager")
+        source = engine.store.of(HealingStore).sources.get("demo", "alertmanager")
         assert source is not None and source.storm_since is None
         assert {subjects[0].told(one) for one in incidents[9:]} == {("OBSERVED", "confirming")}
         assert not any("CHECK" in state for one in subjects for state in engine.states(one.stack).values())
@@ -742,10 +744,10 @@ def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -
 def test_an_acknowledgement_of_a_scope_that_works_takes_no_proposal_back(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"})
     with healing.store.transaction():
-        healing.store.healing_scopes.save(HealingScopeRecord(healing.stack.id, "g", failures=1))
+        healing.rows.scopes.save(HealingScopeRecord(healing.stack.id, "g", failures=1))
     incident, digest = proposal(healing)
     healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "g")
-    assert healing.store.healing_scopes.of_root(healing.stack.id)["g"].failures == 0
+    assert healing.rows.scopes.of_root(healing.stack.id)["g"].failures == 0
     healing.sweep()
     approve(healing, incident, digest)
 
@@ -764,7 +766,7 @@ def test_a_proposal_beyond_steps_that_a_type_cannot_do_is_approved(healing: Heal
     approve(healing, incident, digest)
     healing.sweep()
     assert healing.told(incident)[0] == "SETTLING"
-    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.step, repair.position) == (RepairStep.REPLACE, 2)
 
 
@@ -914,7 +916,7 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
             case "fire" if not locked:
                 healing.fire(path, draw.choice(("alertmanager", "grafana")), key=f"{path} {number}")
             case "resolve":
-                for one in healing.store.incidents.open_of_root(healing.stack.id):
+                for one in healing.rows.incidents.open_of_root(healing.stack.id):
                     if one.path == path:
                         healing.resolve(one.id)
             case "wait":
@@ -929,7 +931,7 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
             case "drop" if not locked and len(healing.ids()) > 3:
                 change(healing, DeleteMembers((path.removeprefix("g/"),), reduce=draw.random() < 0.5))
         healing.sweep(2)
-        incidents = healing.store.incidents.open_of_root(healing.stack.id)
+        incidents = healing.rows.incidents.open_of_root(healing.stack.id)
         marked = {one.resource_id for one in incidents if one.is_marked}
         assert all(one.due is not None or one.action_id is not None for one in incidents)
         rows = engine.rows(healing.group)
@@ -938,7 +940,7 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
         }
         assert len({(one.path, one.source) for one in incidents}) == len(incidents)
         assert len({one.member for one in incidents if one.state in (REPAIRING, SETTLING)}) <= 1
-        rows_of = healing.store.repairs.of_root(healing.stack.id, 0.0)  # one for each source
+        rows_of = healing.rows.repairs.of_root(healing.stack.id, 0.0)  # one for each source
         repairs = [*{(one.action_id, one.member): one for one in rows_of}.values()]
         for one in repairs:
             assert sum(one.begun_at - 3600 < other.begun_at <= one.begun_at for other in repairs) <= 2
@@ -950,7 +952,7 @@ def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
         engine.unlock(healing.stack)
     engine.delete(healing.stack)
     healing.pass_(60)
-    assert healing.store.incidents.open_of_root(healing.stack.id) == []
+    assert healing.rows.incidents.open_of_root(healing.stack.id) == []
     assert healing.store.inconsistencies(healing.now, 0.0) == []
 
 
@@ -982,7 +984,7 @@ def test_a_tree_that_cannot_be_read_is_looked_at_later(healing: Healing) -> None
     incident = healing.fire("g/2")
     with healing.store.transaction():
         record = HealingPolicyRecord(healing.stack.id, {"healing_policy": "broken"}, 1, "mia", healing.now)
-        healing.store.healing_policies.put(record)
+        healing.rows.policies.put(record)
     now = healing.now
     healing.loop.sweep()
     assert healing.incident(incident).due == now + 60
@@ -1044,9 +1046,9 @@ def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
     healing.sweep()
     after = healing.ids()
     assert {name for name in before if before[name] != after[name]} == {"2"}
-    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    (incident,) = healing.rows.incidents.open_of_root(healing.stack.id)
     assert (incident.source, incident.path, incident.state) == ("api", "g/2", SETTLING)
-    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.member, repair.result) == ("g/2", RepairResult.SUCCEEDED)
     healing.pass_(700)
     assert healing.told(incident.id) == ("CLOSED", "quiet")
@@ -1083,7 +1085,7 @@ def test_a_lock_on_the_path_refuses_a_repair_by_hand_and_is_told(healing: Healin
         heal(healing, "g/2", ignore=IGNORABLE)
     told = [one.request for one in healing.store.suppressed.list(healing.stack.id)]
     assert told == ["heal"]
-    assert healing.store.incidents.open_of_root(healing.stack.id) == []
+    assert healing.rows.incidents.open_of_root(healing.stack.id) == []
     heal(healing, "other")  # off the path
     healing.sweep()
     assert healing.updates() == 1
@@ -1118,7 +1120,7 @@ def test_a_repair_by_hand_skips_steps_that_a_type_cannot_do(healing: Healing) ->
     mark(healing, "2")
     plan = healing.engine.components.heal_by_hand.plan(healing.stack, HealRequest())
     heal(healing, plan_digest=plan.digest)
-    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.path, repair.step, repair.position) == ("g/2", RepairStep.REPLACE, 2)
 
 
@@ -1136,13 +1138,13 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
-    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    (incident,) = healing.rows.incidents.open_of_root(healing.stack.id)
     assert incident.state is REPAIRING
     with pytest.raises(HealingHeld, match="parallel"):  # it settles
         heal(healing, "g/2")
     heal(healing, "g/2", ignore=frozenset({Brake.PARALLEL}))
     healing.sweep()
-    first, second = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    first, second = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)
 
 
@@ -1153,7 +1155,7 @@ def test_a_report_may_come_with_the_end_of_a_repair_that_another_follows(
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
-    incidents = healing.store.incidents
+    incidents = healing.rows.incidents
     move = incidents.move
 
     def move_after_a_report(record: IncidentRecord) -> bool:
@@ -1172,7 +1174,7 @@ def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(heal
     healing.policy(**AUTO)
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
-    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    (incident,) = healing.rows.incidents.open_of_root(healing.stack.id)
     operations = healing.engine.components.healing_operations
     with pytest.raises(ActionConflict, match=r"is REPAIRING.*try again"):
         operations.close(MEMBER, incident.id, "it is well")
@@ -1188,13 +1190,13 @@ def test_a_mark_by_request_is_repaired_where_the_policy_names_it(healing: Healin
     healing.policy(**AUTO)
     mark(healing, "1")
     healing.pass_(600)
-    assert (healing.store.incidents.open_of_root(healing.stack.id), healing.updates()) == ([], 0)
+    assert (healing.rows.incidents.open_of_root(healing.stack.id), healing.updates()) == ([], 0)
     healing.policy(**AUTO, sources=["api"], max_unhealthy=2)
     healing.engine.clock.pass_(1)
     mark(healing, "2")
     before = healing.ids()
     healing.sweep()
-    (first, second) = healing.store.incidents.open_of_root(healing.stack.id)
+    (first, second) = healing.rows.incidents.open_of_root(healing.stack.id)
     told = {one.path: (healing.told(one.id), one.source, one.summary) for one in (first, second)}
     assert told["g/1"] == (("MARKED", "stale_evidence"), "api", "smoke")  # the policy came after that mark
     assert told["g/2"][0][0] == "SETTLING"
@@ -1210,7 +1212,7 @@ def test_a_mark_by_request_that_is_taken_back_closes_its_incident(healing: Heali
     healing.policy(mode="off", sources=["api"])
     mark(healing, "2")
     healing.sweep()
-    (incident,) = healing.store.incidents.open_of_root(healing.stack.id)
+    (incident,) = healing.rows.incidents.open_of_root(healing.stack.id)
     assert healing.told(incident.id) == ("MARKED", "mode_off")
     healing.engine.mark(healing.group, "2", unhealthy=False)
     healing.pass_(90)
@@ -1258,13 +1260,13 @@ def test_a_failed_check_is_repaired_where_the_policy_names_it(healing: Healing, 
         path_of[name].rename(path_of[name].with_suffix(".away"))
     healing.engine.check(stack)
     healing.pass_(120)
-    assert (healing.store.incidents.open_of_root(stack.id), healing.updates()) == ([], 0)
+    assert (healing.rows.incidents.open_of_root(stack.id), healing.updates()) == ([], 0)
     assert set(healing.engine.states(stack).values()) == {"CREATE_COMPLETE", "CHECK_COMPLETE"}
     for name in "ab":
         path_of[name].with_suffix(".away").rename(path_of[name])
     healing.engine.check(stack)
     healing.sweep(12)
-    (incident,) = healing.store.incidents.open_of_root(stack.id)
+    (incident,) = healing.rows.incidents.open_of_root(stack.id)
     assert (incident.source, incident.path, incident.state) == ("check", "c", SETTLING)
     after = healing.engine.ids(stack)
     assert {name for name in before if before[name] != after[name]} == {"c"}
@@ -1280,8 +1282,8 @@ def again(healing: Healing, incident: str, path: str) -> str:
     """
     assert healing.told(incident) == ("CLOSED", "quiet")
     with healing.store.transaction():
-        episodes = healing.store.observations.of_incident(incident, 100)
-        healing.store.observations.save_many([replace(one, is_open=False) for one in episodes])
+        episodes = healing.rows.observations.of_incident(incident, 100)
+        healing.rows.observations.save_many([replace(one, is_open=False) for one in episodes])
     return healing.fire(path, key=f"after {incident}")
 
 
@@ -1324,7 +1326,7 @@ def test_the_ladder_goes_on_at_the_next_report_after_the_step_has_settled(healin
     incident = again(healing, incident, "p")
     healing.pass_(70)
     assert healing.engine.row(healing.stack, "p").physical_id != before.physical_id
-    steps = [one.step for one in healing.store.repairs.of_root(healing.stack.id, 0.0)]
+    steps = [one.step for one in healing.rows.repairs.of_root(healing.stack.id, 0.0)]
     assert steps == [RepairStep.REBOOT, RepairStep.REBUILD, RepairStep.REPLACE]
 
 
@@ -1335,5 +1337,5 @@ def test_steps_that_a_type_cannot_do_are_skipped_with_a_note(healing: Healing) -
     assert healing.told(incident)[0] == "SETTLING"
     line = next(one for one in healing.incident(incident).history if one.after == "REPAIRING")
     assert line.reason == "repair begun: replace; the type cannot reboot, rebuild"
-    (repair,) = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.step, repair.position) == (RepairStep.REPLACE, 2)

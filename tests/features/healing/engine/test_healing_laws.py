@@ -58,11 +58,11 @@ def blind(healing: Healing) -> Release:
     now = healing.now
     seen = ObservationRecord(random_id(), "demo", "alertmanager", "NoData", now, now, now, word=Word.BLIND)
     with healing.store.transaction():
-        healing.store.observations.insert_many([seen])
+        healing.rows.observations.insert_many([seen])
 
     def release() -> None:
         with healing.store.transaction():
-            healing.store.observations.save_many([replace(seen, is_open=False, ended_at=healing.now)])
+            healing.rows.observations.save_many([replace(seen, is_open=False, ended_at=healing.now)])
 
     return release
 
@@ -78,7 +78,7 @@ def suspended_scope(healing: Healing) -> Release:
 
     def save(is_suspended: bool) -> None:
         with healing.store.transaction():
-            healing.store.healing_scopes.save(HealingScopeRecord(healing.stack.id, "g", is_suspended=is_suspended))
+            healing.rows.scopes.save(HealingScopeRecord(healing.stack.id, "g", is_suspended=is_suspended))
 
     save(True)
     return lambda: save(False)

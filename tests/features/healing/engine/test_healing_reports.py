@@ -17,6 +17,7 @@ from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.status import Status, Verb
 from heatlite.features.healing.store.incidents import IncidentQuery
 from heatlite.features.healing.store.records import ObservationRecord
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import RepairResult
 from heatlite.resources.heat.testing import TestResource
 from tests.engine.conftest import MEMBER, Engine, template, thing
@@ -47,7 +48,7 @@ def at(path: str, stack: str = "s", **more: str) -> dict[str, Any]:
 
 def incident(healing: Healing, path: str) -> str:
     """The id of the open incident of a slot."""
-    (found,) = (one.id for one in healing.store.incidents.open_of_root(healing.stack.id) if one.path == path)
+    (found,) = (one.id for one in healing.rows.incidents.open_of_root(healing.stack.id) if one.path == path)
     return found
 
 
@@ -100,15 +101,15 @@ def test_many_stacks_with_one_server_each(engine: Engine) -> None:
         alerts = [at("a", stack=f"s{n}") for n in range(number)]
         assert send(engine, *alerts) == {"accepted": number}
         subject.pass_(600)
-        assert Counter(subject.told(one.id) for one in engine.store.incidents.page("demo", IncidentQuery())) == {
-            ("CONFIRMED", "storm"): number
-        }
+        assert Counter(
+            subject.told(one.id) for one in engine.store.of(HealingStore).incidents.page("demo", IncidentQuery())
+        ) == {("CONFIRMED", "storm"): number}
         engine.components.intake.acknowledge("demo", "alertmanager")
         subject.pass_(3600)
         assert marked() == 0
-        assert Counter(subject.told(one.id)[0] for one in engine.store.incidents.page("demo", IncidentQuery())) == {
-            "OBSERVED": number
-        }
+        assert Counter(
+            subject.told(one.id)[0] for one in engine.store.of(HealingStore).incidents.page("demo", IncidentQuery())
+        ) == {"OBSERVED": number}
         assert send(engine, alerts[0]) == {"repeated": 1}
         subject.pass_(30)
         assert marked() == 0
@@ -123,7 +124,7 @@ def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
     healing.stop_own_sweep()
     send(healing.engine, at("g/2"))
     found = incident(healing, "g/2")
-    observations = healing.engine.components.intake._store.observations
+    observations = healing.engine.components.intake._store.of(HealingStore).observations
     save, has_read, goes_on = observations.save_many, threading.Event(), threading.Event()
 
     def late(records: Sequence[ObservationRecord]) -> None:
@@ -216,7 +217,7 @@ def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     healing.pass_(30)
     assert healing.updates() == 1, "the hold begins anew"
     healing.pass_(800)
-    second = healing.store.repairs.of_root(healing.stack.id, 0.0)[-1]
+    second = healing.rows.repairs.of_root(healing.stack.id, 0.0)[-1]
     assert (healing.updates(), second.path, second.position) == (2, "g/2", 1)
     assert changed(after, healing.ids()) == {"2"}
 
@@ -239,7 +240,7 @@ def test_a_report_while_a_repair_settles_has_no_effect(healing: Healing, later: 
     else:
         send(healing.engine, {**at("g/2"), "status": "resolved"})
         healing.sweep()
-        assert healing.store.incidents.open_of_root(healing.stack.id) == []
+        assert healing.rows.incidents.open_of_root(healing.stack.id) == []
 
         def report() -> Counter[str]:
             return send(healing.engine, {**at("g/2"), "startsAt": "2026-11-03T12:00:00Z"})
@@ -250,7 +251,7 @@ def test_a_report_while_a_repair_settles_has_no_effect(healing: Healing, later: 
     assert set(healing.states().values()) == {"CREATE_COMPLETE"}
     assert report() == {"repeated": 1}
     healing.sweep()
-    second = healing.store.repairs.of_root(healing.stack.id, 0.0)[-1]
+    second = healing.rows.repairs.of_root(healing.stack.id, 0.0)[-1]
     assert (healing.updates(), second.path, second.position) == (2, "g/2", 1)
     assert changed(after, healing.ids()) == {"2"}
 
@@ -409,7 +410,7 @@ def until(healing: Healing, state: str) -> str:
 
     def reached() -> bool:
         healing.loop.sweep()
-        found[:] = [one.id for one in healing.store.incidents.page("demo", IncidentQuery(state=(state,)))]
+        found[:] = [one.id for one in healing.rows.incidents.page("demo", IncidentQuery(state=(state,)))]
         if not found:
             healing.engine.clock.pass_(5)
         return bool(found)
@@ -455,7 +456,7 @@ def test_three_repairs_that_fail(healing: Healing, plugins: Path, by_id: bool) -
         healing.pass_(100)
     failing = incident(healing, "a")
     assert healing.told(failing) == ("MARKED", "scope_suspended")
-    repairs = healing.store.repairs.of_root(healing.stack.id, 0.0)
+    repairs = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert [one.result for one in repairs] == [RepairResult.FAILED] * 3
     pauses = [later.begun_at - (one.ended_at or 0.0) for one, later in pairwise(repairs)]
     assert [200 <= pauses[0] < 400, 400 <= pauses[1] < 800] == [True, True]
@@ -463,7 +464,7 @@ def test_three_repairs_that_fail(healing: Healing, plugins: Path, by_id: bool) -
     assert send(healing.engine, at("b", "files")) == {"accepted": 1}
     healing.pass_(3600)
     assert (healing.told(failing), healing.updates()) == (("MARKED", "scope_suspended"), 4)
-    assert healing.store.repairs.of_root(healing.stack.id, 0.0)[-1].path == "b"
+    assert healing.rows.repairs.of_root(healing.stack.id, 0.0)[-1].path == "b"
     away.rename(plugins)
     healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
     healing.pass_(3600)

@@ -1,0 +1,94 @@
+"""The store of healing: one attribute for each kind of row."""
+
+from collections.abc import Iterator, Sequence
+
+from heatlite.core.config import Settings
+from heatlite.features.healing.store.incidents import Incidents
+from heatlite.features.healing.store.observations import Observations
+from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
+from heatlite.features.healing.store.sources import HealthSources, HealthTokens
+from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, Repair
+from heatlite.features.healing.terms import UNCONFIRMED, UNHEALTHY, IncidentState
+from heatlite.store.feature_store import FeatureStore, HealthTable, OldRows, Rule
+from heatlite.store.records import HealthNote
+from heatlite.store.secrets.field_encryption import FieldEncryption
+
+DAY = 86_400.0
+RULES = (
+    Rule(
+        "an open incident has a time to look at it, and one under repair its action",
+        "incident",
+        "SELECT id, state FROM incident WHERE state <> 'CLOSED' AND (due IS NULL OR open_key IS NULL)"
+        " OR state = 'REPAIRING' AND action_id IS NULL",
+    ),
+    Rule(
+        "a closed incident is looked at no more",
+        "incident",
+        "SELECT id, state FROM incident WHERE state = 'CLOSED' AND (due IS NOT NULL OR open_key IS NOT NULL)",
+    ),
+    Rule(
+        "a repair that has not ended belongs to an incident under repair",
+        "repair",
+        "SELECT id, incident_id FROM repair WHERE ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM incident"
+        " WHERE incident.id = repair.incident_id AND incident.state = 'REPAIRING')",
+    ),
+)
+
+
+class HealingStore(FeatureStore):
+    """Sources of reports, observations, incidents, policies and repairs."""
+
+    rules = RULES
+    health = HealthTable(
+        "incident",
+        stands=f"due IS NOT NULL AND state <> '{IncidentState.SETTLING}'",
+        unhealthy=f"state IN ({', '.join(repr(str(one)) for one in sorted(UNHEALTHY))})",
+        held="reason IS NOT NULL",
+        suspended="SELECT root_id FROM healing_scope WHERE is_suspended",
+    )
+    decisions = f"SELECT COUNT(*) FROM incident WHERE project = ? AND state = '{IncidentState.PROPOSED}'"
+
+    def __init__(self, encryption: FieldEncryption) -> None:
+        super().__init__(encryption)
+        database = self.database
+        self.sources = HealthSources(database)
+        self.tokens = HealthTokens(database)
+        self.observations = Observations(encryption)
+        self.incidents = Incidents(encryption)
+        self.policies = HealingPolicies(database)
+        self.scopes = HealingScopes(database)
+        self.repairs = Repairs(database)
+        self.sweeps = HealingSweeps(database)
+
+    def tree_changed(self, root_id: str, now: float) -> None:
+        self.incidents.wake_tree(root_id, now)
+
+    def resource_marked(self, root_id: str, now: float) -> None:
+        self.policies.wake(root_id, now)
+        self.incidents.wake_tree(root_id, now)
+
+    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
+        for model in (HealingPolicy, HealingScope, Repair):
+            self.database.change(model.delete().where(model.root_id.in_(stack_ids)))
+
+    def health_of(self, resource_ids: Sequence[str]) -> list[HealthNote]:
+        return notes(self.incidents.open_of_resources(resource_ids))
+
+    def health_in(self, root_id: str) -> list[HealthNote]:
+        return notes(self.incidents.open_of_root(root_id))
+
+    def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
+        closed = now - settings.incident_days * DAY
+        yield self.observations.remove, self.observations.left_by_incidents(closed, limit)
+        yield self.incidents.remove, self.incidents.older_than(closed, limit)
+        yield self.observations.remove, self.observations.older_than(closed, limit)
+
+
+def notes(incidents: Sequence[IncidentRecord]) -> list[HealthNote]:
+    """Return the notes of open incidents; a settling one has none."""
+    return [
+        HealthNote(one.resource_id, one.state in UNHEALTHY, one.created_at, one.source, one.summary, one.id)
+        for one in incidents
+        if one.state in UNHEALTHY | UNCONFIRMED
+    ]
