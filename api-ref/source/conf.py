@@ -3,14 +3,19 @@
 Needs ``requirements/docs.txt``; neither heatlite itself nor the network. Its pages load nothing from elsewhere.
 """
 
+import sys
+from pathlib import Path
+
 from docutils import nodes
 from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
 
 project = "heatlite API reference"
 copyright = "2026, the heatlite authors"  # noqa: A001 - the name is Sphinx's
 language = "en"
 
-extensions = ["os_api_ref"]
+extensions = ["os_api_ref", "rest_body"]
 exclude_patterns = ["v1/*.inc"]
 
 html_theme = "furo"
