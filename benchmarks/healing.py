@@ -15,6 +15,7 @@ from benchmarks.lifecycle import template
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.json import Json
+from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -52,7 +53,7 @@ def _measure(bench: Bench, server: wiring.Embedded, client: TestClient) -> None:
 
     root = server.store.stacks.get(stack)
     assert root is not None
-    loop, now = server.components.healing, time.time()
+    loop, now = server.components.of(Healing).loop, time.time()
 
     def look(root: StackRecord) -> None:
         with server.store.transaction():
@@ -74,7 +75,7 @@ def _tell_idle(bench: Bench, server: wiring.Embedded) -> None:
     """Count the statements of a sweep that finds nothing to do."""
     with server.store.transaction():
         server.store.database.write("UPDATE incident SET due = due + 1e9 WHERE due IS NOT NULL", ())
-    server.components.healing.sweep()
+    server.components.of(Healing).loop.sweep()
     read, statements = Database.read, list[str]()
 
     def counted(database: Database, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
@@ -83,7 +84,7 @@ def _tell_idle(bench: Bench, server: wiring.Embedded) -> None:
 
     Database.read = counted  # type: ignore[method-assign,assignment]
     try:
-        _add(bench, "idle sweep", [timed(server.components.healing.sweep) for _ in range(20)])
+        _add(bench, "idle sweep", [timed(server.components.of(Healing).loop.sweep) for _ in range(20)])
     finally:
         Database.read = read  # type: ignore[method-assign]
     bench.add("healing_idle_statements", len(statements) / 20)

@@ -48,6 +48,7 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
+from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
 from heatlite.plugin.installation import read_installation
@@ -208,7 +209,7 @@ def embedded(
         begin_simulation(settings, store.database.path)
     components = _components(settings, store, clock, meter)
     dispatcher = _dispatcher(settings, store)
-    heal = partial(_heal_if_any, components) if one_command else components.healing.sweep
+    heal = partial(_heal_if_any, components) if one_command else components.of(Healing).loop.sweep
     if slots is None:
         slots = Slots(settings.engine_slots, lambda: dispatcher.claim_filter)
     sweeps = (components.maintenance.expire_locks, components.schedule.sweep, heal, partial(due, components))
@@ -239,7 +240,7 @@ def embedded(
 def _heal_if_any(components: Components) -> None:
     """Sweep, once there is an incident or a healing policy."""
     if components.store.of(HealingStore).incidents.exist():
-        components.healing.sweep()
+        components.of(Healing).loop.sweep()
 
 
 def _run_moved(components: Components) -> Moved:

@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.repairs import Repairs
     from heatlite.engine.operations.signals import Signals
     from heatlite.engine.operations.snapshots import Snapshots
-    from heatlite.features.healing.by_hand import HealByHand
-    from heatlite.features.healing.intake.intake import Intake
-    from heatlite.features.healing.loop.sweep import HealingLoop
-    from heatlite.features.healing.operations import HealingOperations
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -136,35 +132,11 @@ class Components(Struct, frozen=True, dict=True):
         return Repairs(self.store, self.clock, self.definitions, self.admission, self.reader)
 
     @Part
-    def healing(self) -> "HealingLoop":
-        from heatlite.features.healing.loop.sweep import HealingLoop
-
-        return HealingLoop(self.store, self.clock, self.settings, self.repairs, self.meter)
-
-    @Part
-    def healing_operations(self) -> "HealingOperations":
-        from heatlite.features.healing.operations import HealingOperations
-
-        return HealingOperations(self.store, self.clock, self.healing)
-
-    @Part
-    def heal_by_hand(self) -> "HealByHand":
-        from heatlite.features.healing.by_hand import HealByHand
-
-        return HealByHand(self.store, self.clock, self.healing, self.repairs)
-
-    @Part
     def groups(self) -> "Groups":
         from heatlite.engine.operations.groups import Groups
 
         parts = (self.definitions, self.admission, self.reader, self.repairs)
         return Groups(self.store, self.clock, self.settings, *parts)
-
-    @Part
-    def intake(self) -> "Intake":
-        from heatlite.features.healing.intake.intake import Intake
-
-        return Intake(self.store, self.clock, self.settings.threads, self.meter)
 
     @Part
     def signals(self) -> "Signals":

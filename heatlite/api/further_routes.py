@@ -5,7 +5,7 @@ Their handlers take long to import.
 
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import proxies
-from heatlite.api.access.policy import OPEN, REPORT, SIGNAL
+from heatlite.api.access.policy import OPEN, SIGNAL
 from heatlite.api.audit import AuditTrail
 from heatlite.api.cfn import errors as query_errors
 from heatlite.api.cfn.actions import Actions as QueryActions
@@ -28,9 +28,8 @@ from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.routes import QUERY, P, Routes, S
 from heatlite.core.config import Settings
-from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
-from heatlite.features.healing.api.policies import KEYS as INCIDENT_KEYS
-from heatlite.features.healing.api.policies import HealingPolicies, Incidents, ProjectPolicies
+from heatlite.features.healing.api import routes as healing
+from heatlite.features.healing.parts import Healing
 from heatlite.features.nodes.api.routes import add as add_nodes
 
 PAGES = ("limit", "marker")
@@ -45,7 +44,7 @@ def add(
     _add_query_api(routes, components, settings, access, trail)
     _add_stack_parts(routes, components)
     add_nodes(routes, components)
-    _add_healing(routes, components)
+    healing.add(routes, components)
     _add_templates_and_software(routes, components)
 
 
@@ -72,7 +71,7 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
     maintenance, reading, signals = components.maintenance, components.reader, components.signals
 
-    by_hand = components.heal_by_hand
+    by_hand = components.of(Healing).by_hand
     stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, by_hand)
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
@@ -104,34 +103,6 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add_below("/actions", members, POST="actions:action")
     routes.add_below("/signal", ResourceSignal(finder, reading, signals), query={"POST": None}, POST=SIGNAL)
     routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
-
-
-def _add_healing(routes: Routes, components: Components) -> None:
-    finder, healing = StackFinder(components.store), components.healing_operations
-
-    policies = HealingPolicies(finder, healing)
-    routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
-    routes.add(S + "/healing/acknowledge", policies, "acknowledge", POST="health:operate")
-
-    routes.add(P + "/healing", ProjectPolicies(components.store), query={"GET": PAGES}, GET="stacks:list_healing")
-
-    sources = Sources(components.intake)
-    one = P + "/health/{source}"
-    routes.add(one, sources, GET="health:show", POST=REPORT, PUT=REPORT)
-    routes.add(one + "/config", sources, "config", PUT="health:configure", DELETE="health:configure")
-    routes.add(one + "/acknowledge", sources, "acknowledge", POST="health:configure")
-    tokens = IntakeTokens(components.store, components.clock)
-    routes.add(P + "/health_tokens", tokens, GET="health:tokens", POST="health:tokens")
-    routes.add(P + "/health_tokens/{token_id}", tokens, "one", DELETE="health:tokens")
-    objects = Objects(components.store)
-    routes.add(P + "/resources", objects, query={"GET": ("physical_resource_id",)}, GET="resource:index")
-
-    incidents = Incidents(components.store, healing)
-    routes.add(P + "/incidents", incidents, query={"GET": INCIDENT_KEYS}, GET="health:show")
-    one = P + "/incidents/{incident_id}"
-    routes.add(one, incidents, "one", GET="health:show")
-    routes.add(one + "/close", incidents, "close", POST="health:operate")
-    routes.add(one + "/approve", incidents, "approve", POST="health:operate")
 
 
 def _add_templates_and_software(routes: Routes, components: Components) -> None:

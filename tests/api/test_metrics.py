@@ -24,6 +24,7 @@ from heatlite.core.config import Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
+from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.worker import serve_metrics
 from tests.api.conftest import Heat, template, value
@@ -260,7 +261,7 @@ def test_what_an_operator_looks_at_is_counted(heat: Watched, server: wiring.Embe
     heat.settle(path, "UPDATE_COMPLETE")
 
     def repairs() -> float:
-        server.components.healing.sweep()
+        server.components.of(Healing).loop.sweep()
         return of(heat.shown(), "repairs_total", step="replace", result="succeeded")
 
     eventually(repairs)

@@ -14,6 +14,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.features.healing.loop import sweep
+from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import HealingPolicyRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -69,7 +70,7 @@ def heal(server: Embedded) -> None:
     while found := server.store.of(HealingStore).incidents.open_of_root(stack_of(server).id):
         assert time.monotonic() < end, found
         with suppress(DatabaseUnavailable):  # a frozen engine may hold the lock of the stack
-            server.components.healing.sweep()
+            server.components.of(Healing).loop.sweep()
         time.sleep(0.01)
     settle(server)
 
@@ -88,7 +89,7 @@ def report(server: Embedded) -> None:
     """Take the alert on one member, as Alertmanager sends it until it is answered."""
     labels = {"alertname": "Down", "heatlite_stack": stack_of(server).name, "heatlite_resource": "g/1"}
     alert: JsonMap = {"status": "firing", "startsAt": "2026-11-02T12:00:00Z", "labels": {**labels}}
-    server.components.intake.take(CALLER, "alertmanager", {"version": "4", "alerts": [alert]})
+    server.components.of(Healing).intake.take(CALLER, "alertmanager", {"version": "4", "alerts": [alert]})
 
 
 def prepare(database: str, files: str) -> None:

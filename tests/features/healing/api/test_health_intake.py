@@ -22,6 +22,7 @@ from heatlite.features.healing.api import intake as intake_routes
 from heatlite.features.healing.intake import intake
 from heatlite.features.healing.intake.intake import Intake
 from heatlite.features.healing.intake.targets import Targets
+from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.reports import Report
 from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
@@ -116,7 +117,7 @@ def test_an_odd_character_refuses_no_delivery(heat: Heat, path: str, odd: str) -
 def test_resolved_closes_what_was_not_confirmed(heat: Heat, path: str, server: wiring.Embedded) -> None:
     send(heat, alert(physical_id(heat, path)))
     assert send(heat, alert(status="resolved"))["counts"] == {"cleared": 1}
-    server.components.healing.sweep()
+    server.components.of(Healing).loop.sweep()
     (incident,) = heat.get("/incidents")["incidents"]
     assert (incident["state"], incident["closed_as"]) == ("CLOSED", "resolved")
     assert heat.get(f"{path}/resources/db")["resource"]["resource_status"] == "CREATE_COMPLETE"
@@ -252,7 +253,7 @@ def test_a_locked_stack_takes_no_evidence(heat: Heat, path: str) -> None:
 
 def test_reports_leave_half_of_the_threads(heat: Heat, path: str, server: wiring.Embedded) -> None:
     """The third of eight threads that wait for the four others is refused at once."""
-    turns, free = server.components.intake.turns, threading.Event()
+    turns, free = server.components.of(Healing).intake.turns, threading.Event()
     inside = threading.Barrier(5)
 
     def report(waits: bool) -> None:
@@ -426,7 +427,7 @@ def test_an_acknowledgement_and_a_configuration_at_once_keep_both(
         """A clock that is read while another request configures the source."""
 
         def now(self) -> float:
-            server.components.intake.configure(heat.project, "generic", document)
+            server.components.of(Healing).intake.configure(heat.project, "generic", document)
             return super().now()
 
     Intake(store, Late(), 8, Meter()).acknowledge(heat.project, "generic")
@@ -678,9 +679,9 @@ def test_look_ups_and_idle_sweeps_use_an_index(
             seen.append((sql, parameters))
         return read(database, sql, parameters)
 
-    own_server.components.healing.sweep()  # notes the sweep
+    own_server.components.of(Healing).loop.sweep()  # notes the sweep
     monkeypatch.setattr(Database, "read", noted)
-    own_server.components.healing.sweep()
+    own_server.components.of(Healing).loop.sweep()
     assert len(seen) == 1
     own_store.resources.objects_of_project("demo", ["11111111-1111"])
     own_store.resources.with_objects("demo", ["11111111-1111"])

@@ -33,6 +33,7 @@ from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleI
 from heatlite.features.healing.by_hand import HealRequest
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.loop.tree import read_tree
+from heatlite.features.healing.parts import Healing as Parts
 from heatlite.features.healing.rules.policy import DEFAULT, VERSION
 from heatlite.features.healing.store.records import (
     HealingPolicyRecord,
@@ -58,7 +59,7 @@ class Healing:
         self.store = engine.store
         self.rows = engine.store.of(HealingStore)
         self.stack = stack
-        self.loop = engine.components.healing
+        self.loop = engine.components.of(Parts).loop
         self.ttl = 21600
 
     @property
@@ -286,7 +287,7 @@ def test_a_breaker_closes_with_the_last_incident(healing: Healing, end: str) -> 
     else:
         healing.sweep(1)
         for one in incidents:
-            healing.engine.components.healing_operations.close(MEMBER, one, "both are well")
+            healing.engine.components.of(Parts).operations.close(MEMBER, one, "both are well")
     assert healing.rows.scopes.counts() == (0, 0)
     told = [line for line in healing.engine.told(healing.stack) if "BREAKER" in line]
     assert [line.rpartition("_")[2] for line in told] == ["OPEN", "CLOSED"]
@@ -593,7 +594,7 @@ def test_repairs_that_fail_suspend_the_scope(healing: Healing, plugins: Path) ->
     healing.pass_(3600)
     assert healing.updates() == 2
     away.rename(plugins)
-    healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
+    healing.engine.components.of(Parts).operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
     healing.pass_(600)
     assert healing.told(incident) == ("MARKED", "stale_evidence")
     healing.fire("a")
@@ -603,7 +604,7 @@ def test_repairs_that_fail_suspend_the_scope(healing: Healing, plugins: Path) ->
 
 
 def approve(healing: Healing, incident: str, digest: str) -> None:
-    healing.engine.components.healing_operations.approve(MEMBER, incident, digest)
+    healing.engine.components.of(Parts).operations.approve(MEMBER, incident, digest)
 
 
 def test_a_repair_that_spreads_waits_for_approval(healing: Healing) -> None:
@@ -746,7 +747,7 @@ def test_an_acknowledgement_of_a_scope_that_works_takes_no_proposal_back(healing
     with healing.store.transaction():
         healing.rows.scopes.save(HealingScopeRecord(healing.stack.id, "g", failures=1))
     incident, digest = proposal(healing)
-    healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "g")
+    healing.engine.components.of(Parts).operations.acknowledge(MEMBER, healing.stack, "g")
     assert healing.rows.scopes.of_root(healing.stack.id)["g"].failures == 0
     healing.sweep()
     approve(healing, incident, digest)
@@ -784,7 +785,7 @@ def test_the_step_that_is_left_waits_for_its_window(healing: Healing) -> None:
 def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
-    operations = healing.engine.components.healing_operations
+    operations = healing.engine.components.of(Parts).operations
     operations.close(MEMBER, incident, "the probe is wrong")
     assert healing.told(incident) == ("CLOSED", "cleared")
     assert healing.states()["2"] == "CHECK_COMPLETE"
@@ -799,7 +800,7 @@ def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
 
 @pytest.mark.full
 def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
-    operations = healing.engine.components.healing_operations
+    operations = healing.engine.components.of(Parts).operations
     incident = healing.fire("g/2")
     healing.pass_(300)
     assert healing.told(incident) == ("MARKED", "mode_off")
@@ -858,7 +859,7 @@ def test_a_mark_that_is_taken_back_by_hand_closes_the_incident(healing: Healing)
     healing.pass_(60)
     assert healing.told(incident) == ("CLOSED", "cleared")
     assert healing.states()["2"] == "CHECK_COMPLETE"
-    (episode,) = healing.engine.components.healing_operations.alerts(incident)
+    (episode,) = healing.engine.components.of(Parts).operations.alerts(incident)
     assert episode.muted_for == healing.incident(incident).physical_id
 
 
@@ -1028,7 +1029,7 @@ def test_a_mark_by_hand_that_came_first_stays(healing: Healing) -> None:
 
 def heal(healing: Healing, *resources: str, **options: object) -> None:
     asked = HealRequest(resources, **options)  # type: ignore[arg-type]
-    healing.engine.components.heal_by_hand.heal(MEMBER, healing.engine.get(healing.stack), asked, {"heal": None})
+    healing.engine.components.of(Parts).by_hand.heal(MEMBER, healing.engine.get(healing.stack), asked, {"heal": None})
 
 
 def mark(healing: Healing, member: str) -> None:
@@ -1096,7 +1097,7 @@ def test_a_repair_of_what_is_marked_tells_that_it_is_locked(healing: Healing) ->
     healing.engine.lock(healing.group)
     stack = healing.engine.get(healing.stack)
     with pytest.raises(InvalidStackState, match=r"All that is marked in stack s is locked: g/2\."):
-        healing.engine.components.heal_by_hand.plan(stack, HealRequest())
+        healing.engine.components.of(Parts).by_hand.plan(stack, HealRequest())
     with pytest.raises(InvalidStackState, match="is locked: g/2"):
         heal(healing)
     healing.engine.unlock(healing.group)
@@ -1118,7 +1119,7 @@ def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
 def test_a_repair_by_hand_skips_steps_that_a_type_cannot_do(healing: Healing) -> None:
     healing.policy(**AUTO, ladder=LADDER)
     mark(healing, "2")
-    plan = healing.engine.components.heal_by_hand.plan(healing.stack, HealRequest())
+    plan = healing.engine.components.of(Parts).by_hand.plan(healing.stack, HealRequest())
     heal(healing, plan_digest=plan.digest)
     (repair,) = healing.rows.repairs.of_root(healing.stack.id, 0.0)
     assert (repair.path, repair.step, repair.position) == ("g/2", RepairStep.REPLACE, 2)
@@ -1175,7 +1176,7 @@ def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(heal
     heal(healing, "g/2")
     healing.engine.wait_for(lambda: not healing.store.actions.live_of_root(healing.stack.id))
     (incident,) = healing.rows.incidents.open_of_root(healing.stack.id)
-    operations = healing.engine.components.healing_operations
+    operations = healing.engine.components.of(Parts).operations
     with pytest.raises(ActionConflict, match=r"is REPAIRING.*try again"):
         operations.close(MEMBER, incident.id, "it is well")
     healing.sweep(1)

@@ -16,6 +16,7 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.group_requests import ScaleIn
 from heatlite.features.healing.loop.sweep import HealingLoop
+from heatlite.features.healing.parts import Healing as Parts
 from heatlite.features.healing.store.records import HealingScopeRecord, ObservationRecord
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, Word
 from tests.engine.conftest import MEMBER, START, Engine, attr, template, thing
@@ -228,7 +229,7 @@ def waits_for_window(healing: Healing, duration: int = 3600) -> str:
 def restart(healing: Healing) -> None:
     healing.engine.close()
     healing.engine.open()
-    healing.store, healing.loop = healing.engine.store, healing.engine.components.healing
+    healing.store, healing.loop = healing.engine.store, healing.engine.components.of(Parts).loop
 
 
 @pytest.mark.full

@@ -15,6 +15,7 @@ import pytest
 from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.status import Status, Verb
+from heatlite.features.healing.parts import Healing as Parts
 from heatlite.features.healing.store.incidents import IncidentQuery
 from heatlite.features.healing.store.records import ObservationRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -37,7 +38,7 @@ def alert(status: str = "firing", key: str = "k", **labels: str) -> dict[str, An
 def send(engine: Engine, *alerts: dict[str, Any]) -> Counter[str]:
     """Take a request of Alertmanager. Returns the number of reports by result."""
     body: Any = {"version": "4", "alerts": [*alerts]}
-    counts = engine.components.intake.take(MEMBER, "alertmanager", body).counts
+    counts = engine.components.of(Parts).intake.take(MEMBER, "alertmanager", body).counts
     return Counter({str(result): number for result, number in counts.items()})
 
 
@@ -104,7 +105,7 @@ def test_many_stacks_with_one_server_each(engine: Engine) -> None:
         assert Counter(
             subject.told(one.id) for one in engine.store.of(HealingStore).incidents.page("demo", IncidentQuery())
         ) == {("CONFIRMED", "storm"): number}
-        engine.components.intake.acknowledge("demo", "alertmanager")
+        engine.components.of(Parts).intake.acknowledge("demo", "alertmanager")
         subject.pass_(3600)
         assert marked() == 0
         assert Counter(
@@ -124,7 +125,7 @@ def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
     healing.stop_own_sweep()
     send(healing.engine, at("g/2"))
     found = incident(healing, "g/2")
-    observations = healing.engine.components.intake._store.of(HealingStore).observations
+    observations = healing.engine.components.of(Parts).intake._store.of(HealingStore).observations
     save, has_read, goes_on = observations.save_many, threading.Event(), threading.Event()
 
     def late(records: Sequence[ObservationRecord]) -> None:
@@ -136,9 +137,9 @@ def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
 
     def close() -> None:
         try:
-            healing.engine.components.healing_operations.close(MEMBER, found, "the probe is wrong")
+            healing.engine.components.of(Parts).operations.close(MEMBER, found, "the probe is wrong")
         except ActionConflict:
-            healing.engine.components.healing_operations.close(MEMBER, found, "the probe is wrong")
+            healing.engine.components.of(Parts).operations.close(MEMBER, found, "the probe is wrong")
         finally:
             healing.store.close()
 
@@ -164,7 +165,7 @@ def test_a_report_keeps_the_mute_of_an_incident_that_is_closed_meanwhile(
 def own(healing: Healing, status: str) -> None:
     """Take a report of the generic format on a member."""
     report: Any = {"key": "k", "status": status, "stack": "s", "resource": "g/2"}
-    healing.engine.components.intake.take(MEMBER, "generic", {"reports": [report]})
+    healing.engine.components.of(Parts).intake.take(MEMBER, "generic", {"reports": [report]})
 
 
 @pytest.mark.parametrize("mode", ["off", "propose"])
@@ -235,7 +236,7 @@ def test_a_report_while_a_repair_settles_has_no_effect(healing: Healing, later: 
         again = {"key": "g/2", "status": "unhealthy", "stack": "s", "resource": "g/2"}
 
         def report() -> Counter[str]:
-            counts = healing.engine.components.intake.take(MEMBER, "generic", {"reports": [again]}).counts
+            counts = healing.engine.components.of(Parts).intake.take(MEMBER, "generic", {"reports": [again]}).counts
             return Counter({str(result): number for result, number in counts.items()})
     else:
         send(healing.engine, {**at("g/2"), "status": "resolved"})
@@ -466,7 +467,7 @@ def test_three_repairs_that_fail(healing: Healing, plugins: Path, by_id: bool) -
     assert (healing.told(failing), healing.updates()) == (("MARKED", "scope_suspended"), 4)
     assert healing.rows.repairs.of_root(healing.stack.id, 0.0)[-1].path == "b"
     away.rename(plugins)
-    healing.engine.components.healing_operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
+    healing.engine.components.of(Parts).operations.acknowledge(MEMBER, healing.stack, "type:Example::Local::File")
     healing.pass_(3600)
     assert (healing.told(failing), healing.updates()) == (("MARKED", "stale_evidence"), 4)
     send(healing.engine, reported)
