@@ -10,10 +10,9 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import product
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -32,11 +31,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.meter import Meter
+from heatlite.core.meter import Count, Durations, Meter
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.engine.dispatch.hints import is_up
-from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import DEFAULT_SOURCES, OPEN_INCIDENTS, Brake, ReportResult
 from heatlite.features.nodes.states import NodeState
 from heatlite.store.counts import Totals
 from heatlite.store.store import Store
@@ -112,19 +109,9 @@ class Metrics(Meter):
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
         text = "Signals and marks without effect."
         self._ignored = Counter("heatlite_signals_ignored", text, ("reason",), registry=registry)
-        text = "Reports of monitoring systems, by result."
-        self._reports = Counter("heatlite_health_reports", text, ("format", "result"), registry=registry)
-        for form, result in product(DEFAULT_SOURCES, ReportResult):
-            self._reports.labels(form, result)  # an increase from 0 has to be seen
-        repairs = "Repairs of members that have ended."
-        self._repairs = Counter("heatlite_repairs", repairs, ("step", "result"), registry=registry)
-        self._repaired = Histogram(
-            "heatlite_repair_duration_seconds",
-            "From the begin of a repair of a member to its end.",
-            ("step",),
-            buckets=LONG,
-            registry=registry,
-        )
+        self._registry = registry
+        self._counts: dict[str, Counter] = {}
+        self._durations: dict[str, Histogram] = {}
         self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
         text = "Database reads and writes that failed because the database was unavailable."
         self._unavailable = Counter("heatlite_database_unavailable", text, registry=registry)
@@ -148,13 +135,23 @@ class Metrics(Meter):
     def handler_called(self, type_name: str, verb: Verb, seconds: float) -> None:
         self._handler(type_name, verb).observe(seconds)
 
-    def reports_taken(self, form: str, counts: Mapping[str, int]) -> None:
-        for result, number in counts.items():
-            self._reports.labels(form, result).inc(number)
+    def declare(self, *metrics: Count | Durations) -> None:
+        for one in metrics:
+            match one:
+                case Count() if one.name not in self._counts:
+                    counter = Counter(one.name, one.text, one.labels, registry=self._registry)
+                    self._counts[one.name] = counter
+                    for labels in one.series:
+                        counter.labels(*labels)
+                case Durations() if one.name not in self._durations:
+                    found = Histogram(one.name, one.text, one.labels, buckets=LONG, registry=self._registry)
+                    self._durations[one.name] = found
 
-    def repair_ended(self, step: str, result: str, seconds: float) -> None:
-        self._repairs.labels(step, result).inc()
-        self._repaired.labels(step).observe(seconds)
+    def count(self, metric: Count, *labels: str, number: int = 1) -> None:
+        self._counts[metric.name].labels(*labels).inc(number)
+
+    def observe(self, metric: Durations, *labels: str, seconds: float) -> None:
+        self._durations[metric.name].labels(*labels).observe(seconds)
 
     def committed(self) -> None:
         self._commits.inc()
@@ -181,7 +178,7 @@ class DatabaseGauges:
         found: list[Metric] = []
         with suppress(DatabaseUnavailable):  # reported by the first gauge
             found = [self._actions(), self._oldest(), self._engines()]
-            found += [self._incidents(), self._held(), self._scopes(), self._storms(), self._last_reports()]
+            found += self._of_features()
             found += self._totals()
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
@@ -212,40 +209,12 @@ class DatabaseGauges:
         family.add_metric(("down",), len(up) - sum(up))
         return family
 
-    def _incidents(self) -> Metric:
-        family = GaugeMetricFamily("heatlite_incidents", "Open incidents, by state.", labels=("state",))
-        counts = self._store.of(HealingStore).incidents.count_by_state()
-        for state in OPEN_INCIDENTS:
-            family.add_metric((state,), counts.get(state, 0))
-        return family
-
-    def _held(self) -> Metric:
-        family = GaugeMetricFamily("heatlite_healing_held", "Held incidents, by the first reason.", labels=("reason",))
-        counts = self._store.of(HealingStore).incidents.count_by_reason()
-        for brake in Brake:
-            family.add_metric((brake,), counts.get(brake, 0))
-        return family
-
-    def _scopes(self) -> Metric:
-        text = "Scopes whose breaker is open, or that are suspended after failed repairs."
-        family = GaugeMetricFamily("heatlite_healing_scopes", text, labels=("state",))
-        opened, suspended = self._store.of(HealingStore).scopes.counts()
-        family.add_metric(("open",), opened)
-        family.add_metric(("suspended",), suspended)
-        return family
-
-    def _storms(self) -> Metric:
-        text = "Sources that report many resources at once, so that nothing is marked or repaired."
-        stormy = self._store.of(HealingStore).sources.storms()
-        return GaugeMetricFamily("heatlite_health_storms", text, value=len(stormy))
-
-    def _last_reports(self) -> Metric:
-        text = "Time of the last request of a source, by format; 0: there was none."
-        family = GaugeMetricFamily("heatlite_health_last_report_timestamp_seconds", text, labels=("format",))
-        last = self._store.of(HealingStore).sources.last_reports()
-        for form in DEFAULT_SOURCES:
-            family.add_metric((form,), last.get(form, 0.0))
-        return family
+    def _of_features(self) -> Iterator[Metric]:
+        for gauge in (found for one in self._store.features for found in one.gauges()):
+            family = GaugeMetricFamily(gauge.name, gauge.text, labels=gauge.labels)
+            for labels, value in gauge.values.items():
+                family.add_metric(labels, value)
+            yield family
 
     def _totals(self) -> Iterator[Metric]:
         if self._clock.now() - self._counted >= COUNT_INTERVAL or self._last is None:

@@ -2,7 +2,37 @@
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from heatlite.core.status import ActionStatus, Verb
+
+
+class Count(Struct, frozen=True):
+    """Counter of a feature."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    series: tuple[tuple[str, ...], ...] = ()
+    """Labels of the series that begin with 0: an increase from 0 has to be seen."""
+
+
+class Durations(Struct, frozen=True):
+    """Histogram of a feature: durations up to hours."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+
+
+class Gauge(Struct, frozen=True):
+    """Present numbers of a feature."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]
+    """Numbers by labels."""
 
 
 class Meter:
@@ -35,11 +65,14 @@ class Meter:
         Nested stacks do not count.
         """
 
-    def reports_taken(self, form: str, counts: Mapping[str, int]) -> None:
-        """Count the reports of a request by result. `form`: the format of the source."""
+    def declare(self, *metrics: Count | Durations) -> None:
+        """Show metrics of a feature from now on."""
 
-    def repair_ended(self, step: str, result: str, seconds: float) -> None:
-        """Count a repair of a member that has ended."""
+    def count(self, metric: Count, *labels: str, number: int = 1) -> None:
+        """Add to a declared counter."""
+
+    def observe(self, metric: Durations, *labels: str, seconds: float) -> None:
+        """Add a duration to a declared histogram."""
 
     def committed(self) -> None:
         """Count a written transaction."""

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from heatlite.core.config import Settings
+from heatlite.core.meter import Gauge
 from heatlite.store.records import HealthNote
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
@@ -69,6 +70,10 @@ class FeatureStore:
     def health_in(self, root_id: str) -> Sequence[HealthNote]:
         """Return the notes on the health of a tree's resources, oldest first."""
         return ()
+
+    def gauges(self) -> Iterator[Gauge]:
+        """Yield present numbers of its rows, for metrics."""
+        yield from ()
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         """Yield the rows that retention removes, at most `limit` at a time."""

@@ -24,6 +24,7 @@ from heatlite.features.healing.intake.formats import MAX_DETAIL, Delivery, read_
 from heatlite.features.healing.intake.source_document import SourceDocument, default_document, read_document
 from heatlite.features.healing.intake.targets import Targets
 from heatlite.features.healing.loop.tree import Place
+from heatlite.features.healing.metrics import REPORTS
 from heatlite.features.healing.reports import Outcome, Report
 from heatlite.features.healing.store.records import HealthSourceRecord, IncidentRecord, ObservationRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -145,7 +146,8 @@ class Intake:
             told = [_kept(one, now) for one in outcomes if one.result is not ReportResult.REPEATED]
             self._rows.sources.reported(project, record.name, now, told[-MAX_KEPT:], MAX_KEPT)
         taken = Taken(record.name, len(delivery.reports), delivery.truncated, outcomes)
-        self._meter.reports_taken(document.format, {str(one): number for one, number in taken.counts.items()})
+        for result, count in taken.counts.items():
+            self._meter.count(REPORTS, document.format, result, number=count)
         return taken
 
 

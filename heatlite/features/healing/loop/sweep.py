@@ -24,6 +24,7 @@ from heatlite.features.healing.loop.scene import HOLDS_MARK, Scene, can_mark
 from heatlite.features.healing.loop.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.features.healing.loop.storms import storms
 from heatlite.features.healing.loop.tree import Place, Tree, read_tree
+from heatlite.features.healing.metrics import REPAIR_DURATIONS, REPAIRS
 from heatlite.features.healing.reports import API
 from heatlite.features.healing.rules.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
 from heatlite.features.healing.rules.incident import (
@@ -39,7 +40,7 @@ from heatlite.features.healing.rules.incident import (
     unseen,
 )
 from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
-from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, RepairResult
 from heatlite.store.records import StackRecord
@@ -315,9 +316,11 @@ class HealingLoop:
                 self._rows.repairs.save(replace(ended, is_failure=failed))
                 if failed and scene is not None:
                     count_failure(self._store, scene.tree, ended, now)
-                self._store.database.after_commit(
-                    partial(self._meter.repair_ended, repair.step, RESULTS[event], now - repair.begun_at)
-                )
+                self._store.database.after_commit(partial(self._measure, repair, RESULTS[event], now))
+
+    def _measure(self, repair: RepairRecord, result: RepairResult, now: float) -> None:
+        self._meter.count(REPAIRS, repair.step, result)
+        self._meter.observe(REPAIR_DURATIONS, repair.step, seconds=now - repair.begun_at)
 
     def judge_after_closing(self, scene: Scene, now: float) -> None:
         """Judge storms and breakers again if incidents of a tree were closed.

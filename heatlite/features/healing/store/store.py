@@ -3,13 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from heatlite.core.config import Settings
+from heatlite.core.meter import Gauge
 from heatlite.features.healing.store.incidents import Incidents
 from heatlite.features.healing.store.observations import Observations
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.features.healing.store.sources import HealthSources, HealthTokens
 from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, Repair
-from heatlite.features.healing.terms import UNCONFIRMED, UNHEALTHY, IncidentState
+from heatlite.features.healing.terms import (
+    DEFAULT_SOURCES,
+    OPEN_INCIDENTS,
+    UNCONFIRMED,
+    UNHEALTHY,
+    Brake,
+    IncidentState,
+)
 from heatlite.store.feature_store import FeatureStore, HealthTable, OldRows, Rule
 from heatlite.store.records import HealthNote
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -77,6 +85,41 @@ class HealingStore(FeatureStore):
 
     def health_in(self, root_id: str) -> list[HealthNote]:
         return notes(self.incidents.open_of_root(root_id))
+
+    def gauges(self) -> Iterator[Gauge]:
+        states, reasons = self.incidents.count_by_state(), self.incidents.count_by_reason()
+        opened, suspended = self.scopes.counts()
+        last = self.sources.last_reports()
+        yield Gauge(
+            "heatlite_incidents",
+            "Open incidents, by state.",
+            ("state",),
+            {(state,): states.get(state, 0) for state in OPEN_INCIDENTS},
+        )
+        yield Gauge(
+            "heatlite_healing_held",
+            "Held incidents, by the first reason.",
+            ("reason",),
+            {(brake,): reasons.get(brake, 0) for brake in Brake},
+        )
+        yield Gauge(
+            "heatlite_healing_scopes",
+            "Scopes whose breaker is open, or that are suspended after failed repairs.",
+            ("state",),
+            {("open",): opened, ("suspended",): suspended},
+        )
+        yield Gauge(
+            "heatlite_health_storms",
+            "Sources that report many resources at once, so that nothing is marked or repaired.",
+            (),
+            {(): len(self.sources.storms())},
+        )
+        yield Gauge(
+            "heatlite_health_last_report_timestamp_seconds",
+            "Time of the last request of a source, by format; 0: there was none.",
+            ("format",),
+            {(form,): last.get(form, 0.0) for form in DEFAULT_SOURCES},
+        )
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         closed = now - settings.incident_days * DAY

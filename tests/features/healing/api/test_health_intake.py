@@ -685,7 +685,7 @@ def test_look_ups_and_idle_sweeps_use_an_index(
     assert len(seen) == 1
     own_store.resources.objects_of_project("demo", ["11111111-1111"])
     own_store.resources.with_objects("demo", ["11111111-1111"])
-    own_store.incidents.of_object("demo", "11111111-1111")
+    own_store.of(HealingStore).incidents.of_object("demo", "11111111-1111")
     for sql, parameters in seen:
         plan = [str(row[-1]) for row in read(own_store.database, f"EXPLAIN QUERY PLAN {sql}", parameters)]
         assert not [line for line in plan if line.startswith(("SCAN resource", "SCAN incident", "SCAN healing"))], sql
