@@ -4,7 +4,7 @@ import sys
 
 try:
     import gc
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager, contextmanager
     from pathlib import Path
     from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ except KeyboardInterrupt:
     sys.exit(130)  # INTERRUPTED of `cli.main`, which may not be imported yet
 
 if TYPE_CHECKING:
+    from heatlite.feature import Feature
     from heatlite.template.types import TypeCatalog
 
 
@@ -58,6 +59,11 @@ class Program:
     def _needless(self, settings: Settings) -> Sequence[str]:
         """Return the drivers that this process does without."""
         return DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()
+
+    def features(self) -> "Sequence[Feature]":
+        from heatlite import feature
+
+        return feature.installed()
 
     def running_server(self, settings: Settings) -> str | None:
         from heatlite.store.database.engine_lock import engine_of
@@ -152,11 +158,6 @@ class Program:
         from heatlite import administration
 
         return [(one.rule, one.entity, one.id, one.detail) for one in administration.inconsistencies(settings)]
-
-    def simulated_objects(self, settings: Settings, project: str) -> Mapping[str, int]:
-        from heatlite import wiring
-
-        return wiring.simulated_objects(settings, project)
 
     def types(self) -> "TypeCatalog":
         from heatlite.plugin.installation import read_installation

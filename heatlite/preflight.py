@@ -6,21 +6,13 @@ from ipaddress import ip_address
 
 from heatlite.administration import busy, check_keys, open_store
 from heatlite.api.access.factory import create_access_control
-from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
-from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
+from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
+from heatlite.feature import active
 from heatlite.features.nodes.agents.client import Agents
 from heatlite.store.database.engine_lock import engine_of, open_beside
-from heatlite.wiring import (
-    begin_simulation,
-    check_simulation,
-    dashboard,
-    distributed,
-    installed_types,
-    metering,
-    stack_domain,
-)
+from heatlite.wiring import cloud_provider, distributed, installed_types, metering, rules, stack_domain
 
 
 class NotLoopback(BadSetting):
@@ -55,28 +47,28 @@ def check_servable(settings: Settings) -> None:
     """
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
-    create_access_control(settings, Clock())
+    create_access_control(settings, Clock(), rules(settings))
     Agents(settings).check()
     installed_types(settings)
     stack_domain(settings)
     store = open_store(settings)
     check_keys(store, warns=False)
     metering(settings, store, Clock())
-    if settings.ui:
-        dashboard()
-    if settings.cloud == SIMULATED:
-        check_simulation(settings, store.database.path)
+    for feature in active(settings):
+        feature.check(settings)
+    provider = cloud_provider(settings, store.database.path)
     engine = engine_of(settings.database)
     if store.database.path is not None and engine is None:
         os.close(open_beside(store.database.path, "engine"))  # a read-only file system can only be read
     store.close()
     if engine is not None:
         raise busy(engine, settings.database)
-    begin_simulation(settings, store.database.path)
+    if provider is not None:
+        provider.begin()
     if settings.broker is not None:
         distributed().check_broker(settings.broker)
-    if settings.cloud not in (None, SIMULATED):
-        Connections(settings.cloud, settings.cloud_timeout).open()
+    if provider is not None:
+        provider.open()
 
 
 def check_distributed(settings: Settings, command: str) -> None:

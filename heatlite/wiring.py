@@ -1,7 +1,7 @@
 """Builds the server's object graph, with `api/components.py`."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from math import inf
@@ -12,17 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
-from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.factory import create_access_control
 from heatlite.api.app import create_app
+from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
-from heatlite.api.routes import App
-from heatlite.clients.clouds import Clouds
+from heatlite.api.routes import App, Routes
+from heatlite.clients.clouds import CloudProvider, Clouds, DomainAdmin
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.extras import MissingLibrary
-from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus
 from heatlite.core.timer import Timer
@@ -48,6 +47,7 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
+from heatlite.feature import active, off
 from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
@@ -55,6 +55,7 @@ from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, Moved, ignore
 from heatlite.store.records import ActionRecord
@@ -63,7 +64,6 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
-    from heatlite.features.simulator.simulation import Scenario
 
 log = logging.getLogger(__name__)
 
@@ -129,17 +129,21 @@ class Embedded(Struct, frozen=True):
 
 
 def _create_app(components: Components, settings: Settings, meter: Meter, on_demand: bool = False) -> App:
-    """Create the application, with the dashboard if configured.
-
-    Raises BadSetting, MissingLibrary.
-    """
+    """Create the application. Raises BadSetting, MissingLibrary."""
     access = create_access_control(
-        settings, components.clock, components.self_auth, components.accounts, components.store
+        settings, components.clock, rules(settings), components.self_auth, components.accounts, components.store
     )
-    app = create_app(components, settings, meter, access, on_demand)
-    if settings.ui:
-        dashboard()(app, access, components.store, components.clock, settings)
-    return app
+
+    def add_features(routes: Routes, trail: AuditTrail) -> None:
+        for one in active(settings):
+            one.add_routes(routes, components, access, trail)
+
+    return create_app(components, settings, meter, access, add_features, off(settings), on_demand)
+
+
+def rules(settings: Settings) -> Mapping[str, frozenset[str]]:
+    """Return the rules of the features that are on, with the roles that may."""
+    return {rule: roles for one in active(settings) for rule, roles in one.rules().items()}
 
 
 def reader(settings: Settings, one_command: bool = False) -> Embedded:
@@ -205,9 +209,7 @@ def embedded(
             store.webhooks.expire_all()
             store.orchestrations.expire_all()
             store.services.remove([engine.id for engine in store.services.list()])
-    if hints is None:
-        begin_simulation(settings, store.database.path)
-    components = _components(settings, store, clock, meter)
+    components = _components(settings, store, clock, meter, begins=hints is None)
     dispatcher = _dispatcher(settings, store)
     heal = partial(_heal_if_any, components) if one_command else components.of(Healing).loop.sweep
     if slots is None:
@@ -293,15 +295,6 @@ def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
     return dispatcher
 
 
-def dashboard() -> Callable[[App, AccessControl, Store, Clock, Settings], None]:
-    """Return the function that mounts the dashboard. Raises MissingLibrary."""
-    try:
-        from heatlite.features.dashboard.app import mount
-    except ImportError as error:
-        raise MissingLibrary("The setting ui", error.name, "server") from error
-    return mount
-
-
 def distributed() -> "type[CeleryDispatcher]":
     """Return the dispatcher class for several processes. Raises MissingLibrary."""
     try:
@@ -331,20 +324,26 @@ def _components(
     clock: Clock,
     meter: Meter,
     works: bool = True,
+    begins: bool = False,
     hints: Hints | None = None,
 ) -> Components:
     """Create all components.
 
-    Without `works`, they only read, and need no valid cloud.
+    Without `works`, they only read, and need no valid cloud. `begins`: a run of an engine begins with them.
     """
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
-    clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
+    provider = cloud_provider(settings, store.database.path)
+    if provider is not None and begins:
+        provider.begin()
+    if provider is not None and works:
+        provider.open()
+    clouds = Clouds(None, clock.now) if provider is None else provider.clouds(clock, store.credentials.of)
     stack_clouds = StackClouds(store, types, clouds)
     admission = Admission(store, clock, settings, stack_clouds)
-    accounts = _accounts(settings, store, clouds) if works else None
+    accounts = _accounts(settings, store, provider, clouds) if works else None
     cipher = store.encryption.cipher
     self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
     regions = Regions(endpoints(settings), public_url, self_auth)
@@ -411,55 +410,22 @@ def _has_engine(hints: Hints | None) -> Callable[[], bool]:
     return (lambda: True) if hints is None else hints.has_engine
 
 
-def _clouds(
-    settings: Settings,
-    database: Path | None,
-    clock: Clock,
-    opens: bool,
-    credential_of: Callable[[str], JsonMap | None] = lambda _: None,
-) -> Clouds:
-    """Create the clouds for resources. `database` is the SQLite file or None.
+def cloud_provider(settings: Settings, database: Path | None) -> CloudProvider | None:
+    """Return the cloud that the settings name, if any.
 
-    Raises BadSetting, MissingLibrary.
+    `database` is the SQLite file, None for a server. Raises BadSetting.
     """
     if settings.cloud is None:
-        return Clouds(None, clock.now)
-    if settings.cloud != SIMULATED:
-        from heatlite.clients.connection import Connections
-        from heatlite.clients.trusts import Trusts
+        return None
+    for feature in active(settings):
+        found = feature.cloud(settings, database)
+        if found is not None:
+            return found
+    if settings.cloud == SIMULATED:
+        raise BadSetting(f"cloud: the simulated cloud is not there. Features that are off: {', '.join(off(settings))}.")
+    from heatlite.clients.openstack_cloud import OpenStackCloud
 
-        connections = Connections(settings.cloud, settings.cloud_timeout)
-        if opens:
-            connections.open()
-        # With Keystone tokens, stacks act on behalf of their users through trusts.
-        trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
-        return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
-    from heatlite.features.simulator.services import simulate
-
-    scenario = check_simulation(settings, database)
-    assert database is not None
-    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
-
-
-def check_simulation(settings: Settings, database: Path | None) -> "Scenario":
-    """Return the behaviour of the simulated cloud. `database` is as for `_clouds`.
-
-    Raises BadSetting.
-    """
-    if database is None:
-        raise BadSetting("cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud.")
-    from heatlite.features.simulator.scenario import read_scenario
-    from heatlite.features.simulator.simulation import Scenario
-
-    return read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
-
-
-def begin_simulation(settings: Settings, database: Path | None) -> None:
-    """Let the faults of a simulated cloud begin anew. `database`: see `_clouds`."""
-    if settings.cloud == SIMULATED and database is not None:
-        from heatlite.features.simulator import simulation
-
-        simulation.begin(_simulated(database))
+    return OpenStackCloud(settings.cloud, settings)
 
 
 @contextmanager
@@ -470,15 +436,16 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
     The checks cover names of objects and required services. Raises BadSetting, MissingLibrary.
     """
     types = installed_types(settings)
-    clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
+    provider = cloud_provider(settings, backend_of(settings.database).path)
+    clouds = Clouds(None, Clock().now) if provider is None else provider.clouds(Clock(), lambda _: None)
     with looked_up(clouds.of(project).missing):
         yield types.offering(OfferedTypes(types, clouds).availability(project))
 
 
-def stack_domain(settings: Settings) -> tuple[str, str, str] | None:
-    """Return the domain of agents' accounts, its administrator and the password.
+def stack_domain(settings: Settings) -> DomainAdmin | None:
+    """Return the administrator of the domain of agents' accounts.
 
-    None: there is none. Raises BadSetting.
+    None: there is no domain. Raises BadSetting.
     """
     domain = settings.stack_user_domain_id or settings.stack_user_domain_name
     admin, password = settings.stack_domain_admin, settings.stack_domain_admin_password
@@ -491,59 +458,18 @@ def stack_domain(settings: Settings) -> tuple[str, str, str] | None:
         )
     if settings.auth is not Auth.KEYSTONE or settings.cloud is None:
         raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
-    return domain, admin, password
+    auth_url = settings.keystone.get("www_authenticate_uri") or settings.keystone.get("auth_url", "")
+    return DomainAdmin("id" if settings.stack_user_domain_id else "name", domain, admin, password, auth_url)
 
 
-def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
+def _accounts(settings: Settings, store: Store, provider: CloudProvider | None, clouds: Clouds) -> Accounts | None:
     """Create the accounts of agents; None without a stack domain. Raises BadSetting."""
-    found = stack_domain(settings)
-    if found is None or settings.cloud is None:
+    admin = stack_domain(settings)
+    if admin is None or provider is None:
         return None
-    domain, admin, password = found
     if store.encryption.cipher is None:
         raise BadSetting(f"A stack domain stores secrets. {NO_CIPHER}")
-    from heatlite.clients.connection import Connections
-    from heatlite.clients.stack_domain import StackDomain, administered, as_agent
-
-    keystone = settings.keystone
-    auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")
-    if settings.cloud == SIMULATED:
-        from heatlite.features.simulator.simulation import ADMIN
-
-        return Accounts(
-            store,
-            StackDomain(
-                lambda: clouds.of(ADMIN).cloud, lambda *user: clouds.of(user[-1]).cloud, domain, auth_url, None
-            ),
-        )
-    connections = Connections(settings.cloud, settings.cloud_timeout)
-    key = "id" if settings.stack_user_domain_id else "name"
-    connect = partial(administered, connections, admin, password, {key: domain})
-    return Accounts(store, StackDomain(connect, partial(as_agent, connections), domain, auth_url, connections.region))
-
-
-def _simulated(database: Path) -> Path:
-    """Return the file of the simulated cloud for a database."""
-    return database.with_suffix(".cloud")
-
-
-def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
-    """Count the objects of a project in the simulated cloud by kind.
-
-    Kinds without objects have 0.
-    """
-    path = _file(settings)
-    from heatlite.features.simulator.services import OBJECTS
-    from heatlite.features.simulator.simulation import count
-
-    return {} if path is None else {**dict.fromkeys(OBJECTS, 0), **count(_simulated(path), project)}
-
-
-def _file(settings: Settings) -> Path | None:
-    """Return the file of a SQLite database, or None."""
-    store = Store.open(settings.database)
-    store.close()
-    return store.database.path
+    return Accounts(store, provider.stack_domain(clouds, admin))
 
 
 def metering(settings: Settings, store: Store, clock: Clock, hints: Hints | None = None) -> Meter:

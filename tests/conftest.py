@@ -3,17 +3,13 @@
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
-from functools import cache
-from importlib.metadata import EntryPoints
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from heatlite.plugin import registry
-from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
 from tests.thorough import STRICT, examples, is_left_out, names_tests, share
@@ -103,19 +99,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report
-
-
-@cache
-def _announced(path: tuple[str, ...]) -> EntryPoints:
-    return announced()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _packages() -> Iterator[None]:
-    """Read the entry points once for each path: a read takes longer than most tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "announced", lambda: _announced(tuple(sys.path)))
-        yield
 
 
 @pytest.fixture(scope="session")

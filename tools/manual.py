@@ -6,9 +6,9 @@
 import argparse
 from collections.abc import Iterator
 
-from heatlite.cli.examples import EXAMPLES
-from heatlite.cli.main import SECTIONS, build_parser
+from heatlite.cli.main import build_parser, with_features
 from heatlite.cli.parser import Parser
+from heatlite.feature import installed
 
 _FRAME = """.TH HEATLITE 1 "" "heatlite" "User Commands"
 .SH NAME
@@ -68,9 +68,10 @@ choose the server.
 
 def page() -> str:
     """Return the page in roff."""
-    parser = build_parser()
+    sections = with_features(installed())
+    parser = build_parser(sections)
     lines = [_FRAME.rstrip("\n")]
-    for title, modules in SECTIONS.items():
+    for title, modules in sections.items():
         lines.append(f'.SH "{title.upper()}"')
         for names in modules.values():
             for name in names:
@@ -91,7 +92,7 @@ def _command(parser: Parser, words: str) -> Iterator[str]:
     for action in sorted(parser.arguments, key=lambda one: bool(one.option_strings)):
         takes = f"{', '.join(action.option_strings)} {_values(action)}".strip()
         yield f".TP\n.B {_text(takes)}\n{_text(action.help or '')}"
-    for example in EXAMPLES.get(words, ()):
+    for example in parser.examples:
         yield f".PP\n.EX\nheatlite {_text(example)}\n.EE"
 
 

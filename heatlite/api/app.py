@@ -3,8 +3,7 @@
 Each URL has a handler and a rule for each method.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import falcon
 from falcon.media import JSONHandler
@@ -47,11 +46,18 @@ INSTANT = frozenset({"/", "/versions", "/healthcheck", "/openapi.json", "/docs"}
 
 
 def create_app(
-    components: Components, settings: Settings, meter: Meter, access: AccessControl, on_demand: bool = False
+    components: Components,
+    settings: Settings,
+    meter: Meter,
+    access: AccessControl,
+    add_features: Callable[[Routes, AuditTrail], None],
+    off: Sequence[str],
+    on_demand: bool = False,
 ) -> App:
     """Create the WSGI application. Raises BadSetting.
 
-    With `on_demand`, the further routes are added when a request needs one.
+    `add_features` adds the routes of features, and `off` names those that are off. With `on_demand`, further routes
+    and those of features are added when a request needs one.
     """
     trail = AuditTrail(components.store.audit, components.clock, proxies(settings.trusted_proxies))
     router = Router() if on_demand else CompiledRouter()
@@ -59,25 +65,23 @@ def create_app(
     app: App = falcon.App(request_type=Request, middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
-    faults.install(app)
+    faults.install(app, off)
     routes = Routes(app, middleware)
     _add_server(routes, components, meter if settings.metrics else None)
     _add_stacks(routes, components, settings.hidden_stack_tags)
     _add_resources(routes, components)
-    add_further = partial(_add_further, routes, components, settings, access, trail)
+
+    def add_further() -> None:
+        from heatlite.api import further_routes
+
+        further_routes.add(routes, components)
+        add_features(routes, trail)
+
     if isinstance(router, Router):
         router.add_on_demand(add_further)
     else:
         add_further()
     return app
-
-
-def _add_further(
-    routes: Routes, components: Components, settings: Settings, access: AccessControl, trail: AuditTrail
-) -> None:
-    from heatlite.api import further_routes
-
-    further_routes.add(routes, components, settings, access, trail)
 
 
 def _add_server(routes: Routes, components: Components, meter: Meter | None) -> None:

@@ -4,6 +4,8 @@ The kind of an error gives the status code, its class the `error.type`.
 """
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 
 import falcon
@@ -61,10 +63,13 @@ UNDER_PROJECT = {
 """First segments of paths below a project. Below the root, they mean that the project is missing."""
 
 
-def install(app: "falcon.App[Request, Response]") -> None:
-    """Install handlers that answer every error of `app` in the fault format."""
+def install(app: "falcon.App[Request, Response]", off: Sequence[str]) -> None:
+    """Install handlers that answer every error of `app` in the fault format.
+
+    `off` are features that are off. Their paths are unknown.
+    """
     app.add_error_handler(Exception, on_unexpected)
-    app.add_error_handler(falcon.HTTPError, on_http_error)
+    app.add_error_handler(falcon.HTTPError, partial(_on_http_error, off))
     app.add_error_handler(HeatliteError, on_error)
 
 
@@ -104,13 +109,17 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
         resp.set_header("WWW-Authenticate", error.challenge)
 
 
-def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]) -> None:
+def _on_http_error(
+    off: Sequence[str], req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]
+) -> None:
     """Answer an error of Falcon: unknown URL or method, invalid header."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         message = f"{req.method} is not allowed here; allowed are {dict(error.headers or {})['Allow']}."
     elif isinstance(error, falcon.HTTPNotFound):
         message = _unknown_url(req)
+        if off:
+            message += f" Features that are off here: {', '.join(off)} (setting `features`)."
     else:
         message = error.description or error.title or status.phrase
     req.refusal = message

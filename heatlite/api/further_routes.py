@@ -3,16 +3,8 @@
 Their handlers take long to import.
 """
 
-from heatlite.api.access.authentication import AccessControl
-from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import OPEN, SIGNAL
-from heatlite.api.audit import AuditTrail
-from heatlite.api.cfn import errors as query_errors
-from heatlite.api.cfn.actions import Actions as QueryActions
-from heatlite.api.cfn.callers import Callers
-from heatlite.api.cfn.handler import QueryApi
 from heatlite.api.components import Components
-from heatlite.api.handlers.access_keys import AccessKeys
 from heatlite.api.handlers.actions import KEYS as ACTION_KEYS
 from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
@@ -23,11 +15,9 @@ from heatlite.api.handlers.snapshots import Snapshots
 from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.handlers.stack_actions import StackActions
 from heatlite.api.handlers.stack_preview import StackExport, StackPreview
-from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
-from heatlite.api.routes import QUERY, P, Routes, S
-from heatlite.core.config import Settings
+from heatlite.api.routes import VERSION, P, Routes, S
 from heatlite.features.healing.api import routes as healing
 from heatlite.features.healing.parts import Healing
 from heatlite.features.nodes.api.routes import add as add_nodes
@@ -36,35 +26,13 @@ PAGES = ("limit", "marker")
 """Query keys of a list without filters."""
 
 
-def add(
-    routes: Routes, components: Components, settings: Settings, access: AccessControl, trail: AuditTrail
-) -> None:
+def add(routes: Routes, components: Components) -> None:
     """Add the routes."""
-    query_errors.install(routes.app, QUERY)
-    _add_query_api(routes, components, settings, access, trail)
+    routes.add(VERSION, Versions(), "one", GET=OPEN)
     _add_stack_parts(routes, components)
     add_nodes(routes, components)
     healing.add(routes, components)
     _add_templates_and_software(routes, components)
-
-
-def _add_query_api(
-    routes: Routes, components: Components, settings: Settings, access: AccessControl, trail: AuditTrail
-) -> None:
-    store, reader, definitions = components.store, components.reader, components.definitions
-    details = StackDetails(store, definitions, reader, components.accounts)
-    hidden_tags = settings.hidden_stack_tags
-    actions = QueryActions(
-        store, components.stacks, components.software, components.signals, reader, definitions, details, hidden_tags
-    )
-    trusted = proxies(settings.trusted_proxies)
-    callers = Callers(access, store, components.clock, components.machines, trusted)
-    api = QueryApi(callers, actions, Versions(), trail)
-    routes.add(QUERY, api, query={"GET": None, "POST": None}, GET=OPEN, POST=OPEN)
-
-    keys = AccessKeys(store, components.clock, access)
-    routes.add(P + "/access_keys", keys, GET="access_keys:index", POST="access_keys:create")
-    routes.add(P + "/access_keys/{key_id}", keys, "one", DELETE="access_keys:delete")
 
 
 def _add_stack_parts(routes: Routes, components: Components) -> None:

@@ -18,8 +18,8 @@ from heatlite.api.request import Request
 App: TypeAlias = "falcon.App[Request, Response]"
 Sink: TypeAlias = Callable[..., None]
 
-QUERY = "/v1"
-"""Path of the query API and of a version document."""
+VERSION = "/v1"
+"""Path of the version document."""
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
 R = S + "/resources/{resource_name}"
@@ -74,7 +74,7 @@ class Routes:
     ) -> None:
         """Add a route. `rules` needs one entry for each method of the handler.
 
-        `query` has the query keys of those methods that take any.
+        `query` has the query keys of those methods that take any. A route that is added again replaces the former.
         """
         assert rules.keys() == map_http_methods(resource, suffix).keys(), f"{template} needs one rule for each method"
         self.app.add_route(template, resource, suffix=suffix)

@@ -3,13 +3,12 @@
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from heatlite.cli.examples import epilog
 from heatlite.cli.parser import EMPTY, Parser, filled
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ DECIMAL = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 
 `int` and `float` also read ``1_0``, spaces around a number, and the digits of other scripts.
 """
+
+Sections: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
+"""Titles of the help → modules → their commands."""
 
 Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
@@ -58,12 +60,14 @@ class Command(Struct, frozen=True):
     arguments: tuple[Arguments, ...]
     aliases: Sequence[str]
     server: bool
+    examples: Sequence[str]
 
     def add_to(self, above: Parser) -> None:
         """Add the parser of the command."""
         raw = argparse.RawDescriptionHelpFormatter
         parser = above.add_command(self.name, self.summary, self.aliases, formatter_class=raw)
-        parser.epilog = epilog(parser.prog)
+        parser.examples = self.examples
+        parser.epilog = "\n".join(["examples:", *(f"  heatlite {one}" for one in self.examples)])
         parser.set_defaults(run=self.run, parser=parser)
         for one in self.arguments:
             group = parser if isinstance(one, Argument) else parser.add_mutually_exclusive_group()
@@ -86,12 +90,21 @@ class CommandGroup:
         self._commands: list[Command] = []
 
     def command(
-        self, name: str, summary: str, *arguments: Arguments, aliases: Sequence[str] = (), server: bool = True
+        self,
+        name: str,
+        summary: str,
+        *arguments: Arguments,
+        examples: Sequence[str],
+        aliases: Sequence[str] = (),
+        server: bool = True,
     ) -> Callable[[Run], Run]:
-        """Make a function the command with this name."""
+        """Make a function the command with this name.
+
+        `examples` are command lines for its help, without the name of the program.
+        """
 
         def add(run: Run) -> Run:
-            self._commands.append(Command(name, summary, run, arguments, aliases, server))
+            self._commands.append(Command(name, summary, run, arguments, aliases, server, examples))
             return run
 
         return add

@@ -4,63 +4,60 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NoReturn
 
 from heatlite import __version__
-from heatlite.cli.arguments import CommandGroup, Run
+from heatlite.cli.arguments import CommandGroup, Run, Sections
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.parser import MISUSE, Parser, print_error, with_percents_last
-from heatlite.cli.session import Host
+from heatlite.cli.session import Host, StatedFeature
+from heatlite.core import config
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import dump
 
-SECTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
+PACKAGE = "heatlite.cli.commands"
+
+SECTIONS: Sections = {
     "Stacks": {
-        "changes": ("up", "plan", "down", "retry"),
-        "stacks": ("ls", "show", "explain", "resources", "find", "outputs", "events", "history"),
+        ".changes": ("up", "plan", "down", "retry"),
+        ".stacks": ("ls", "show", "explain", "resources", "find", "outputs", "events", "history"),
     },
     "Health, locks and protection": {
-        "maintenance": (
+        ".maintenance": (
             "mark-unhealthy", "mark-healthy", "check", "protect", "unprotect", "lock", "action-lock", "unlock",
             "action-unlock", "lock-status", "rotate-keys",
         ),
-        "healing": ("heal", "healing", "incident"),
-        "health": ("health",),
+        ".healing": ("heal", "healing", "incident"),
+        ".health": ("health",),
     },
     "Groups and members": {
-        "groups": ("group",),
-        "members": ("member",),
+        ".groups": ("group",),
+        ".members": ("member",),
     },
     "Templates": {
-        "validate": ("validate",),
-        "template_test": ("test",),
-        "types": ("types", "schema"),
-        "init": ("init",),
-    },
-    "Moving from Heat": {
-        "migrate": ("migrate",),
+        ".validate": ("validate",),
+        ".types": ("types", "schema"),
+        ".init": ("init",),
     },
     "Actions and nodes": {
-        "actions": ("action",),
-        "nodes": ("node",),
+        ".actions": ("action",),
+        ".nodes": ("node",),
     },
     "Server and clients": {
-        "server": ("serve", "api", "worker", "services"),
-        "database": ("db", "keys", "fsck"),
-        "users": ("user",),
-        "audit": ("audit",),
-        "openstack": ("env", "clouds"),
-        "configuration": ("config", "completion"),
+        ".server": ("serve", "api", "worker", "services"),
+        ".database": ("db", "keys", "fsck"),
+        ".users": ("user",),
+        ".audit": ("audit",),
+        ".openstack": ("env", "clouds"),
+        ".configuration": ("config", "completion"),
     },
 }  # fmt: skip
-"""Titles of the help → modules of `heatlite.cli.commands` → their commands.
-
-A command line loads the module of its command only.
-"""
+"""The commands of the core, in modules of `PACKAGE`. A command line loads the module of its command only."""
 
 ELSEWHERE: Mapping[str, str] = {
     "apply": "up", "create": "up", "update": "up", "delete": "down", "destroy": "down", "diff": "plan",
@@ -90,8 +87,8 @@ def _hint(word: str, names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
 
 
-def build_parser(module: str | None = None) -> Parser:
-    """Build the parser with all commands, or with those of one module."""
+def build_parser(sections: Sections = SECTIONS) -> Parser:
+    """Build the parser with the commands of some sections."""
     parser = Parser(
         prog="heatlite",
         usage="heatlite COMMAND [OPTION ...]",
@@ -100,43 +97,77 @@ def build_parser(module: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"heatlite {__version__}")
     parser.add_commands(prog="heatlite", help=argparse.SUPPRESS)
-    for name in _modules() if module is None else (module,):
-        commands: CommandGroup = import_module(f"heatlite.cli.commands.{name}").commands
+    modules = [name for named in sections.values() for name in named]
+    for name in modules:
+        commands: CommandGroup = import_module(name, PACKAGE).commands
         commands.add_to(parser)
-    if module is None:
+    if len(modules) > 1:
         named = ((one.prog.partition(" ")[2], one.description or "") for one in parser.commands.values())
-        parser.epilog = _overview(dict(named))
+        parser.epilog = _overview(sections, dict(named))
     return parser
 
 
-def _modules() -> Iterable[str]:
-    return (name for modules in SECTIONS.values() for name in modules)
+def with_features(features: Iterable[StatedFeature]) -> Sections:
+    """Return all sections, with the commands of features at their ends."""
+    every = {title: dict(modules) for title, modules in SECTIONS.items()}
+    for one in features:
+        for title, modules in one.commands.items():
+            every.setdefault(title, {}).update(modules)
+    return every
 
 
-def _module_of(command: str) -> str | None:
+def _of(command: str, sections: Sections) -> Sections | None:
     """Return the module that has a command; None for other words."""
-    return next((name for modules in SECTIONS.values() for name, words in modules.items() if command in words), None)
+    found = ((title, name, words) for title, modules in sections.items() for name, words in modules.items())
+    return next(({title: {name: words}} for title, name, words in found if command in words), None)
 
 
-def _overview(summaries: Mapping[str, str]) -> str:
+def _sections(words: Sequence[str], host: Host) -> Sections:
+    """Return the sections for a command line.
+
+    One with the module of its command, else all. Raises CommandError for a command of a feature that is off.
+    """
+    command = words[0] if words else ""
+    found = _of(command, SECTIONS)
+    if found is not None:
+        return found
+    features, is_on = host.features(), _switches(words)
+    for one in features:
+        if not is_on(one.name) and _of(command, one.commands) is not None:
+            raise CommandError(f"The feature {one.name} is off. Add it to `features` in heatlite.toml.")
+    every = with_features(one for one in features if is_on(one.name))
+    return _of(command, every) or every
+
+
+def _switches(words: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells the features that are on."""
+    parser = Parser(prog="heatlite", add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    try:
+        return config.load(file=parser.parse_known_args(words)[0].config).has_feature
+    except BadSetting:  # the command reports it, and the help needs no settings
+        return lambda _: True
+
+
+def _overview(sections: Sections, summaries: Mapping[str, str]) -> str:
     """Return the commands with their summaries, in sections."""
     from heatlite.cli.output.render import folded
 
     width = max(map(len, summaries)) + 2
     lines: list[str] = []
-    for title, modules in SECTIONS.items():
+    for title, modules in sections.items():
         lines += ["", f"{title}:"]
         named = (name for names in modules.values() for name in names if name in summaries)
         lines += (folded(f"  {name:{width}}{summaries[name]}", sys.stdout, width + 2) for name in named)
     return "\n".join([*lines[1:], "", "Help of one command: heatlite COMMAND --help"])
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str], sections: Sections = SECTIONS) -> argparse.Namespace:
     """Parse a command line. Loads one module if the first word is a command."""
     first = arguments[0] if arguments else ""
     if first.startswith("--") and first not in ("--help", "--version"):
-        build_parser().error(f"options come after the command: heatlite COMMAND {first} …")
-    parser = build_parser(_module_of(first))
+        build_parser(sections).error(f"options come after the command: heatlite COMMAND {first} …")
+    parser = build_parser(_of(first, sections) or sections)
     _check_commands(parser, arguments)
     parsed, unknown = parser.parse_known_args(with_percents_last(arguments))
     if unknown:
@@ -219,12 +250,13 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
     if "_ARGCOMPLETE" in os.environ:
         from heatlite.cli.completion import begun, complete
 
-        complete(build_parser(_module_of(begun())), host)
+        complete(build_parser(_sections([begun()], host)), host)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    parsed = parse(words or ["--help"])
-    command: Run = parsed.run
+    parsed = argparse.Namespace()
     try:
+        parsed = parse(words or ["--help"], _sections(words, host))
+        command: Run = parsed.run
         return command(parsed, host)
     except Refused as error:
         _record(parsed, str(error), error.status)

@@ -27,6 +27,8 @@ class Parser(argparse.ArgumentParser):
         """Arguments of the command, without those that all commands have."""
         self.general: list[argparse.Action] = []
         """Those that all commands have."""
+        self.examples: Sequence[str] = ()
+        """Command lines for the help, without the name of the program."""
 
     def add_commands(self, **options: Any) -> None:
         """Have commands below."""

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from heatlite.cli import contexts
+from heatlite.cli.arguments import Sections
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
@@ -23,8 +24,18 @@ Projects = Mapping[str, frozenset[str]]
 """Projects → roles in them."""
 
 
+class StatedFeature(Protocol):
+    """A feature, as far as the command line reads it."""
+
+    name: str
+    commands: Sections
+
+
 class Host(Protocol):
     """The program around the command line, which may import the server's packages."""
+
+    def features(self) -> Sequence[StatedFeature]:
+        """Return all installed features, on or off."""
 
     def running_server(self, settings: config.Settings) -> str | None:
         """Return the address of the server that runs on this database, or None."""
@@ -82,12 +93,6 @@ class Host(Protocol):
 
     def inconsistencies(self, settings: config.Settings) -> Sequence[tuple[str, str, str, str]]:
         """List broken invariants of the database: rule, kind of entity, its id, a detail."""
-
-    def simulated_objects(self, settings: config.Settings, project: str) -> Mapping[str, int]:
-        """Count the objects of a project in the simulated cloud by kind.
-
-        Kinds without objects have 0.
-        """
 
     def types(self) -> "TypeCatalog":
         """Return the installed resource types."""

@@ -4,13 +4,18 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from heatlite.clients.cloud import Cloud, CloudError, NoCloud, other_cloud
 from heatlite.clients.finders import Finders
+from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
+from heatlite.core.secret_fields import HidesSecrets
+
+if TYPE_CHECKING:
+    from heatlite.clients.stack_domain import StackDomain
 
 log = logging.getLogger(__name__)
 
@@ -133,3 +138,35 @@ class Clouds:
             self._delegation.revoke(credential)
         except CloudError as error:
             log.warning("The right to act for the owner of a deleted stack was not given back: %s", error)
+
+
+class DomainAdmin(HidesSecrets, frozen=True):
+    """The administrator of a Keystone domain."""
+
+    secret_fields = frozenset({"password"})
+
+    key: str
+    """``id`` or ``name``: what `domain` is."""
+    domain: str
+    user: str
+    password: str
+    auth_url: str
+
+
+class CloudProvider(Protocol):
+    """The cloud that the setting `cloud` names."""
+
+    def open(self) -> None:
+        """Raise what would prevent its use: BadSetting or MissingLibrary.
+
+        Asks no service.
+        """
+
+    def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
+        """Create the clouds for resources. `credential_of`: see `Clouds`."""
+
+    def stack_domain(self, clouds: Clouds, admin: DomainAdmin) -> "StackDomain":
+        """Return the domain with the accounts of servers' agents."""
+
+    def begin(self) -> None:
+        """Begin anew what lasts for one run of an engine."""

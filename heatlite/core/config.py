@@ -223,6 +223,8 @@ class Settings(HidesSecrets, frozen=True):
     node_approval_by_another: bool = False
     """Require another user than the requester to approve a node action.
     For installations that authenticate callers."""
+    features: tuple[str, ...] | None = None
+    """Features that are on; None: all that are installed. A list as `template_hosts`."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """Folder of the installation's environment files.
     They map types for all stacks."""
@@ -294,6 +296,10 @@ class Settings(HidesSecrets, frozen=True):
             if name not in list(Kind):
                 raise BadSetting(f"worker_kinds: there is no kind of work {name!r}; there are: {known}.")
 
+    def has_feature(self, name: str) -> bool:
+        """Return True if a feature is on."""
+        return self.features is None or name in self.features
+
     @property
     def kinds(self) -> frozenset[Kind] | None:
         """`worker_kinds`; None: all."""
@@ -347,7 +353,7 @@ MAY_BE_UNLIMITED = frozenset(
 
 def _convert(name: str, kind: object, value: object, origin: str) -> Value:
     """A value as the type of its field."""
-    if kind == tuple[str, ...]:
+    if kind in (tuple[str, ...], tuple[str, ...] | None):
         return _texts(name, value, origin)
     if kind == Mapping[str, str]:
         return _table(name, value, origin)

@@ -14,10 +14,11 @@ import inspect
 import threading
 from collections.abc import Container, Mapping, Sequence
 from copy import copy
-from importlib.metadata import EntryPoint, EntryPoints, distribution, distributions
+from importlib.metadata import EntryPoint
 
 from msgspec import Struct
 
+from heatlite.core.entry_points import announced
 from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.plugin.constraints import GROUP as CONSTRAINTS
@@ -36,23 +37,7 @@ from heatlite.template.types import (
 )
 
 GROUP = "heatlite.resources"
-ENTRY_POINTS = "entry_points.txt"
 SUPPORT_STATUSES = frozenset({"UNKNOWN", "SUPPORTED", "DEPRECATED", "UNSUPPORTED", "HIDDEN"})
-
-
-def announced() -> EntryPoints:
-    """Return the entry points of heatlite's two groups in installed packages.
-
-    Only those that name a group of ours are taken apart: to do that with all takes longer than the rest of a start.
-    """
-    found: dict[str, EntryPoints] = {}
-    for package in distributions():
-        text = package.read_text(ENTRY_POINTS) or ""
-        ours = f"[{GROUP}]" in text or f"[{CONSTRAINTS}]" in text
-        # Another version of the same package may come first on the path; that one counts.
-        if ours and distribution(package.name).read_text(ENTRY_POINTS) == text:
-            found[text] = package.entry_points
-    return EntryPoints(one for entries in found.values() for one in entries if one.group in (GROUP, CONSTRAINTS))
 
 
 class UnavailableType(Struct, frozen=True):
@@ -102,14 +87,13 @@ class Registry:
         self._builtin = builtin
         self._entries: dict[str, list[EntryPoint]] = {}
         """Those of other packages, under names that are not built in."""
-        found = announced()
-        for entry in found.select(group=GROUP):
+        for entry in announced(GROUP):
             if entry.name not in builtin:
                 self._entries.setdefault(entry.name, []).append(entry)
         self._loaded: dict[str, ResourceType | UnavailableType] = {}
         self._loading = threading.RLock()
         self._availability: Availability | None = None
-        announce_constraints(found.select(group=CONSTRAINTS))
+        announce_constraints(announced(CONSTRAINTS))
 
     def offering(self, availability: Availability) -> "Registry":
         """Return a registry of the same types, whose `unavailable` asks `availability`."""

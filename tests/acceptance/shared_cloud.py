@@ -104,7 +104,19 @@ class RemoteCloud:
         raise kind(verb) if kind is NoService else kind(verb, *more)
 
 
+class RemoteProvider:
+    """The cloud of the installation. It needs no file beside the database."""
+
+    def open(self) -> None:
+        pass
+
+    def begin(self) -> None:
+        pass
+
+    def clouds(self, clock: Clock, _: object) -> Clouds:
+        return Clouds(SIMULATED, clock.now, RemoteCloud)
+
+
 if __name__ == "__main__":
-    preflight.check_simulation = lambda *_: Scenario()  # this cloud needs no file beside the database
-    wiring._clouds = lambda _settings, _database, clock, *_: Clouds(SIMULATED, clock.now, RemoteCloud)
+    preflight.cloud_provider = wiring.cloud_provider = lambda *_: RemoteProvider()
     sys.exit(main())

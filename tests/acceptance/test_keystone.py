@@ -253,7 +253,7 @@ class TestPolicyFile:
         from heatlite.core.context import Context
 
         (tmp_path / "empty.yaml").write_text("")
-        theirs = PolicyFile(tmp_path / "empty.yaml")
+        theirs = PolicyFile(tmp_path / "empty.yaml", {})
         for roles in ((), ("reader",), ("member",), ("admin",), ("heat_stack_user",), ("reader", "heat_stack_user")):
             caller = Context("demo", roles=frozenset(roles))
             for rule in TABLE:

@@ -19,11 +19,13 @@ from webtest import TestApp, TestResponse
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
+from heatlite.api.access.policy import TABLE
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, NotFound
 from heatlite.core.status import Signal
+from heatlite.feature import installed
 from heatlite.features.nodes.states import NodeState
 from heatlite.features.nodes.store.records import NodeRecord
 from heatlite.store.actions.table import LIVE
@@ -37,6 +39,8 @@ NOW = 1_700_000_000.0
 """A time that has passed."""
 MINUTE = 1_800_000_000.0
 """A time at which a minute and an hour begin."""
+RULES = {**TABLE, **{rule: roles for one in installed() for rule, roles in one.rules().items()}}
+"""The rules of all routes."""
 NUMBERS = count()
 """One for each project of a shared server."""
 

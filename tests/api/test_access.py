@@ -52,7 +52,7 @@ from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
-from .conftest import NOW, Heat, Town, registered, served_routes, template, value
+from .conftest import NOW, RULES, Heat, Town, registered, served_routes, template, value
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
@@ -356,7 +356,7 @@ class TestBasic:
         with pytest.raises(BadSetting, match=r"cloud\.yaml: \$: \['x'\] is not of type 'object'"):
             preflight.check_servable(chosen(tmp_path, cloud="simulated", simulation=str(tmp_path / "cloud.yaml")))
         with pytest.raises(BadSetting, match="the simulated cloud needs a SQLite database"):
-            wiring.check_simulation(chosen(tmp_path, cloud="simulated"), None)
+            wiring.cloud_provider(chosen(tmp_path, cloud="simulated"), None)
 
     def test_few_passwords_are_checked_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The others wait a moment or get a 503; none counts as a wrong password."""
@@ -547,7 +547,7 @@ def test_what_a_role_may_do(town: Town, role: str) -> None:
         assert refused is not may(role, route), f"{route}: {answer.text}"
         if refused:
             rule = re.fullmatch(r"You are not authorized to use (\S+)\.", answer.json["error"]["message"])
-            assert rule is not None and rule[1] in TABLE
+            assert rule is not None and rule[1] in RULES
             assert answer.json["error"]["type"] == "Forbidden"
             assert answer.json["explanation"] == "Access was denied to this resource."
 
@@ -696,7 +696,7 @@ def test_a_role_that_only_the_policy_gives_is_not_delegated(tmp_path: Path) -> N
     file = tmp_path / "policy.yaml"
     file.write_text('"context_is_admin": "role:operator"\n')
     req, notary = Request(create_environ()), Notary()
-    AccessControl(Issued(), oslo.PolicyFile(file), None, None, None).admit(req, "demo", None, {})
+    AccessControl(Issued(), oslo.PolicyFile(file, {}), None, None, None).admit(req, "demo", None, {})
     assert req.caller.is_admin
     assert Trusts(notary).delegate(req.caller) == {"trust_id": "trust"}  # type: ignore[arg-type]
     assert notary.roles == ["member", "operator"]
@@ -1053,8 +1053,8 @@ def test_types_that_only_administrators_may_use(town: Town, monkeypatch: pytest.
 @pytest.mark.parametrize("name", ["OS::Keystone::Project", "OS::Keystone::Anything"])
 def test_a_rule_for_all_types_of_a_service(name: str) -> None:
     for role, allowed in (("member", False), ("admin", True)):
-        assert Table().allows(f"resource_types:{name}", Context("demo", roles=frozenset({role}))) is allowed
-    assert Table().allows("resource_types:OS::Heat::Value", Context("demo", roles=frozenset({"member"})))
+        assert Table({}).allows(f"resource_types:{name}", Context("demo", roles=frozenset({role}))) is allowed
+    assert Table({}).allows("resource_types:OS::Heat::Value", Context("demo", roles=frozenset({"member"})))
 
 
 # -- ourselves ---------------------------------------------------------------------------------------------

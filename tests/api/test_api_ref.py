@@ -413,7 +413,7 @@ UNRECORDED = READS | REDIRECTS | {
     *(f"{method} {P}/health/{{source}}" for method in ("PUT", "POST")),
     "POST /v1",
 }
-"""Requests that leave no row, or one of their own kind (tests/api/test_cfn.py)."""
+"""Requests that leave no row, or one of their own kind (tests/features/query_api/test_query_api.py)."""
 
 
 def check_audit_targets(heat: Heat, routes: list[tuple[str, str]]) -> None:

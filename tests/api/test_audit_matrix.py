@@ -6,13 +6,12 @@ import bcrypt
 import pytest
 
 from heatlite import wiring
-from heatlite.api.access.policy import TABLE
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.store.audit import AuditQuery, AuditRecord
 from tests.databases import sqlite
 
-from .conftest import Heat, served_routes
+from .conftest import RULES, Heat, served_routes
 from .test_lock_matrix import READS, REDIRECTS, P, R
 
 AGENTS = {f"{method} {R}/node" for method in ("PUT", "POST")}
@@ -91,7 +90,7 @@ def test_each_refused_access_is_one_row(
     if user == "mia":  # machines may signal
         routes = [one for one in routes if not one[1].endswith("/signal")]
     for route, rows in zip(routes, refusals(server, routes, user, password, code), strict=True):
-        assert [(row.status, row.times, row.operation in TABLE) for row in rows] == [(code, 1, True)], route
+        assert [(row.status, row.times, row.operation in RULES) for row in rows] == [(code, 1, True)], route
 
 
 @pytest.mark.full
@@ -105,4 +104,4 @@ def test_each_throttled_login_is_one_row(
         clock.ahead += 300
     clock.ahead -= 300
     for route, rows in zip(routes, refusals(server, routes, "zoe", "left", 429), strict=True):
-        assert [(row.status, row.user, row.operation in TABLE) for row in rows] == [(429, None, True)], route
+        assert [(row.status, row.user, row.operation in RULES) for row in rows] == [(429, None, True)], route

@@ -14,12 +14,13 @@ import pytest
 from heatlite import wiring
 from heatlite.__main__ import Program
 from heatlite.cli import client
-from heatlite.cli.main import build_parser, run
+from heatlite.cli.main import run
 from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
+from tests.commands import every_command
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
 from tests.tables import table
@@ -656,13 +657,13 @@ EXAMPLES = {"stack": "s", "source": "generic"}
 """Values of positional arguments."""
 
 
-@pytest.mark.parametrize("words", [*lists(build_parser())], ids=" ".join)
+@pytest.mark.parametrize("words", [*lists(every_command())], ids=" ".join)
 def test_an_empty_table_says_of_what_and_where(
     heat: Heat, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Commands that show one object print no such line."""
     heat.create(template())
-    parser = build_parser()
+    parser = every_command()
     for word in words:
         (action,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
         parser = action.choices[word]

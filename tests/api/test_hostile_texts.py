@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 
 from heatlite.__main__ import Program
-from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.main import run
 from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.config import Settings
+from tests.commands import every_command
 
 from .conftest import Heat, template, value
 
@@ -130,8 +130,9 @@ def test_a_terminal_shows_no_mark_of_direction_whatever_the_command(heat: Heat) 
     bad = {line: found[0] for line, text in cleaned.items() if (found := re.search(f".{{,30}}{NEVER.pattern}", text))}
     assert bad == {}
     assert sum("\\u202e" in text for text in shown.values()) > 40
-    every = {name for name in EXAMPLES if any(line == name or line.startswith(f"{name} ") for line in shown)}
-    assert EXAMPLES.keys() - every == TEXTS_OF_NOBODY
+    names = {one.prog.partition(" ")[2] for one in every_command().below() if not one.commands}
+    every = {name for name in names if any(line == name or line.startswith(f"{name} ") for line in shown)}
+    assert names - every == TEXTS_OF_NOBODY & names
 
 
 def test_the_formats_of_a_terminal_and_of_a_pipe(heat: Heat) -> None:

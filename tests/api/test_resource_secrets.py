@@ -24,10 +24,10 @@ from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from tests.databases import sqlite
+from tests.features.query_api.test_query_api import with_key
 
 from .conftest import Heat, template, value
 from .test_access import routes
-from .test_cfn import with_key
 
 SCRIPT = {"type": "OS::Heat::SoftwareConfig", "properties": {"group": "script", "config": "true"}}
 NESTED = json.dumps(

@@ -178,7 +178,7 @@ def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     installing.folder()
     pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
     real.needed()
-    from heatlite.cli.heat import client
+    from heatlite.features.migrate.transport import client
 
     folder = tmp_path_factory.mktemp("heat")
     with bare_region(folder) as made, pytest.MonkeyPatch.context() as patch:

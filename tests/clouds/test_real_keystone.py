@@ -21,11 +21,11 @@ import yaml
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from tests.api.conftest import Heat, template, value
-from tests.api.test_cfn import Query
 from tests.api.test_deployments import SERVER, config, deployment
 from tests.clouds import real
 from tests.features.dashboard.conftest import Browser
 from tests.features.dashboard.test_login import log_in
+from tests.features.query_api.test_query_api import Query
 from tests.waiting import eventually
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")

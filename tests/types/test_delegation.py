@@ -11,10 +11,10 @@ from heatlite import wiring
 from heatlite.clients.cloud import Cloud, CloudUnavailable
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import CommitUnanswered, StackExists, StackValidationFailed
 from heatlite.core.json import JsonMap
+from heatlite.features.simulator.cloud import SimulatedCloud
 from heatlite.store.database.database import Database
 from heatlite.store.stacks.stack_query import StackQuery
 from tests.engine.conftest import MEMBER, resource, template
@@ -59,20 +59,14 @@ class Notary:
 def notary(monkeypatch: pytest.MonkeyPatch) -> list[Notary]:
     """The notaries of the engines that are made."""
     notaries = []
-    real = wiring._clouds
 
-    def with_delegation(
-        settings: Settings,
-        database: Path | None,
-        clock: Clock,
-        opens: bool,
-        credential_of: Callable[[str], JsonMap | None],
-    ) -> Clouds:
-        clouds = real(settings, database, clock, opens, credential_of)
-        notaries.append(Notary(clouds))
-        return Clouds("simulated", clock.now, lambda project: clouds.of(project).cloud, notaries[-1], credential_of)
+    class WithDelegation(SimulatedCloud):
+        def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
+            clouds = super().clouds(clock, credential_of)
+            notaries.append(Notary(clouds))
+            return Clouds("simulated", clock.now, lambda project: clouds.of(project).cloud, notaries[-1], credential_of)
 
-    monkeypatch.setattr(wiring, "_clouds", with_delegation)
+    monkeypatch.setattr(wiring, "cloud_provider", WithDelegation)
     return notaries
 
 

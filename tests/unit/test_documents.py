@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from heatlite.cli.main import build_parser
 from heatlite.core.config import Settings
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, ReportResult
+from tests.commands import every_command
 from tests.tables import table
 from tools.openapi.__main__ import text as openapi
 
@@ -127,7 +127,7 @@ def parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.Argumen
     return {name: one for action in found for name, one in action.choices.items()}
 
 
-COMMANDS = parsers_below(build_parser())
+COMMANDS = parsers_below(every_command())
 
 
 def command_faults(command: str, rest: str) -> list[str]:

@@ -3,6 +3,7 @@
 Imports the libraries of an authentication method only if it is used.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, write_account
@@ -22,13 +23,17 @@ from heatlite.store.store import Store
 def create_access_control(
     settings: Settings,
     clock: Clock,
+    rules: Mapping[str, frozenset[str]],
     self_auth: SelfAuth | None = None,
     accounts: Accounts | None = None,
     store: Store | None = None,
 ) -> AccessControl:
-    """Create the access control. Raises BadSetting, MissingLibrary."""
+    """Create the access control. `rules` are those of features.
+
+    Raises BadSetting, MissingLibrary.
+    """
     tokens = None if store is None else IntakeTokens(store, clock)
-    return AccessControl(_authenticator(settings, clock), _policy(settings), self_auth, accounts, tokens)
+    return AccessControl(_authenticator(settings, clock), _policy(settings, rules), self_auth, accounts, tokens)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
@@ -51,14 +56,14 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
             return Keystone(settings.keystone, clock.now, proxies(settings.trusted_proxies))
 
 
-def _policy(settings: Settings) -> Policy:
+def _policy(settings: Settings, rules: Mapping[str, frozenset[str]]) -> Policy:
     if settings.policy_file is None:
-        return Table()
+        return Table(rules)
     try:
         from heatlite.api.access.policy_file import PolicyFile
     except ImportError as error:
         raise MissingLibrary("The setting policy_file", error.name, "keystone") from error
-    return PolicyFile(Path(settings.policy_file))
+    return PolicyFile(Path(settings.policy_file), rules)
 
 
 def add_user(settings: Settings, user: str, password: str, projects: Projects) -> Path:

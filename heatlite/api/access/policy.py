@@ -3,7 +3,8 @@
 Names of rules are Heat's; those of heatlite's own routes follow the same style.
 """
 
-from collections.abc import Container
+from collections import ChainMap
+from collections.abc import Container, Mapping
 from typing import Final, Protocol
 
 from heatlite.core.context import ADMIN, TYPE, Context
@@ -26,9 +27,6 @@ PROVEN: Final = REGISTER
 """In place of a rule, and its name in the audit log: needs a signed URL, whose signature the handler checks."""
 
 TABLE: Final = {
-    "access_keys:create": READERS,
-    "access_keys:delete": READERS,
-    "access_keys:index": READERS,
     "actions:action": READERS,
     "actions:cancel_update": MEMBERS,
     "actions:cancel_without_rollback": MEMBERS,
@@ -56,20 +54,6 @@ TABLE: Final = {
     "actions:unprotect": MEMBERS,
     "audit:index": READERS,
     "build_info:build_info": READERS,
-    "cloudformation:CancelUpdateStack": MEMBERS,
-    "cloudformation:CreateStack": MEMBERS,
-    "cloudformation:DeleteStack": MEMBERS,
-    "cloudformation:DescribeStackEvents": READERS,
-    "cloudformation:DescribeStackResource": READERS | {STACK_USER},
-    "cloudformation:DescribeStackResources": READERS,
-    "cloudformation:DescribeStacks": READERS,
-    "cloudformation:EstimateTemplateCost": READERS,
-    "cloudformation:GetTemplate": READERS,
-    "cloudformation:ListStackResources": READERS,
-    "cloudformation:ListStacks": READERS,
-    "cloudformation:SignalResource": MEMBERS | {STACK_USER},
-    "cloudformation:UpdateStack": MEMBERS,
-    "cloudformation:ValidateTemplate": READERS,
     "events:index": READERS,
     "events:show": READERS,
     "health:configure": MEMBERS,
@@ -148,8 +132,7 @@ TABLE: Final = {
 }
 """Rules → roles, of which one suffices. Access to the project has been checked before.
 
-POST …/actions needs ``actions:action`` and the rule of the named action. An action of the query API needs its rule of
-``cloudformation:`` and the rule of the REST API for the same.
+POST …/actions needs ``actions:action`` and the rule of the named action.
 """
 
 
@@ -211,11 +194,14 @@ class Policy(Protocol):
 
 
 class Table:
-    """Decides by `TABLE`."""
+    """Decides by `TABLE`, and the rules of features."""
+
+    def __init__(self, more: Mapping[str, frozenset[str]]) -> None:
+        self._rules = ChainMap(TABLE, {**more})
 
     def allows(self, rule: str, caller: Context) -> bool:
-        asked = rule_of(rule, TABLE)
-        return asked is None or not caller.roles.isdisjoint(TABLE[asked])
+        asked = rule_of(rule, self._rules)
+        return asked is None or not caller.roles.isdisjoint(self._rules[asked])
 
     def is_admin(self, caller: Context) -> bool:
         return caller.is_admin

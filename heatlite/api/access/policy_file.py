@@ -3,6 +3,8 @@
 A change takes effect with the next request.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -29,9 +31,9 @@ COMMON = {
 class PolicyFile:
     """Decides by the file, and by the table for rules that the file lacks."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises BadSetting."""
-        self._enforcer = WatchedFile(path, "The policy", _parse)
+    def __init__(self, path: Path, more: Mapping[str, frozenset[str]]) -> None:
+        """Take the rules of features as `more`. Raises BadSetting."""
+        self._enforcer = WatchedFile(path, "The policy", partial(_parse, {**TABLE, **more}))
 
     def allows(self, rule: str, caller: Context) -> bool:
         credentials = {
@@ -53,14 +55,14 @@ class PolicyFile:
         return self.allows(IS_ADMIN, caller)
 
 
-def _parse(text: str, path: Path) -> Enforcer:
+def _parse(rules: Mapping[str, frozenset[str]], text: str, path: Path) -> Enforcer:
     try:
         given = parse_file_contents(text)
     except (ValueError, yaml.YAMLError) as error:
         raise BadSetting(f"{path}: not valid YAML: {error}.") from None
     if not isinstance(given, dict) or not all(isinstance(rule, str) for pair in given.items() for rule in pair):
         raise BadSetting(f'{path}: each line must be "rule": "check", both text.')
-    table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in TABLE.items()}
+    table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in rules.items()}
     enforcer = Enforcer(ConfigOpts(), use_conf=False)
     enforcer.set_rules(Rules.from_dict({**COMMON, **table, **given}), use_conf=False)
     if not enforcer.check_rules():

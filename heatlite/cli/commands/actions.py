@@ -66,6 +66,7 @@ def line(action: Object) -> str:
     ),
     LIMIT,
     WATCH,
+    examples=("action list --status RUNNING,SUSPENDED", "action list --target web"),
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of the project, newest first unless --sort is given."""
@@ -127,6 +128,7 @@ def _following_marker(page: object) -> dict[str, str]:
     *LISTING,
     ACTION,
     argument("--history", action="store_true", help="show its status transitions instead"),
+    examples=("action show 1a2b --history",),
 )
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show an action; with --history, its transitions."""
@@ -148,6 +150,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper, help="what it is to do"),
     argument("--force", action="store_true", help="with CANCEL: force-cancel even if a worker holds the action"),
     YES,
+    examples=("action signal 1a2b CANCEL",),
 )
 def signal(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.force:
@@ -163,7 +166,10 @@ def signal(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("wait", "wait until an action has ended: exit code 0 if it SUCCEEDED, else 1", ACTION, WAIT_TIMEOUT)
+@commands.command(
+    "wait", "wait until an action has ended: exit code 0 if it SUCCEEDED, else 1", ACTION, WAIT_TIMEOUT,
+    examples=("action wait 1a2b --timeout 600",),
+)
 def wait(arguments: argparse.Namespace, host: Host) -> int:
     """Wait until an action has ended. Prints each status."""
     with connect(arguments, host) as session:

@@ -28,6 +28,7 @@ commands = CommandGroup()
     argument("--until", metavar="TIME", help="only those before this time"),
     LIMIT,
     WATCH,
+    examples=("audit --stack web", "audit --outcome refused --since 2026-11-22T12:00:00Z"),
 )
 def audit(arguments: argparse.Namespace, host: Host) -> int:
     """List the audit log of the project."""

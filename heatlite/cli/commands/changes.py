@@ -112,6 +112,12 @@ def _confirm_files(bundle: Bundle) -> None:
     argument("--tags", metavar="A,B", help="tags of the stack"),
     argument("-y", "--yes", action="store_true", help="do not show the plan and ask"),
     *FOLLOWED,
+    examples=(
+        "up web.yaml",
+        "up web.yaml -e prod.yaml -P size=3 -n web --yes",
+        "up web.yaml -y -f json",
+        "up web.yaml --converge",
+    ),
 )
 def up(arguments: argparse.Namespace, host: Host) -> int:
     """Create or update the stack, wait, and print its outputs.
@@ -226,6 +232,7 @@ def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
     *TEMPLATE,
     *LISTING,
     argument("--detailed-exitcode", action="store_true", help="exit code 2 if there are changes, 0 if there are none"),
+    examples=("plan web.yaml", "plan web.yaml -n web --detailed-exitcode"),
 )
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     name = stack_name(arguments)
@@ -286,6 +293,7 @@ def _problems_of_server(arguments: argparse.Namespace, client: Client, body: Jso
     argument("--force", action="store_true", help="leave behind, and list, objects that cannot be deleted"),
     YES,
     *FOLLOWED,
+    examples=("down web", "down web --yes --no-wait"),
 )
 def down(arguments: argparse.Namespace, host: Host) -> int:
     """Delete the stack and wait until it is gone. With --force, ignore failures."""
@@ -377,7 +385,7 @@ def _verify_deletable(client: Client, stack: Stack, found: Sequence[Object]) -> 
         )
 
 
-@commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED)
+@commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED, examples=("retry web",))
 def retry(arguments: argparse.Namespace, host: Host) -> int:
     """Continue a failed create or update, and wait for it."""
     with connect(arguments, host) as session:

@@ -18,7 +18,10 @@ config_commands = CommandGroup("config", "settings and contexts in use")
 commands = CommandGroup(subgroups=[config_commands])
 
 
-@config_commands.command("show", "list the settings with their values and origins", CONTEXT, *LISTING, server=False)
+@config_commands.command(
+    "show", "list the settings with their values and origins", CONTEXT, *LISTING, server=False,
+    examples=("config show", "config show --context prod"),
+)
 def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """List the settings with their values and origins; secrets are not shown."""
     chosen = settings(arguments)
@@ -36,7 +39,10 @@ def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - si
     return 0
 
 
-@config_commands.command("contexts", "list the contexts: named servers", CONTEXT, *LISTING, server=False)
+@config_commands.command(
+    "contexts", "list the contexts: named servers", CONTEXT, *LISTING, server=False,
+    examples=("config contexts",),
+)
 def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """List the contexts of the user."""
     known = contexts.read()
@@ -60,6 +66,7 @@ def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: AR
     "print the shell code that completes commands and names",
     argument("shell", choices=("bash", "zsh", "fish"), help="your shell"),
     server=False,
+    examples=("completion bash",),
 )
 def completion(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Print the code for a shell: ``eval "$(heatlite completion bash)"``."""

@@ -23,7 +23,10 @@ database = CommandGroup("db", "upgrade the database, show its migrations, back i
 commands = CommandGroup(subgroups=[database])
 
 
-@database.command("status", "show the migrations of the database", *LISTING, server=False)
+@database.command(
+    "status", "show the migrations of the database", *LISTING, server=False,
+    examples=("db status", "db status --database postgresql://heatlite@db.example/heatlite"),
+)
 def status(arguments: argparse.Namespace, host: Host) -> int:
     chosen = settings(arguments)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
@@ -31,7 +34,10 @@ def status(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@database.command("upgrade", "upgrade the tables, and show the migrations", *LISTING, server=False)
+@database.command(
+    "upgrade", "upgrade the tables, and show the migrations", *LISTING, server=False,
+    examples=("db upgrade --config /etc/heatlite/heatlite.toml",),
+)
 def upgrade(arguments: argparse.Namespace, host: Host) -> int:
     host.upgrade(settings(arguments))
     return status(arguments, host)
@@ -50,6 +56,7 @@ def _ask_for_force(arguments: argparse.Namespace, effect: str, question: str) ->
     argument("--force", action="store_true", help="overwrite FILE"),
     YES,
     server=False,
+    examples=("db backup heatlite-backup.db", "db backup --force heatlite-backup.db"),
 )
 def back_up(arguments: argparse.Namespace, host: Host) -> int:
     _ask_for_force(arguments, "overwrites the backup", "Backup with --force?")
@@ -71,6 +78,7 @@ def back_up(arguments: argparse.Namespace, host: Host) -> int:
     argument("--force", action="store_true", help="ignore faults that fsck finds"),
     YES,
     server=False,
+    examples=("db restore heatlite-backup.db",),
 )
 def restore(arguments: argparse.Namespace, host: Host) -> int:
     """Install a backup as the database."""
@@ -100,6 +108,7 @@ def restore(arguments: argparse.Namespace, host: Host) -> int:
         "what", choices=("new", "rotate"), metavar="{new,rotate}", help="new: print a key; rotate: encrypt everything"
     ),
     server=False,
+    examples=("keys new",),
 )
 def keys(arguments: argparse.Namespace, host: Host) -> int:
     """Print a new key, or encrypt all secrets with the first key."""
@@ -119,7 +128,7 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("fsck", "check the database for orphaned rows", *LISTING, server=False)
+@commands.command("fsck", "check the database for orphaned rows", *LISTING, server=False, examples=("fsck",))
 def fsck(arguments: argparse.Namespace, host: Host) -> int:
     found = host.inconsistencies(settings(arguments))
     rows = _rules(found)

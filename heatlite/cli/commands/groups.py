@@ -75,6 +75,7 @@ def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
     argument("--min-step", type=number, metavar="NUMBER", help="smallest change by a percentage"),
     CUT,
     WAITS,
+    examples=("group resize web members 5",),
 )
 def resize(arguments: argparse.Namespace, host: Host) -> int:
     """Resize a group; ``template`` returns to the size that the template asks for."""
@@ -92,7 +93,10 @@ def resize(arguments: argparse.Namespace, host: Host) -> int:
     return start(arguments, host, arguments.group, {"resize": options})
 
 
-@commands.command("scale-out", "add members", STACK, GROUP, COUNT, CUT, ANYWAY, WAITS)
+@commands.command(
+    "scale-out", "add members", STACK, GROUP, COUNT, CUT, ANYWAY, WAITS,
+    examples=("group scale-out web members --count 2",),
+)
 def scale_out(arguments: argparse.Namespace, host: Host) -> int:
     """Add members to a group."""
     return start(arguments, host, arguments.group, {"scale_out": _scaling(arguments)})
@@ -109,6 +113,7 @@ def scale_out(arguments: argparse.Namespace, host: Host) -> int:
     CUT,
     ANYWAY,
     WAITS,
+    examples=("group scale-in web members --criteria OLDEST_FIRST",),
 )
 def scale_in(arguments: argparse.Namespace, host: Host) -> int:
     """Remove members of a group."""
@@ -134,6 +139,7 @@ def _scaling(arguments: argparse.Namespace) -> JsonMap:
     GRACE,
     YES,
     WAITS,
+    examples=("group delete web members 2 --refill",),
 )
 def delete(arguments: argparse.Namespace, host: Host) -> int:
     """Delete members of a group."""
@@ -147,7 +153,10 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
     return start(arguments, host, arguments.group, {"delete_members": options})
 
 
-@commands.command("replace", "replace members under the same names", STACK, GROUP, MEMBERS, WAITS)
+@commands.command(
+    "replace", "replace members under the same names", STACK, GROUP, MEMBERS, WAITS,
+    examples=("group replace web members 0 3",),
+)
 def replace(arguments: argparse.Namespace, host: Host) -> int:
     """Replace members of a group."""
     return start(arguments, host, arguments.group, {"replace_members": {"members": arguments.members}})

@@ -55,6 +55,7 @@ def overview(client: Client, stack: str) -> Object:
     *LISTING,
     STACK,
     argument("--policy", action="store_true", help="show the policy instead"),
+    examples=("healing show web", "healing show web --policy -f yaml"),
 )
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show the scopes of a stack; with --policy, its policy."""
@@ -69,7 +70,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@healing.command("list", "list the healing policies of the project", *LISTING)
+@healing.command("list", "list the healing policies of the project", *LISTING, examples=("healing list",))
 def list_policies(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks that have a policy."""
     with connect(arguments, host, reads_only=True) as session:
@@ -79,7 +80,7 @@ def list_policies(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@healing.command("set", "set the healing policy of a stack", STACK, FILE)
+@healing.command("set", "set the healing policy of a stack", STACK, FILE, examples=("healing set web policy.yaml",))
 def set_(arguments: argparse.Namespace, host: Host) -> int:
     """Set the policy of a stack from a file."""
     document = policy_of_yaml(load_file(Path(arguments.file), "Healing policy").data)
@@ -90,7 +91,10 @@ def set_(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@healing.command("off", "remove the healing policy of a stack: nothing is repaired then", STACK, YES)
+@healing.command(
+    "off", "remove the healing policy of a stack: nothing is repaired then", STACK, YES,
+    examples=("healing off web",),
+)
 def off(arguments: argparse.Namespace, host: Host) -> int:
     """Remove the policy of a stack."""
     need_consent(arguments, "off removes the healing policy")
@@ -106,6 +110,7 @@ def off(arguments: argparse.Namespace, host: Host) -> int:
     "let a scope be repaired again after too many failures",
     STACK,
     argument("scope", metavar="SCOPE", help="path of a group, or type:TYPE"),
+    examples=("healing acknowledge web members",),
 )
 def acknowledge(arguments: argparse.Namespace, host: Host) -> int:
     """End the suspension of a scope."""
@@ -124,6 +129,7 @@ def acknowledge(arguments: argparse.Namespace, host: Host) -> int:
     only("--source", "SOURCE", "of this source (repeatable)"),
     LIMIT,
     WATCH,
+    examples=("incident list --state PROPOSED", "incident list --watch"),
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List the incidents of the project, newest first."""
@@ -135,7 +141,10 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@incidents.command("show", "show an incident with its alerts and its history", *LISTING, INCIDENT)
+@incidents.command(
+    "show", "show an incident with its alerts and its history", *LISTING, INCIDENT,
+    examples=("incident show 1f0c6f2e-…",),
+)
 def show_incident(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         answer = session.client.request("GET", f"/incidents/{part(arguments.incident)}")
@@ -148,6 +157,7 @@ def show_incident(arguments: argparse.Namespace, host: Host) -> int:
     "close an incident, and mute its alerts until they have resolved once",
     INCIDENT,
     argument("--reason", default="", help="text for its history"),
+    examples=("incident close 1f0c6f2e-… --reason 'was a test'",),
 )
 def close(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
@@ -157,7 +167,10 @@ def close(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@incidents.command("approve", "begin the repair that an incident proposes", INCIDENT, YES)
+@incidents.command(
+    "approve", "begin the repair that an incident proposes", INCIDENT, YES,
+    examples=("incident approve 1f0c6f2e-…",),
+)
 def approve(arguments: argparse.Namespace, host: Host) -> int:
     """Show the plan that an incident proposes, ask, and begin it."""
     need_consent(arguments, "approve begins a repair")
@@ -204,6 +217,7 @@ def draw_proposal(client: Client, incident: Object) -> None:
     BRAKE,
     YES,
     FOLLOWED,
+    examples=("heal web", "heal web group/2 --ignore window_closed"),
 )
 def heal(arguments: argparse.Namespace, host: Host) -> int:
     """Show the plan of a repair, ask, and begin it."""

@@ -31,6 +31,7 @@ commands = CommandGroup(subgroups=(health,))
     *LISTING,
     STACK,
     argument("--check", action="store_true", help="exit with 1 if a stop brake holds an incident"),
+    examples=("health show web", "health show web --check"),
 )
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show the health of a stack."""
@@ -44,7 +45,10 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return int(arguments.check and any(one.get("reason") in STOP_BRAKES for one in incidents))
 
 
-@sources.command("show", "show a source with its document and its last results", *LISTING, SOURCE)
+@sources.command(
+    "show", "show a source with its document and its last results", *LISTING, SOURCE,
+    examples=("health source show alertmanager",),
+)
 def show_source(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = an_object(session.client.request("GET", f"/health/{part(arguments.source)}"), "source")
@@ -52,7 +56,10 @@ def show_source(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@sources.command("put", "replace the document of a source", SOURCE, FILE)
+@sources.command(
+    "put", "replace the document of a source", SOURCE, FILE,
+    examples=("health source put alertmanager source.yaml",),
+)
 def put_source(arguments: argparse.Namespace, host: Host) -> int:
     document = load_file(Path(arguments.file), "Source").data
     with connect(arguments, host) as session:
@@ -61,7 +68,10 @@ def put_source(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@sources.command("acknowledge", "end the storm of a source; its incidents need a new report", SOURCE)
+@sources.command(
+    "acknowledge", "end the storm of a source; its incidents need a new report", SOURCE,
+    examples=("health source acknowledge alertmanager",),
+)
 def acknowledge_source(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         session.client.request("POST", f"/health/{part(arguments.source)}/acknowledge")
@@ -75,6 +85,7 @@ def acknowledge_source(arguments: argparse.Namespace, host: Host) -> int:
     argument("name", metavar="NAME", help="name, for lists"),
     argument("--source", metavar="SOURCE", help="the only source that it opens (default: all)"),
     argument("--expires-at", metavar="TIME", help="2027-01-01T00:00:00Z, +30d (default: never)"),
+    examples=("health token create rack7 --source alertmanager --expires-at 2027-01-01T00:00:00Z",),
 )
 def create_token(arguments: argparse.Namespace, host: Host) -> int:
     """Create an intake token and print it."""
@@ -85,7 +96,7 @@ def create_token(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@tokens.command("list", "list the intake tokens of the project", *LISTING)
+@tokens.command("list", "list the intake tokens of the project", *LISTING, examples=("health token list",))
 def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = objects(session.client.request("GET", "/health_tokens"), "health_tokens")
@@ -93,7 +104,10 @@ def list_tokens(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@tokens.command("delete", "delete an intake token", argument("token", metavar="ID", help="id"), YES)
+@tokens.command(
+    "delete", "delete an intake token", argument("token", metavar="ID", help="id"), YES,
+    examples=("health token delete 1f0c6f2e-…",),
+)
 def delete_token(arguments: argparse.Namespace, host: Host) -> int:
     need_consent(arguments, "delete ends the access of a monitoring system")
     agree(arguments, f"Delete intake token {arguments.token}?")

@@ -18,7 +18,7 @@ EXAMPLE = argument("example", nargs="?", default="hello", metavar="EXAMPLE", hel
 commands = CommandGroup()
 
 
-@commands.command("init", "write an example template", EXAMPLE, server=False)
+@commands.command("init", "write an example template", EXAMPLE, server=False, examples=("init", "init network"))
 def init(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Write a template, or a folder of files, into the current folder."""
     known = examples()

@@ -74,18 +74,27 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
     return 0
 
 
-@commands.command("mark-unhealthy", "mark a resource unhealthy: the next update replaces it", STACK, RESOURCE, REASON)
+@commands.command(
+    "mark-unhealthy", "mark a resource unhealthy: the next update replaces it", STACK, RESOURCE, REASON,
+    examples=("mark-unhealthy web member_1 --reason 'disk errors'",),
+)
 def mark_unhealthy(arguments: argparse.Namespace, host: Host) -> int:
     return _mark(arguments, host, unhealthy=True)
 
 
-@commands.command("mark-healthy", "remove such a mark", STACK, RESOURCE, REASON)
+@commands.command(
+    "mark-healthy", "remove such a mark", STACK, RESOURCE, REASON,
+    examples=("mark-healthy web member_1 --reason repaired",),
+)
 def mark_healthy(arguments: argparse.Namespace, host: Host) -> int:
     """Remove the mark of a resource."""
     return _mark(arguments, host, unhealthy=False)
 
 
-@commands.command("rotate-keys", "generate new keys for signed URLs and tokens of a stack", STACK)
+@commands.command(
+    "rotate-keys", "generate new keys for signed URLs and tokens of a stack", STACK,
+    examples=("rotate-keys web",),
+)
 def rotate_keys(arguments: argparse.Namespace, host: Host) -> int:
     """Generate new keys for signed URLs and tokens of a stack and its nested stacks."""
     with connect(arguments, host) as session:
@@ -129,12 +138,16 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     STACK,
     PROTECTED,
     argument("--reason", help="reason, shown in events and error messages"),
+    examples=("protect web --reason production", "protect web database"),
 )
 def protect(arguments: argparse.Namespace, host: Host) -> int:
     return _protection(arguments, host, "protect")
 
 
-@commands.command("unprotect", "remove such a protection", STACK, PROTECTED, REASON)
+@commands.command(
+    "unprotect", "remove such a protection", STACK, PROTECTED, REASON,
+    examples=("unprotect web database",),
+)
 def unprotect(arguments: argparse.Namespace, host: Host) -> int:
     """Remove the protection of a stack or a resource."""
     return _protection(arguments, host, "unprotect")
@@ -156,6 +169,7 @@ def _seconds(given: str) -> float:
     argument("--at", metavar="TIME", help="start time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"),
     argument("--believe-absent", action="store_true", help="mark what is not found, even most objects of a service"),
     *FOLLOWED,
+    examples=("check web", "check web --every 10m"),
 )
 def check(arguments: argparse.Namespace, host: Host) -> int:
     """Check every object now or at a time; with --every, repeatedly."""
@@ -186,6 +200,7 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
     YES,
     *FOLLOWED,
     aliases=["action-lock"],
+    examples=("lock web --reason 'rack 7' --expires +2h", "lock web --level stacks"),
 )
 def lock(arguments: argparse.Namespace, host: Host) -> int:
     """Lock a stack for maintenance, or change its lock."""
@@ -216,7 +231,10 @@ def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack)
         agree(arguments, f"{effect}. Lock it with all its resources?")
 
 
-@commands.command("unlock", "remove the maintenance lock", STACK, YES, *FOLLOWED, aliases=["action-unlock"])
+@commands.command(
+    "unlock", "remove the maintenance lock", STACK, YES, *FOLLOWED, aliases=["action-unlock"],
+    examples=("unlock web",),
+)
 def unlock(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
@@ -241,6 +259,7 @@ def _row(entry: Object) -> Object:
         argument("--replay", metavar="ID", help="repeat a suppressed request"),
         argument("--drop", metavar="ID", help="drop a suppressed request"),
     ),
+    examples=("lock-status web", "lock-status web --replay 7"),
 )
 def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     """Show the lock and the suppressed requests; or replay or drop one of them."""

@@ -11,7 +11,10 @@ PATH = argument("path", metavar="PATH", help="name of a resource, or path to it:
 commands = CommandGroup("member", "check and recover resources")
 
 
-@commands.command("check", "check a resource, or the members of a group", STACK, PATH, WAITS)
+@commands.command(
+    "check", "check a resource, or the members of a group", STACK, PATH, WAITS,
+    examples=("member check web members/2",),
+)
 def check(arguments: argparse.Namespace, host: Host) -> int:
     """Check one resource, or all members of a group."""
     return start(arguments, host, arguments.path, {"check": {}})
@@ -30,6 +33,7 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
         help="default: RECREATE",
     ),
     WAITS,
+    examples=("member recover web members/2 --operation REBOOT",),
 )
 def recover(arguments: argparse.Namespace, host: Host) -> int:
     """Replace, rebuild or reboot a resource, or the marked members of a group."""

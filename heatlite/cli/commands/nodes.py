@@ -47,7 +47,10 @@ def _line(action: Object) -> str:
     return f"{text(action.get('id'))} {what}: {text(action.get('state'))}  {text(action.get('error'))}".rstrip()
 
 
-@commands.command("list", "list the nodes of a stack with the state of their agents", *LISTING, STACK, WATCH)
+@commands.command(
+    "list", "list the nodes of a stack with the state of their agents", *LISTING, STACK, WATCH,
+    examples=("node list web",),
+)
 def nodes(arguments: argparse.Namespace, host: Host) -> int:
     """List the nodes of a stack and its nested stacks."""
     with connect(arguments, host, reads_only=True) as session:
@@ -92,6 +95,7 @@ def _print_refusals(answer: Object) -> None:
         help="created_at, updated_at, node, kind, state (repeatable, or separated by commas)",
     ),
     LIMIT,
+    examples=("node actions web --state PENDING_APPROVE",),
 )
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """List node actions of the project or of a stack."""
@@ -111,6 +115,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     *LISTING,
     NODE_ACTION,
     argument("--history", action="store_true", help="show its state transitions instead"),
+    examples=("node show 1f0c6f2e-… --history",),
 )
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show a node action; with --history, its transitions."""
@@ -134,6 +139,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     argument("--script", type=Path, metavar="FILE", help="run the script in this file"),
     argument("--granted", action="store_true", help="approve it at once, if permitted"),
     argument("--id", metavar="UUID", help="id of the new action; repeating the request with it has no effect"),
+    examples=("node run web db service.restart --arg service=postgresql", "node run web db --script fix.sh"),
 )
 def run(arguments: argparse.Namespace, host: Host) -> int:
     body: JsonMap = {"node": arguments.node, "kind": _kind(arguments), "args": _args(arguments)}
@@ -191,17 +197,20 @@ def _text_of(file: Path) -> str:
         raise Misuse(f"{file}: is not UTF-8.") from None
 
 
-@commands.command("approve", "approve node actions", NODE_ACTIONS)
+@commands.command("approve", "approve node actions", NODE_ACTIONS, examples=("node approve 1f0c6f2e-…",))
 def approve(arguments: argparse.Namespace, host: Host) -> int:
     return _decide(arguments, host, "approve")
 
 
-@commands.command("reject", "reject unapproved node actions", NODE_ACTIONS)
+@commands.command("reject", "reject unapproved node actions", NODE_ACTIONS, examples=("node reject 1f0c6f2e-…",))
 def reject(arguments: argparse.Namespace, host: Host) -> int:
     return _decide(arguments, host, "reject")
 
 
-@commands.command("cancel", "cancel node actions; agents end those that run as soon as they can", NODE_ACTIONS)
+@commands.command(
+    "cancel", "cancel node actions; agents end those that run as soon as they can", NODE_ACTIONS,
+    examples=("node cancel 1f0c6f2e-…",),
+)
 def cancel(arguments: argparse.Namespace, host: Host) -> int:
     return _decide(arguments, host, "cancel")
 
@@ -230,7 +239,7 @@ def _decide(arguments: argparse.Namespace, host: Host, decision: str) -> int:
     return int(failed)
 
 
-@commands.command("orchestrate", "orchestrate the nodes of a stack now", STACK)
+@commands.command("orchestrate", "orchestrate the nodes of a stack now", STACK, examples=("node orchestrate web",))
 def orchestrate(arguments: argparse.Namespace, host: Host) -> int:
     """Orchestrate the nodes of a stack's tree now."""
     with connect(arguments, host) as session:
@@ -238,7 +247,10 @@ def orchestrate(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("wait", "wait until a node action has ended: exit code 0 if DONE, else 1", NODE_ACTION, WAIT_TIMEOUT)
+@commands.command(
+    "wait", "wait until a node action has ended: exit code 0 if DONE, else 1", NODE_ACTION, WAIT_TIMEOUT,
+    examples=("node wait 1f0c6f2e-…",),
+)
 def wait(arguments: argparse.Namespace, host: Host) -> int:
     """Wait until a node action has ended. Prints each state."""
     with connect(arguments, host) as session:
@@ -258,6 +270,7 @@ def wait(arguments: argparse.Namespace, host: Host) -> int:
     "print the URL at which the agent of a resource registers",
     STACK,
     argument("resource", metavar="RESOURCE", help="name"),
+    examples=("node token web db",),
 )
 def token(arguments: argparse.Namespace, host: Host) -> int:
     """Print the registration URL for the agent of a resource. The URL is a secret."""
@@ -280,6 +293,7 @@ def token(arguments: argparse.Namespace, host: Host) -> int:
     "write heatlite-agent as one executable file",
     argument("file", type=Path, metavar="FILE", help="file to write"),
     server=False,
+    examples=("node agent heatlite-agent",),
 )
 def agent(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     """Write the agent as one executable file."""

@@ -22,7 +22,7 @@ _CONFLICTING = ("OS_AUTH_URL", "OS_PASSWORD", "OS_PROJECT_ID", "OS_PROJECT_NAME"
 commands = CommandGroup()
 
 
-@commands.command("env", "print shell commands that configure `openstack` for the server")
+@commands.command("env", "print shell commands that configure `openstack` for the server", examples=("env",))
 def environment(arguments: argparse.Namespace, host: Host) -> int:
     """Print shell commands for `openstack`: ``eval "$(heatlite env)"``."""
     chosen = settings(arguments)
@@ -62,6 +62,7 @@ def _auth_type(arguments: argparse.Namespace, chosen: Settings) -> str:
     "clouds",
     "write ./clouds.yaml for `openstack --os-cloud heatlite`",
     argument("--force", action="store_true", help="overwrite a file that heatlite has not written"),
+    examples=("clouds",),
 )
 def clouds(arguments: argparse.Namespace, host: Host) -> int:
     """Write ./clouds.yaml with the cloud `heatlite`."""

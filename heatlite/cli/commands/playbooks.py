@@ -26,7 +26,7 @@ WAIT = argument("--wait", action="store_true", help="watch the run until it has 
 commands = CommandGroup("playbook", "store playbooks, and run them on the nodes of a stack")
 
 
-@commands.command("list", "list the playbooks of the project", *LISTING)
+@commands.command("list", "list the playbooks of the project", *LISTING, examples=("node playbook list",))
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
@@ -34,7 +34,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("show", "print a playbook", NAME)
+@commands.command("show", "print a playbook", NAME, examples=("node playbook show restart",))
 def show(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         path = f"/node_playbooks/{part(arguments.playbook)}"
@@ -48,6 +48,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     "create or replace a playbook",
     argument("file", type=Path, metavar="FILE", help="YAML or JSON"),
     argument("-n", "--name", type=named, help="name (default: the file's)"),
+    examples=("node playbook put restart.yaml",),
 )
 def put(arguments: argparse.Namespace, host: Host) -> int:
     document, name = _text(arguments.file), arguments.name or arguments.file.stem
@@ -57,7 +58,7 @@ def put(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("delete", "delete a playbook; its runs continue", NAME)
+@commands.command("delete", "delete a playbook; its runs continue", NAME, examples=("node playbook delete restart",))
 def delete(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         session.client.request("DELETE", f"/node_playbooks/{part(arguments.playbook)}")
@@ -74,6 +75,7 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
     argument("--granted", action="store_true", help="approve it at once"),
     argument("--timeout", type=number, metavar="SECONDS", help="time limit from the approval on"),
     WAIT,
+    examples=("node playbook run web restart --dry-run", "node playbook run web restart --granted --wait"),
 )
 def run(arguments: argparse.Namespace, host: Host) -> int:
     """Create a run, or preview it."""
@@ -103,7 +105,7 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
         return _wait(session, stack, asked, after) if arguments.wait else 0
 
 
-@commands.command("approve", "approve a run", ACTION, WAIT)
+@commands.command("approve", "approve a run", ACTION, WAIT, examples=("node playbook approve 1a2b --wait",))
 def approve(arguments: argparse.Namespace, host: Host) -> int:
     """Approve a run as it was read now."""
     with connect(arguments, host) as session:
@@ -118,7 +120,7 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
         return _wait(session, stack, approved, after) if arguments.wait else 0
 
 
-@commands.command("reject", "reject an unapproved run", ACTION)
+@commands.command("reject", "reject an unapproved run", ACTION, examples=("node playbook reject 1a2b",))
 def reject(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         action_id = text(find(session.client, arguments.action).get("id"))

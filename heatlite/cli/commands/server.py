@@ -23,28 +23,37 @@ PROCESSES = argument(
 commands = CommandGroup()
 
 
-@commands.command("serve", "run the server", HOST, PORT, PROCESSES, CLOUD, server=False)
+@commands.command(
+    "serve", "run the server", HOST, PORT, PROCESSES, CLOUD, server=False,
+    examples=("serve", "serve --port 8004 --cloud simulated"),
+)
 def serve(arguments: argparse.Namespace, host: Host) -> int:
     """Run the server until interrupted."""
     host.serve(settings(arguments))
     return 0
 
 
-@commands.command("api", "run the API without an engine, for any number of workers", HOST, PORT, CLOUD, server=False)
+@commands.command(
+    "api", "run the API without an engine, for any number of workers", HOST, PORT, CLOUD, server=False,
+    examples=("api --host 0.0.0.0 --config /etc/heatlite/heatlite.toml",),
+)
 def api(arguments: argparse.Namespace, host: Host) -> int:
     """Run the API without an engine until interrupted."""
     host.serve_api(settings(arguments))
     return 0
 
 
-@commands.command("worker", "run an engine without the API", CLOUD, server=False)
+@commands.command(
+    "worker", "run an engine without the API", CLOUD, server=False,
+    examples=("worker --config /etc/heatlite/heatlite.toml",),
+)
 def worker(arguments: argparse.Namespace, host: Host) -> int:
     """Run an engine without the API until interrupted."""
     host.work(settings(arguments))
     return 0
 
 
-@commands.command("services", "list the engines and their running actions", *LISTING)
+@commands.command("services", "list the engines and their running actions", *LISTING, examples=("services",))
 def services(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = objects(session.client.request("GET", "/services"), "services")

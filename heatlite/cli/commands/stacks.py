@@ -79,6 +79,7 @@ def _status(given: str) -> str:
     argument("--locked", action="store_true", help="only locked ones"),
     argument("--unhealthy", action="store_true", help="only those with an unhealthy resource"),
     WATCH,
+    examples=("ls", "ls --watch", "ls --unhealthy -f value -c stack_name"),
 )
 def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
@@ -94,7 +95,7 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("show", "show a stack", STACK, *LISTING)
+@commands.command("show", "show a stack", STACK, *LISTING, examples=("show web", "show web -f json -c outputs"))
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Show a stack: a page for people; with a format or columns, its fields."""
     with connect(arguments, host, reads_only=True) as session:
@@ -106,7 +107,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("explain", "explain the state of a stack, and what to do next", STACK)
+@commands.command("explain", "explain the state of a stack, and what to do next", STACK, examples=("explain web",))
 def explain(arguments: argparse.Namespace, host: Host) -> int:
     """Explain a stack's state: failures, waits, locks, marks, and next commands."""
     with connect(arguments, host, reads_only=True) as session:
@@ -114,7 +115,10 @@ def explain(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("history", "list what was done to a stack, newest first", STACK, *LISTING, LIMIT)
+@commands.command(
+    "history", "list what was done to a stack, newest first", STACK, *LISTING, LIMIT,
+    examples=("history web", "history web --limit 5 -f json"),
+)
 def history(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of a stack: when, what, by whom, and how it ended."""
     with connect(arguments, host, reads_only=True) as session:
@@ -139,6 +143,7 @@ def _user(action: Object) -> str:
     *LISTING,
     argument("--nested", type=number, default=0, metavar="LEVELS", help="levels of nested stacks to include"),
     WATCH,
+    examples=("resources web --nested 2", "resources web -o wide"),
 )
 def resources(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
@@ -166,6 +171,7 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
     "find the resources that have an object, by its id in the cloud",
     argument("id", nargs="+", metavar="ID", help="physical id (repeatable)"),
     *LISTING,
+    examples=("find 1f0c6f2e-…",),
 )
 def find(arguments: argparse.Namespace, host: Host) -> int:
     """List the resources of the project that have one of the physical ids."""
@@ -183,6 +189,7 @@ def find(arguments: argparse.Namespace, host: Host) -> int:
     STACK,
     argument("key", nargs="?", metavar="KEY", help="print the value of this output only"),
     *LISTING,
+    examples=("outputs web -f json",),
 )
 def outputs(arguments: argparse.Namespace, host: Host) -> int:
     """List the outputs of a stack with their values; with a key, print that value."""
@@ -217,6 +224,7 @@ def _print_output(found: Object, arguments: argparse.Namespace) -> int:
     argument("--format", choices=("log", *FORMATS), default="log", help="default: log"),
     COLUMN,
     WIDE,
+    examples=("events web", "events -f web"),
 )
 def events(arguments: argparse.Namespace, host: Host) -> int:
     """List the events of a stack, oldest first. With --follow, continue with new ones."""

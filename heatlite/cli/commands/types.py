@@ -54,6 +54,7 @@ def _draw_type(found: Object) -> None:
     "list the resource types; `types show TYPE` explains one",
     *LISTING,
     argument("what", nargs="*", metavar="show TYPE", help="explain one type"),
+    examples=("types", "types show OS::Nova::Server"),
 )
 def types(arguments: argparse.Namespace, host: Host) -> int:
     """List the resource types, or show one with its properties and attributes."""
@@ -76,7 +77,7 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-@commands.command("schema", "print a JSON Schema of templates, for editors", server=False)
+@commands.command("schema", "print a JSON Schema of templates, for editors", server=False, examples=("schema",))
 def schema(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
     print(pretty(host.json_schema()))
     return 0

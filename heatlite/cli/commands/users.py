@@ -24,7 +24,10 @@ PROJECT = repeatable(
 commands = CommandGroup("user", "users of a server with `auth` basic or tokens")
 
 
-@commands.command("add", "set the password of a user, and roles", USER, PROJECT, server=False)
+@commands.command(
+    "add", "set the password of a user, and roles", USER, PROJECT, server=False,
+    examples=("user add mia --project web=member",),
+)
 def add(arguments: argparse.Namespace, host: Host) -> int:
     """Set the password of a user, from the terminal or stdin, and roles in projects."""
     projects = _projects(arguments.project)
@@ -41,6 +44,7 @@ def add(arguments: argparse.Namespace, host: Host) -> int:
     PROJECT,
     argument("--expires", metavar="TIME", help="expiry time: 2026-11-21T18:00:00Z, +2h, +30d"),
     server=False,
+    examples=("user token ci --expires +30d",),
 )
 def token(arguments: argparse.Namespace, host: Host) -> int:
     """Create a token, and print it once."""

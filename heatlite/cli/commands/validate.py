@@ -37,6 +37,7 @@ commands = CommandGroup()
     argument("--strict", action="store_true", help="exit code 1 for warnings, too"),
     cloud("check names in the template against this cloud"),
     server=False,
+    examples=("validate web.yaml", "validate web.yaml --strict --format sarif"),
 )
 def validate(arguments: argparse.Namespace, host: Host) -> int:
     """Print all problems.

@@ -10,6 +10,7 @@ import falcon
 from falcon import Response
 
 from heatlite.api.access.authentication import AccessControl
+from heatlite.api.components import Components
 from heatlite.api.faults import CODES
 from heatlite.api.request import Request as ApiRequest
 from heatlite.api.routes import App
@@ -75,9 +76,9 @@ HEADERS = {
 }
 
 
-def mount(app: App, access: AccessControl, store: Store, clock: Clock, settings: Settings) -> None:
+def mount(app: App, access: AccessControl, components: Components) -> None:
     """Serve the dashboard below /ui of the API's application."""
-    inner = create_ui(app, access, store, clock, settings)
+    inner = create_ui(app, access, components.store, components.clock, components.settings)
 
     def serve(req: ApiRequest, resp: Response, **_: object) -> None:
         def start_response(

@@ -27,7 +27,7 @@ class Kind(Collection, frozen=True):
     owned: bool = False
     dated: bool = False
 
-    def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:  # noqa: ARG002
+    def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
         return _thing(view, self.noun, key, f"{self.service}.{what}_{self.noun}")
 
 

@@ -17,14 +17,16 @@ from heatlite.cli.client import Stack
 from heatlite.cli.commands.changes import same_again, stack_name
 from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
-from heatlite.cli.examples import EXAMPLES
 from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, parse, run
 from heatlite.cli.output import progress, render
+from heatlite.cli.session import StatedFeature
 from heatlite.cli.transport import HTTPTransport, Transport
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.config import Settings
+from heatlite.feature import installed
 from heatlite.template.types import TypeCatalog
+from tests.commands import every_command
 from tests.tables import table
 
 
@@ -39,6 +41,9 @@ class Recorder:
     def __init__(self) -> None:
         self.served: list[Settings] = []
         self.applied = False
+
+    def features(self) -> Sequence[StatedFeature]:
+        return installed()
 
     def running_server(self, settings: Settings) -> str | None:
         return None
@@ -229,11 +234,11 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def test_each_help_has_examples_and_they_are_valid() -> None:
-    parser = build_parser()
-    assert set(commands(parser)) == set(EXAMPLES)
-    for name, examples in EXAMPLES.items():
-        for example in examples:
-            assert example.startswith(name), example
+    parser = every_command()
+    for one in parser.below():
+        assert one.commands or one.examples, one.prog
+        for example in one.examples:
+            assert f"heatlite {example}".startswith(one.prog), example
             assert parser.parse_args(shlex.split(example)).run, example
 
 

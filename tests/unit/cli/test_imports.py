@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from heatlite.cli.main import SECTIONS, build_parser
+from heatlite.cli.main import build_parser, with_features
+from heatlite.feature import installed
 from tests.tables import table
 
 HEAVY = (
@@ -39,11 +40,10 @@ def test_an_engine_on_sqlite_loads_no_driver_of_a_server_and_no_runner_of_migrat
     assert done.stdout.endswith("0 []\n"), done.stdout + done.stderr
 
 
-@table("module", [name for modules in SECTIONS.values() for name in modules])
+@table("module", [name for modules in with_features(installed()).values() for name in modules])
 def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
-    names = {name for modules in SECTIONS.values() for name in modules.get(module, ())}
-    action = build_parser(module)._subparsers._group_actions[0]  # type: ignore[union-attr]
-    assert set(action.choices or ()) == names
+    (names,) = (modules[module] for modules in with_features(installed()).values() if module in modules)
+    assert build_parser({"": {module: names}}).commands.keys() == set(names)
 
 
 @table(

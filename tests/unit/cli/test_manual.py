@@ -6,7 +6,7 @@ import shlex
 from configparser import ConfigParser
 from pathlib import Path
 
-from heatlite.cli.main import build_parser
+from tests.commands import every_command
 from tools.manual import page
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +44,7 @@ def test_each_argument_is_explained() -> None:
                 found.append(f"{parser.prog}: {action.dest}")
         return found
 
-    assert silent(build_parser()) == []
+    assert silent(every_command()) == []
 
 
 def test_the_installed_page_names_commands_that_are_there() -> None:
@@ -60,4 +60,4 @@ def test_packages_have_the_page_and_completions() -> None:
     settings.read(ROOT / "setup.cfg")
     files = [file for files in settings["options.data_files"].values() for file in shlex.split(files)]
     assert len(files) == 4 and all((ROOT / file).is_file() for file in files)
-    assert build_parser().prog in files[1]
+    assert every_command().prog in files[1]

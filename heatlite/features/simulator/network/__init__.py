@@ -16,7 +16,7 @@ COLLECTIONS: list[Collection] = [collection for module in MODULES for collection
 EXTENSIONS = ("router", "qos", "trunk", "security-group", "address-scope", "rbac-policies", "segment", "quotas")
 
 
-def _extensions(view: View) -> Json:  # noqa: ARG001 - a verb has it
+def _extensions(view: View) -> Json:
     return [{"alias": alias} for alias in EXTENSIONS]
 
 

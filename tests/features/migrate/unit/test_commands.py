@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from heatlite.__main__ import main
-from heatlite.cli.commands.migrate import _bind, _each
 from heatlite.cli.errors import CommandError
+from heatlite.features.migrate.commands import _bind, _each
 from heatlite.features.migrate.ledger import Ledger, Move, State, load
 
 WEB = Move("web", "id", State.UNDONE)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from heatlite.cli import heat
 from heatlite.cli.arguments import YES, CommandGroup, argument
 from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, dump
+from heatlite.features.migrate import transport
 from heatlite.features.migrate.ledger import DONE, Ledger, Move, State, load, moved
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.source import stack_names
@@ -35,7 +35,8 @@ VALUES = argument(
 
 
 @migrate.command(
-    "plan", "report what can be taken, and what will differ; writes to the record only", STACKS, VALUES, *COMMON
+    "plan", "report what can be taken, and what will differ; writes to the record only", STACKS, VALUES, *COMMON,
+    examples=("migrate plan --from heat --all", "migrate plan web --from heat --values values.yaml -f json"),
 )
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Judge stacks. The exit code is 1 if one of them cannot be taken."""
@@ -43,7 +44,10 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
         return _each(arguments, ledger, names, migration.plan, State.BLOCKED)
 
 
-@migrate.command("run", "adopt stacks; one whose first plan has changes is undone", STACKS, VALUES, *COMMON, YES)
+@migrate.command(
+    "run", "adopt stacks; one whose first plan has changes is undone", STACKS, VALUES, *COMMON, YES,
+    examples=("migrate run --from heat --all --values values.yaml --yes",),
+)
 def run(arguments: argparse.Namespace, host: Host) -> int:
     """Take stacks. The exit code is 1 if one of them was not taken."""
     need_consent(arguments, "migrate run adopts stacks")
@@ -53,7 +57,8 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
 
 
 @migrate.command(
-    "finish", "let go of taken stacks in the Heat: abandon, else retain by an update", STACKS, *COMMON, YES
+    "finish", "let go of taken stacks in the Heat: abandon, else retain by an update", STACKS, *COMMON, YES,
+    examples=("migrate finish --from heat --all --yes",),
 )
 def finish(arguments: argparse.Namespace, host: Host) -> int:
     """Let go of stacks in the Heat. The exit code is 1 if one is still the Heat's."""
@@ -74,7 +79,7 @@ def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migr
         ledger = load(arguments.record)
     except (OSError, ValueError, KeyError) as error:
         raise CommandError(f"--record {arguments.record}: {error}") from None
-    source, place = heat.client(arguments.source)
+    source, place = transport.client(arguments.source)
     _bind(arguments, ledger, place)
     with connect(arguments, host, reads_only=arguments.run is plan) as session:
         names = _names(arguments, ledger, stack_names(source)) if arguments.all else list(arguments.stacks)

@@ -6,14 +6,14 @@ from falcon import Response
 
 from heatlite.api.access.policy import OPEN
 from heatlite.api.audit import AuditTrail
-from heatlite.api.cfn import answers
-from heatlite.api.cfn.actions import Actions, Call
-from heatlite.api.cfn.callers import Callers
-from heatlite.api.cfn.errors import Code, QueryError, refuse
-from heatlite.api.cfn.parameters import Parameters, message_of
 from heatlite.api.handlers.server import Versions
 from heatlite.api.request import Request
 from heatlite.core.errors import HeatliteError
+from heatlite.features.query_api import answers
+from heatlite.features.query_api.actions import Actions, Call
+from heatlite.features.query_api.callers import Callers
+from heatlite.features.query_api.errors import Code, QueryError, refuse
+from heatlite.features.query_api.parameters import Parameters, message_of
 
 RULE = "cloudformation:"
 """Prefix of the rules of actions, as in Heat. An action needs the rule of the REST API as well."""

@@ -7,13 +7,13 @@ from msgspec import Struct
 
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import FREE, MAX_DELAY, FailureCounter, Network, address_of
-from heatlite.api.cfn.errors import Code, QueryError
-from heatlite.api.cfn.signatures import Claim, Message, matches, read
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.errors import Forbidden
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.machine_keys import MachineKeys
+from heatlite.features.query_api.errors import Code, QueryError
+from heatlite.features.query_api.signatures import Claim, Message, matches, read
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 

@@ -17,20 +17,18 @@ from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
-from heatlite.api.cfn import actions
-from heatlite.api.cfn.answers import to_xml
-from heatlite.api.cfn.callers import for_keystone
-from heatlite.api.cfn.errors import QueryError
-from heatlite.api.cfn.parameters import FORM
-from heatlite.api.cfn.signatures import Claim, Message
-from heatlite.api.handlers import access_keys
 from heatlite.core.config import Auth, Settings
 from heatlite.core.status import Verb
+from heatlite.features.query_api import access_keys, actions
+from heatlite.features.query_api.answers import to_xml
+from heatlite.features.query_api.callers import for_keystone
+from heatlite.features.query_api.errors import QueryError
+from heatlite.features.query_api.parameters import FORM
+from heatlite.features.query_api.signatures import Claim, Message
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.store import Store
+from tests.api.conftest import Heat, new_project, template, value
 from tests.databases import sqlite
-
-from .conftest import Heat, new_project, template, value
 
 HANDLE = {"type": "AWS::CloudFormation::WaitConditionHandle"}
 SERVER = {"type": "OS::Heat::DeployedServer", "metadata": {"role": "web"}}

@@ -8,7 +8,6 @@ from falcon import App, Response
 from msgspec import Struct
 
 from heatlite.api import faults
-from heatlite.api.cfn import answers
 from heatlite.api.request import Request
 from heatlite.core.errors import (
     Conflict,
@@ -22,6 +21,7 @@ from heatlite.core.errors import (
     Unavailable,
 )
 from heatlite.core.json import JsonMap
+from heatlite.features.query_api import answers
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from heatlite.api import bodies
-from heatlite.api.cfn.errors import Code, QueryError
-from heatlite.api.cfn.signatures import Message, Pairs
 from heatlite.api.request import Request
 from heatlite.core.json import JsonMap
+from heatlite.features.query_api.errors import Code, QueryError
+from heatlite.features.query_api.signatures import Message, Pairs
 
 FORM: Final = "application/x-www-form-urlencoded"
 MAX_PAIRS: Final = 10_000

@@ -4,8 +4,8 @@
 import pytest
 from msgspec.structs import replace
 
-from heatlite.api.cfn.errors import Code, QueryError
-from heatlite.api.cfn.signatures import Message, matches, read
+from heatlite.features.query_api.errors import Code, QueryError
+from heatlite.features.query_api.signatures import Message, matches, read
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 DATE = "20150830T123600Z"

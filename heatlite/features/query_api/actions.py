@@ -9,10 +9,6 @@ from msgspec import Struct
 
 from heatlite.api import bodies
 from heatlite.api.access.policy import SIGNAL
-from heatlite.api.cfn import parameters, views
-from heatlite.api.cfn.callers import Reach, within
-from heatlite.api.cfn.errors import Code, QueryError
-from heatlite.api.cfn.parameters import Parameters
 from heatlite.api.handlers.common import ignored
 from heatlite.api.handlers.resources import metadata_of
 from heatlite.api.handlers.stacks import UUID, StackDetails, shown_source
@@ -26,6 +22,10 @@ from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.outputs import StackReader
+from heatlite.features.query_api import parameters, views
+from heatlite.features.query_api.callers import Reach, within
+from heatlite.features.query_api.errors import Code, QueryError
+from heatlite.features.query_api.parameters import Parameters
 from heatlite.plugin.signing import Signalled
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery

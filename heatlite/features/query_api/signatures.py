@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from heatlite.api.cfn.errors import Code, QueryError
+from heatlite.features.query_api.errors import Code, QueryError
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TOLERANCE: Final = 15 * 60.0

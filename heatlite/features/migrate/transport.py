@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from heatlite.cli.client import Client
 from heatlite.cli.errors import CommandError
 from heatlite.cli.transport import Answer, Transport, Unreachable, decode
-from heatlite.clients import heat
 from heatlite.clients.cloud import CloudError
 from heatlite.core.errors import HeatliteError
+from heatlite.features.migrate import service
 
 
 class HeatTransport(Transport):
     """HTTP with tokens of Keystone."""
 
-    def __init__(self, service: heat.Heat) -> None:
-        self._service = service
+    def __init__(self, heat: service.Heat) -> None:
+        self._heat = heat
 
     def close(self) -> None:
         """Do nothing: the session closes its connections itself."""
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         try:
-            status, answered, content = self._service.send(method, target, headers, body)
+            status, answered, content = self._heat.send(method, target, headers, body)
         except CloudError as error:
             raise Unreachable(str(error)) from None
         return decode(status, answered, content)
@@ -35,7 +35,7 @@ def client(cloud: str) -> tuple[Client, str]:
     Raises CommandError if the cloud is unknown or has no Heat.
     """
     try:
-        service = heat.connect(cloud)
+        heat = service.connect(cloud)
     except (HeatliteError, CloudError) as error:
         raise CommandError(f"--from {cloud}: {error}") from None
-    return Client(HeatTransport(service), service.path), f"{service.origin}{service.path}"
+    return Client(HeatTransport(heat), heat.path), f"{heat.origin}{heat.path}"

@@ -1,1 +1,0 @@
-"""The CloudFormation query API, as guests use it."""

@@ -1,0 +1,101 @@
+"""The seam of features: what one states, which are installed, and which are on.
+
+A feature is a folder of `heatlite/features` with an object `feature` in its `feature.py`. Other distributions add
+theirs by an entry point::
+
+    [options.entry_points]
+    heatlite.features =
+        reports = example_reports:feature
+
+The settings switch features on (`features`). One that is off is not imported.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from heatlite.core.config import BadSetting, Settings
+from heatlite.core.entry_points import announced
+
+if TYPE_CHECKING:
+    from heatlite.api.access.authentication import AccessControl
+    from heatlite.api.audit import AuditTrail
+    from heatlite.api.components import Components
+    from heatlite.api.routes import Routes
+    from heatlite.clients.clouds import CloudProvider
+
+GROUP = "heatlite.features"
+"""Group of entry points, and the package of the features of this distribution."""
+
+
+class Feature:
+    """Statement of a feature. Each subclass overrides what it has.
+
+    A statement is imported by each process that may need the feature. So a method imports the rest of it.
+    """
+
+    name: str
+    """Name in the setting `features`; that of its folder."""
+    commands: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
+    """Titles of the help → modules → their commands, as in `cli.main.SECTIONS`."""
+
+    def rules(self) -> Mapping[str, frozenset[str]]:
+        """Return the rules of its routes, with the roles of which one suffices."""
+        return {}
+
+    def check(self, settings: Settings) -> None:
+        """Raise the error that would prevent a server from starting."""
+
+    def cloud(self, settings: Settings, database: Path | None) -> "CloudProvider | None":
+        """Return the cloud that the setting `cloud` names, if it is one of this feature.
+
+        `database` is the SQLite file, None for a server. Raises BadSetting.
+        """
+
+    def add_routes(
+        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
+    ) -> None:
+        """Add routes to the application. Raises BadSetting, MissingLibrary."""
+
+
+def _statements() -> Mapping[str, Callable[[], Feature]]:
+    """Return the installed features: names, with what imports their statements."""
+    others = {entry.name: partial(_announced, entry) for entry in announced(GROUP)}
+    own = [one.parent.name for one in Path(__file__).with_name("features").glob("*/feature.py")]
+    return {**others, **{name: partial(_own, name) for name in own}}
+
+
+def _announced(entry: EntryPoint) -> Feature:
+    try:
+        return cast(Feature, entry.load())
+    except (ImportError, AttributeError) as error:
+        raise BadSetting(
+            f"features: {entry.name} cannot be loaded: {error}. Leave it out of `features`, or uninstall its package."
+        ) from None
+
+
+def _own(name: str) -> Feature:
+    return cast(Feature, import_module(f"{GROUP}.{name}.feature").feature)
+
+
+def installed() -> list[Feature]:
+    """Return the statements of all installed features, by name."""
+    return [read() for _, read in sorted(_statements().items())]
+
+
+def active(settings: Settings) -> list[Feature]:
+    """Return the features that are on, by name. Raises BadSetting for an unknown name."""
+    known = _statements()
+    unknown = sorted({*(settings.features or ())} - known.keys())
+    if unknown:
+        raise BadSetting(f"features: there is no feature {unknown[0]!r}; there are: {', '.join(sorted(known))}.")
+    return [read() for name, read in sorted(known.items()) if settings.has_feature(name)]
+
+
+def off(settings: Settings) -> list[str]:
+    """Return the names of the installed features that are off. Imports none of them."""
+    return sorted(name for name in _statements() if not settings.has_feature(name))

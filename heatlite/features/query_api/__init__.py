@@ -1,0 +1,1 @@
+"""The CloudFormation query API, as guests use it, and access keys."""
