@@ -148,6 +148,8 @@ def overload(bench: Bench) -> None:
             bench.add(f"{name}.ratio", served / best)
             bench.add(f"{name}.p50_ms", percentile(accepted, 0.5))
             bench.add(f"{name}.p99_ms", percentile(accepted, 0.99))
+            sent = [one._replace(seconds=one.seconds - one.late) for one in accepted]
+            bench.add(f"{name}.p99_from_sent_ms", percentile(sent, 0.99))
             refused = [one for one in answers if one.status == 503]
             bench.add(f"{name}.refused_percent", 100 * len(refused) / len(answers))
             if refused:

@@ -236,6 +236,7 @@ FIGURES = (
     Figure("overload of 2 ×, throughput / best", "overload.ratio", "×", 2),
     Figure("overload, p50 of the accepted", "overload.p50_ms", "ms", 0),
     Figure("overload, p99 of the accepted", "overload.p99_ms", "ms", 0, 2000),
+    Figure("overload, p99 of the accepted since they were sent", "overload.p99_from_sent_ms", "ms", 0, 2000),
     Figure("overload, refused by 503", "overload.refused_percent", "%"),
     Figure("overload, p99 of the refused", "overload.refused_p99_ms", "ms", 0),
     Figure("overload, without an answer", "overload.lost", digits=0, bound=0),

@@ -283,11 +283,10 @@ class Bridge:
 
         Raises MustWait unless the thread `may_wait`. Nothing is counted or changed then.
         """
-        clock = time.thread_time if may_wait else time.monotonic  # which takes less, and others wait for the event loop
-        begun = clock()
+        begun = time.thread_time()
         with waits(may_wait) as noted:
             answer = self._call(environ)
-        self._last.note(same, clock() - begun, noted.have_been)
+        self._last.note(same, time.thread_time() - begun, noted.have_been)
         return answer
 
     def _call(self, environ: Environ) -> Answer:
