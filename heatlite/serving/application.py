@@ -35,7 +35,7 @@ MAX_FILES = 65_536
 """Open files of a process, as far as the system allows. Each connection is one."""
 BODY_GRACE = 1.0
 """Seconds for bodies that arrive during a stop. Their requests have not been accepted."""
-ACCEPTED = 8
+ACCEPTED = 32
 """Connections that a process accepts in one round of its event loop."""
 OF_COPIES = ("Listening at", "ASGI server listening")
 CHECK_INTERVAL = 0.25

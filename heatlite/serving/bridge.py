@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import lru_cache
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, TypeAlias
@@ -48,6 +49,16 @@ MAX_PIECES = 20_000
 """Maximum number of pieces of a body. Each costs time, and a client may send bytes one by one."""
 STALL_SECONDS = 60.0
 """Time limit for a part of an event stream."""
+SAME: Environ = {
+    "SCRIPT_NAME": "",
+    "wsgi.version": (1, 0),
+    "wsgi.errors": sys.stderr,
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    ASYNCHRONOUS: True,
+}
+"""Entries of the environment that all requests share."""
 LINGER_SECONDS = 2.0
 """Time for a client to take an answer that comes before the end of its body."""
 MAX_MEMORY = 128 * 1024 * 1024
@@ -233,8 +244,16 @@ class Bridge:
         return b"".join(pieces), is_whole
 
     async def _answer(self, scope: Message, body: bytes) -> Answer:
-        """Call the application, in a thread unless the answer is quick. Raises Overloaded."""
+        """Call the application, in a thread unless the answer is quick."""
         environ = _environ(scope, body)
+        try:
+            return await self._answer_in_turn(environ, scope, body)
+        except Overloaded as error:
+            environ[REFUSAL] = error
+            return self._call(environ)
+
+    async def _answer_in_turn(self, environ: Environ, scope: Message, body: bytes) -> Answer:
+        """Call the application after a wait. Raises Overloaded."""
         method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if target in self._instant:
             return self._call(environ)
@@ -368,14 +387,21 @@ def _plain(status: HTTPStatus, text: str) -> Answer:
     return Answer(status, [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))], body)
 
 
+@lru_cache(1000)
+def _key(name: bytes) -> str:
+    """Return the key of a header in the environment."""
+    key = name.decode("latin-1").upper().replace("-", "_")
+    return key if key in ("CONTENT_LENGTH", "CONTENT_TYPE") else f"HTTP_{key}"
+
+
 def _environ(scope: Message, body: bytes) -> Environ:
     """Return the WSGI environment of a request (PEP 3333)."""
     client, server, path = scope["client"], scope["server"], scope["raw_path"]
     if not path.startswith(b"/") and b"://" in path:  # a target for a proxy (RFC 9112, 3.2.2)
         path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
     environ: Environ = {
+        **SAME,
         "REQUEST_METHOD": scope["method"],
-        "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
@@ -383,21 +409,13 @@ def _environ(scope: Message, body: bytes) -> Environ:
         "SERVER_PORT": str(server[1]),
         "REMOTE_ADDR": client[0],
         "REMOTE_PORT": str(client[1]),
-        "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope["scheme"],
         "wsgi.input": BytesIO(body),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-        ASYNCHRONOUS: True,
     }
     for name, value in scope["headers"]:
         if b"_" in name:
             continue  # it would have the key of another header
-        key = name.decode("latin-1").upper().replace("-", "_")
-        if key not in ("CONTENT_LENGTH", "CONTENT_TYPE"):
-            key = f"HTTP_{key}"
+        key = _key(name)
         text = value.decode("latin-1")
         environ[key] = f"{environ[key]},{text}" if key in environ else text
     if environ.pop("HTTP_TRANSFER_ENCODING", None) is not None:

@@ -20,6 +20,8 @@ MAX_WAITING = 1000
 """Maximum length of a line. It holds while the time of an answer is unknown."""
 RESERVED = 2
 """Threads that only requests of the kind AHEAD use."""
+ROUNDS = 3
+"""Rounds of the event loop for a request: it accepts the connection, reads, and answers."""
 WEIGHT = 0.1
 """Weight of the last request in the average time of an answer."""
 DEAR_SECONDS = 0.05
@@ -28,8 +30,8 @@ QUICK_SECONDS = 0.01
 """Processor time up to which an answer needs no thread: to change threads takes as long."""
 MAX_NOTED = 10_000
 """Dear requests, and quick ones, that are remembered."""
-AT_ONCE = 4
-"""Quick requests that the event loop answers in a row. It accepts one connection after them."""
+AT_ONCE = 16
+"""Quick requests that the event loop answers in a row. It looks after all connections after them."""
 URGENT = re.compile(rb'\s*\{\s*"(?:lock|unlock|cancel_\w+)"\s*:')
 """Start of the body of an action that goes ahead: it ends what others wait for."""
 MAX_URGENT = 4096
@@ -46,7 +48,7 @@ class Kind(Enum):
     """Reads whose last answer took long, such as long lists."""
     WRITE = auto()
     QUICK = auto()
-    """Requests that the event loop itself answers. It looks after all connections after `AT_ONCE` of them."""
+    """Requests that the event loop itself answers."""
 
 
 def is_urgent(target: str, body: bytes) -> bool:
@@ -116,7 +118,7 @@ class Lines:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self.lag = 0.0
-        """Seconds by which the event loop is late. All requests have waited for it."""
+        """Seconds by which the event loop is late."""
         self.size = threads + RESERVED
         """Threads of the pool."""
         most = max(1, threads - 1)
@@ -144,7 +146,8 @@ class Lines:
         if kind is Kind.QUICK and line.is_open and not line.waiting:
             line.busy += 1
             return
-        wait = self.lag + MARGIN * line.wait()
+        # To refuse a quick request takes most of the time that its answer takes.
+        wait = MARGIN * line.wait() + (0.0 if kind is Kind.QUICK else ROUNDS * self.lag)
         if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
             raise _overloaded(wait)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
