@@ -65,6 +65,30 @@ def parse(text: str | bytes) -> Any:
         return json.loads(text)
 
 
+def decoder(kind: Any) -> Callable[[str | bytes], Any]:
+    """Return the fastest function that reads a JSON text as a type, such as a struct.
+
+    It refuses some texts that `parser` accepts. Raises ValueError.
+    """
+    return msgspec.json.Decoder(kind).decode
+
+
+def parser(kind: Any) -> Callable[[str | bytes], Any]:
+    """Return a function that reads a JSON text as a type, such as a struct.
+
+    It accepts what `parse` accepts.
+    """
+    read = decoder(kind)
+
+    def typed(text: str | bytes) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            return msgspec.convert(parse(text), kind)
+
+    return typed
+
+
 def parse_finite(text: str) -> Any:
     """Return the value of a JSON text.
 

@@ -4,8 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import peewee
 from msgspec import Struct
@@ -13,10 +12,12 @@ from msgspec.structs import replace
 
 from heatlite.core.bulkhead import check_may_wait, may_wait
 from heatlite.core.json import canonical
+from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
 from heatlite.store.late_writes import LateWrite
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
 
@@ -78,11 +79,8 @@ class AuditRecord(Struct, frozen=True):
     """Time of the last of them. The log sets it."""
 
 
-_NAMES = AuditRecord.__struct_fields__
-_values = attrgetter(*_NAMES)
-_WRITTEN = (*dict.fromkeys((*_NAMES, "last_time", "repeat_key")),)
-_COLUMNS = tuple(getattr(Audit, name) for name in _NAMES)
-_SEALED = (_NAMES.index("reason"),)
+_ROWS = Rows(AuditRecord, Audit, computed={"repeat_key": lambda _: None})
+_WRITTEN = _ROWS.written
 
 
 class AuditQuery(Struct, frozen=True):
@@ -162,6 +160,7 @@ class AuditLog:
     def __init__(self, encryption: FieldEncryption) -> None:
         self.database = database = encryption.database
         self._encryption = encryption
+        self._table = Table(encryption, _ROWS)
         # Plain SQL: each refusal runs it, and peewee would take longer to write it than the database to run it.
         self._insert = f"INSERT INTO audit ({database.quote(*_WRITTEN)}) VALUES ({marks(_WRITTEN)})"
         of_action = "FROM stack JOIN action ON action.stack_id = stack.id WHERE action.id = ?"
@@ -191,9 +190,7 @@ class AuditLog:
 
     def insert(self, record: AuditRecord) -> None:
         """Add a row, or count a repeated refusal."""
-        row: dict[str, Any] = dict.fromkeys(_WRITTEN) | dict(zip(_NAMES, _values(record), strict=True))
-        row["last_time"], row["outcome"] = record.time, str(record.outcome)
-        row["reason"] = self._encryption.encrypt(record.reason)
+        row = self._table.cells(replace(record, last_time=record.time))
         if record.stack_id is None and record.action_id is not None and record.outcome is not Outcome.REFUSED:
             row["stack_id"] = row["stack_name"] = record.action_id
             self.database.send(self._insert_created, [*row.values()])
@@ -282,16 +279,14 @@ class AuditLog:
         if query.marker is not None:
             marked = self.database.select(Audit.select(*order).where(Audit.request_id == query.marker))
             wanted += [after(order, row, descending=True) for row in marked]
-        rows = Audit.select(*_COLUMNS).where(*wanted).order_by(*directed(order, descending=True)).limit(query.limit)
-        decrypted = (self._encryption.decrypt_columns(row, _SEALED) for row in self.database.select(rows))
-        return [AuditRecord(*row) for row in decrypted]
+        rows = Audit.select(*_ROWS.selected()).where(*wanted).order_by(*directed(order, descending=True))
+        return self._table.records(self.database.select(rows.limit(query.limit)))
 
     def refusals(self, project: str, operation: str, since: float) -> list[AuditRecord]:
         """Return the newest refused requests for an operation, latest first."""
         wanted = (Audit.project == project, Audit.operation == operation, Audit.outcome == str(Outcome.REFUSED))
-        rows = Audit.select(*_COLUMNS).where(*wanted, Audit.time >= since).order_by(Audit.last_time.desc())
-        found = self.database.select(rows.limit(MAX_REFUSALS))
-        return [AuditRecord(*self._encryption.decrypt_columns(row, _SEALED)) for row in found]
+        rows = Audit.select(*_ROWS.selected()).where(*wanted, Audit.time >= since).order_by(Audit.last_time.desc())
+        return self._table.records(self.database.select(rows.limit(MAX_REFUSALS)))
 
     def has(self, project: str, request_id: str) -> bool:
         """Return whether a project has a row of a request."""

@@ -4,8 +4,9 @@ Saving row by row with an ORM costs about fifty times the disk's work, and each 
 batch is one statement, or one prepared statement run by the driver: `batch.py` in the folder of each kind of database.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from typing import Any, Generic
 
 import peewee
 
@@ -13,94 +14,119 @@ from heatlite.store.database.backend import Batch, Columns
 from heatlite.store.database.sql import chunks, marks, quoted
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LARGE, LargeValues, Parts
+from heatlite.store.rows import Record, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables.fields import ContentField, EncryptedField
+from heatlite.store.tables.fields import CipherField, ContentField, EncryptedField
 
 
-class Table:
+class Table(Generic[Record]):
     """Statements over whole rows of one table.
 
-    A row is a tuple: the mutable columns, the key, and the fixed columns, which never change once inserted. Rows are
-    encrypted on the way in, as `FieldEncryption` demands, and decrypted on the way out.
+    Records are encrypted on the way in, as `FieldEncryption` demands, and decrypted on the way out.
     """
 
     def __init__(
         self,
         encryption: FieldEncryption,
-        model: type[peewee.Model],
-        mutable: Sequence[str],
-        key: str,
-        fixed: Sequence[str],
+        rows: Rows[Record],
+        key: str = "id",
+        fixed: Collection[str] = (),
         stack: str | None = None,
         large_values: LargeValues | None = None,
     ) -> None:
-        """`stack` is the column with the id of a row's stack, for tables with content.
+        """`key` is the column by which rows are changed and removed.
 
-        With `large_values` the columns of its kinds have references in place of large values. Without `stack` those
-        are values of the row's project.
+        `fixed` are the columns that never change once inserted. `stack` is the column with the id of a row's stack: the
+        content of sealed stacks is encrypted. With `large_values` the columns of its kinds have references in place of
+        large values. Without `stack` those are values of the row's project.
         """
-        self._encryption = encryption
+        self.encryption = encryption
         self._database = encryption.database
-        self.columns = (*mutable, key, *fixed)
-        fields = [model._meta.fields[name] for name in self.columns]
-        self._always = tuple(at for at, field in enumerate(fields) if isinstance(field, EncryptedField))
-        self._content = tuple(at for at, field in enumerate(fields) if isinstance(field, ContentField | EncryptedField))
-        shared = large_values.kinds if large_values else ()
-        self._shared = tuple(at for at, field in enumerate(fields) if isinstance(field, shared))
+        self._rows = rows
+        names = rows.columns
+        fields = [rows.model._meta.fields[name] for name in names]
+        self._always = _places(fields, EncryptedField)
+        self._content = [
+            at for at in _places(fields, ContentField, EncryptedField) if not isinstance(fields[at], CipherField)
+        ]
+        self._shared = _places(fields, *large_values.kinds) if large_values else []
         self._large_values = large_values
-        self._stack = None if stack is None else self.columns.index(stack)
-        self._root = self.columns.index("root_id") if "root_id" in self.columns else None
+        self._stack = None if stack is None else names.index(stack)
+        self._root = names.index("root_id") if "root_id" in names else None
         backend = self._database.backend
-        self._batch = _batch(backend.batch, backend.quotation_mark, model, tuple(mutable), key, tuple(fixed))
-        self._key, self.name = self._database.quote(key), self._database.quote(model._meta.table_name)
-        self._select = f"SELECT {self._database.quote(*self.columns)} FROM {self.name} "
+        self._batch = _batch(backend.batch, backend.quotation_mark, rows, key, frozenset(fixed))
+        self._key, self.name = self._database.quote(key), self._database.quote(rows.model._meta.table_name)
+        self.columns = self._database.quote(*(field.column_name for field in fields))
+        """The columns of a record, for a SELECT."""
 
-    def insert(self, rows: Sequence[tuple[Value, ...]]) -> None:
+    def insert(self, records: Sequence[Record]) -> None:
         """Add rows in their order, by `Database.send`."""
-        if rows:
-            self._batch.insert(self._database, self._closed(rows))
+        if records:
+            self._batch.insert(self._database, self._closed(records))
 
-    def update(self, rows: Sequence[tuple[Value, ...]]) -> None:
+    def update(self, records: Sequence[Record]) -> None:
         """Write the mutable columns of existing rows, by `Database.send`."""
-        if rows:
-            self._batch.update(self._database, self._closed(rows))
+        if records:
+            self._batch.update(self._database, self._closed(records))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove rows by their keys."""
         for some in chunks(keys):
             self._database.send(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks(some)})", some)
 
-    def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
-        """Return whole rows. `rest` is the SQL after FROM, with ``?`` for each parameter."""
-        return self._opened(self._database.read(self._select + rest, parameters))
+    def select(self, rest: str, parameters: Sequence[Value] = ()) -> list[Record]:
+        """Return records.
 
-    def send_select(self, rest: str, parameters: Sequence[Value] = ()) -> Callable[[], Sequence[Row]]:
-        """Do as `select` by `Database.send`. Returns a call that returns the rows."""
-        sent = self._database.send(self._select + rest, parameters)
-        return lambda: self._opened(sent.rows())
+        `rest` is the SQL after the name of the table, with ``?`` for each parameter.
+        """
+        return self.records(self.read(rest, parameters))
 
-    def _opened(self, rows: Sequence[Row]) -> Sequence[Row]:
-        if self._content:
-            rows = [self._encryption.decrypt_columns(row, self._content) for row in rows]
-        return rows if self._large_values is None else self._large_values.restore(rows, self._shared)
+    def first(self, rest: str, parameters: Sequence[Value] = ()) -> Record | None:
+        """Return the first record of `select`; None if there is none."""
+        return next(iter(self.select(rest, parameters)), None)
 
-    def _closed(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
+    def send_select(self, rest: str, parameters: Sequence[Value] = ()) -> Callable[[], list[Record]]:
+        """Do as `select` by `Database.send`. Returns a call that returns the records."""
+        sent = self._database.send(f"SELECT {self.columns} FROM {self.name} {rest}", parameters)
+        return lambda: self.records(sent.rows())
+
+    def read(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
+        """Return rows as the database has them; see `select`."""
+        return self._database.read(f"SELECT {self.columns} FROM {self.name} {rest}", parameters)
+
+    def cells(self, record: Record) -> dict[str, Value]:
+        """Return the row of a record as `insert` writes it, by column."""
+        return dict(zip(self._rows.written, *self._closed([record]), strict=True))
+
+    def rows(self, records: Sequence[Record]) -> Sequence[Row]:
+        """Return the rows of records, before they are encrypted."""
+        return self._rows.rows(records)
+
+    def records(self, rows: Sequence[Row]) -> list[Record]:
+        """Return the records of rows of `columns`. Raises UnreadableSecret."""
+        rows = self.encryption.decrypt_rows(rows, self._content)
+        if self._large_values is not None:
+            rows = self._large_values.restore(rows, self._shared)
+        return self._rows.records(rows)
+
+    def _closed(self, records: Sequence[Record]) -> Sequence[Row]:
+        rows = self.rows(records)
         if self._stack is None and self._large_values is not None:
-            project = self.columns.index("project")
+            project = self._rows.columns.index("project")
             values: Parts = {}
             rows = [self._extracted(row, str(row[project]), True, self._large_values, values) for row in rows]
             self._large_values.put(values)
         if self._always:
-            rows = [self._encryption.encrypt_columns(row, self._always) for row in rows]
+            rows = [self.encryption.encrypt_columns(row, self._always) for row in rows]
         if self._stack is None:
             return rows
         at = self._stack
-        sealed = self._encryption.sealed_stacks({str(row[at]) for row in rows})
+        sealed = self.encryption.sealed_stacks({str(row[at]) for row in rows})
         if self._large_values is not None:
             rows = self._extracted_by_tree(rows, at, sealed, self._large_values)
         if not sealed:
             return rows
-        return [self._encryption.encrypt_columns(row, self._content) if row[at] in sealed else row for row in rows]
+        return [self.encryption.encrypt_columns(row, self._content) if row[at] in sealed else row for row in rows]
 
     def _extracted_by_tree(
         self, rows: Sequence[Row], stack: int, sealed: set[str], large_values: LargeValues
@@ -132,17 +158,23 @@ class Table:
         return tuple(cells)
 
 
+def _places(fields: Sequence["peewee.Field[Any]"], *kinds: type["peewee.Field[Any]"]) -> list[int]:
+    return [at for at, field in enumerate(fields) if isinstance(field, kinds)]
+
+
 @cache
-def _batch(
-    kind: type[Batch], mark: str, model: type[peewee.Model], mutable: tuple[str, ...], key: str, fixed: tuple[str, ...]
-) -> Batch:
+def _batch(kind: type[Batch], mark: str, rows: Rows[Any], key: str, fixed: frozenset[str]) -> Batch:
     """Return the statements of a table. Built once: each store needs them."""
-    names = (*mutable, key, *fixed)
-    columns = Columns(
-        table=quoted(mark, (model._meta.table_name,)),
-        names=tuple(quoted(mark, (name,)) for name in names),
-        key=quoted(mark, (key,)),
-        mutable=tuple(quoted(mark, (name,)) for name in mutable),
-        fields=tuple(model._meta.fields[name] for name in names),
+    fields = [rows.model._meta.fields[name] for name in rows.written]
+    numbers = _places(fields, peewee.AutoField, peewee.BigAutoField)
+    given = tuple(at for at in range(len(fields)) if at not in numbers)
+    return kind(
+        Columns(
+            table=quoted(mark, (rows.model._meta.table_name,)),
+            names=tuple(quoted(mark, (field.column_name,)) for field in fields),
+            fields=tuple(fields),
+            given=given,
+            key=rows.written.index(key) if key in rows.written else 0,  # records without it are not changed
+            mutable=tuple(at for at in given if rows.written[at] != key and rows.written[at] not in fixed),
+        )
     )
-    return kind(columns)

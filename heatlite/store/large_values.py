@@ -20,6 +20,7 @@ from heatlite.core.json import Json, dump, parse
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.rows import Codec
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField, LongTextField, MaskedField
@@ -283,6 +284,10 @@ def whole(text: str) -> str:
         return text
     parts, _, short = text[1:].partition("\n")
     return _restored(short, parse(parts), {})
+
+
+CONDENSED = Codec(lambda value: condensed(dump(value)), lambda text: parse(whole(text)))
+"""A field whose column has the text of `condensed`."""
 
 
 def _extracted(value: Json, keep: Callable[[str], str], depth: int, known: dict[bytes, str]) -> str:

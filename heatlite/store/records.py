@@ -29,7 +29,7 @@ class LockRecord(Struct, frozen=True):
     expires_at: float | None = None
 
 
-class ProtectionRecord(Struct, frozen=True):
+class ProtectionRecord(Struct, frozen=True, array_like=True):
     """Protection of a stack or resource against deletion and replacement."""
 
     by: str
@@ -128,8 +128,18 @@ class StackSummary(Struct, frozen=True):
     parent_id: str | None
     root_id: str | None
     tags: tuple[str, ...]
-    locked: bool
-    protected: bool
+    lock_level: LockLevel | None
+    protection: ProtectionRecord | None
+
+    @property
+    def locked(self) -> bool:
+        """True if the stack or an ancestor has a maintenance lock."""
+        return self.lock_level is not None or is_locked(self.verb, self.status)
+
+    @property
+    def protected(self) -> bool:
+        """True if the stack itself is protected."""
+        return self.protection is not None
 
 
 class TemplateRecord(Struct, frozen=True):
@@ -140,7 +150,7 @@ class TemplateRecord(Struct, frozen=True):
     files: dict[str, str]
 
 
-class PreviousState(Struct, frozen=True):
+class PreviousState(Struct, frozen=True, array_like=True):
     """The state of a resource that a lock, a check or a mark has replaced."""
 
     verb: Verb

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.core.action_payloads import ActionData
 from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
-from heatlite.store.actions.table import COLUMNS, HELD, ActionTable, held
+from heatlite.store.actions.table import HELD, ID, ActionTable, held
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.errors import AlreadyCommitted, Fenced, UnreadableSecret
@@ -40,7 +40,6 @@ _DELAY = (
 # The time may be from before a wait for locks, and the heartbeat from after it.
 _LEASE = "lease_until = CASE WHEN lease_until > ? THEN lease_until ELSE ? END"
 """Extends a lease, and never shortens it. Its parameter comes twice."""
-_ID = COLUMNS.index("id")
 
 
 class Claims:
@@ -117,8 +116,8 @@ class Claims:
             try:
                 found = self._actions.record(row)
             except UnreadableSecret as error:
-                log.error("action %s cannot be claimed: %s", row[_ID], error.message)
-                self.put_off(row[_ID], now)
+                log.error("action %s cannot be claimed: %s", row[ID], error.message)
+                self.put_off(row[ID], now)
                 continue
             if found.owner is not None and found.takeovers > 0:
                 self._delay_takeover(found, now)

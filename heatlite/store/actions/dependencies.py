@@ -11,6 +11,7 @@ from heatlite.store.actions.table import ActionTable
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, DependencyRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.actions import Dependency
 
@@ -18,6 +19,7 @@ _OPEN_DEPENDENTS = (
     "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"
     " WHERE depended = ? AND state = 'open'{only} ORDER BY seq"
 )
+_ROWS = Rows(DependencyRecord, Dependency)
 
 
 class Dependencies:
@@ -29,8 +31,7 @@ class Dependencies:
     def __init__(self, encryption: FieldEncryption, actions: ActionTable) -> None:
         self._actions = actions
         self._database = actions.database
-        self._table = Table(encryption, Dependency, (), key="dependent", fixed=("depended", "needs", "state"))
-        self._columns = encryption.database.quote("dependent", "depended", "needs", "state")
+        self._table = Table(encryption, _ROWS)
 
     def add(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
         """Store the dependencies of an action and return it with `pending` increased.
@@ -49,7 +50,7 @@ class Dependencies:
             "ok" if succeeded[depended] or needs is Needs.END else "failed"
             for depended, needs in depends_on
         }
-        self._table.insert([(record.id, depended, needs, states[depended]) for depended, needs in depends_on])
+        self._table.insert([DependencyRecord(record.id, one, needs, states[one]) for one, needs in depends_on])
         failed = [*states.values()].count("failed")
         pending = record.pending + [*states.values()].count("open")
         return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
@@ -80,9 +81,7 @@ class Dependencies:
 
     def of(self, action_id: str) -> list[DependencyRecord]:
         """Return the dependencies of an action and those on it."""
-        sql = f"SELECT {self._columns} FROM dependency WHERE dependent = ? OR depended = ? ORDER BY 1, 2"
-        rows = self._database.read(sql, (action_id, action_id))
-        return [DependencyRecord(one, other, Needs(needs), state) for one, other, needs, state in rows]
+        return self._table.select("WHERE dependent = ? OR depended = ? ORDER BY 1, 2", (action_id, action_id))
 
     def waited_for(self, action_ids: Sequence[str]) -> set[str]:
         """Return the ids of the open dependencies of the actions."""

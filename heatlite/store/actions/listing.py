@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Cause, Verb
-from heatlite.store.actions.table import COLUMNS, record_of
+from heatlite.store.actions.table import ROWS
+from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.records import ActionRecord, Relations
@@ -75,7 +76,7 @@ class ActionList:
     """Lists the actions of projects, without secrets."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
-        self._encryption = encryption
+        self._table = Table(encryption, ROWS)
         self._database = database = encryption.database
         # Left out are secrets, and the inputs of an adoption or a restore: a whole stack, maybe megabytes. No other
         # encrypted inputs are so long.
@@ -84,7 +85,7 @@ class ActionList:
             "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
             f"""substr(inputs, 1, {len(PREFIX)}) = '{PREFIX}') THEN '{{}}' ELSE inputs END""",
         }
-        self._shown = ", ".join(shown.get(name, database.quote(name)) for name in COLUMNS)
+        self._shown = ", ".join(shown.get(name, database.quote(name)) for name in ROWS.columns)
 
     def page(self, project: str, query: ActionQuery) -> list[ActionRecord]:
         """Return a page of a project's actions.
@@ -195,7 +196,7 @@ class ActionList:
         if order:
             sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"
         values = [value for _, values in conditions for value in values]
-        return [record_of(row, self._encryption) for row in self._database.read(f"{sql} LIMIT {limit}", values)]
+        return self._table.records(self._database.read(f"{sql} LIMIT {limit}", values))
 
 
 def _filters(query: ActionQuery) -> list[tuple[str, Sequence[str]]]:

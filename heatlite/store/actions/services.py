@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from heatlite.store.database.database import Database
 from heatlite.store.database.limits import MAX_LEASE
 from heatlite.store.records import ServiceRecord
+from heatlite.store.rows import Rows
 from heatlite.store.tables.actions import Service
+
+_ROWS = Rows(ServiceRecord, Service)
 
 
 class Services:
@@ -18,8 +21,7 @@ class Services:
         """Record an engine's heartbeat; the first one adds it."""
         seen = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
         if self._database.change(seen) == 0:
-            row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
-            self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
+            self._database.change(Service.insert(_ROWS.cells(record)))
 
     def remove(self, service_ids: Sequence[str]) -> None:
         """Remove engines that have stopped."""
@@ -32,9 +34,8 @@ class Services:
 
     def list(self) -> list[ServiceRecord]:
         """Return all engines, oldest first."""
-        columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)
-        rows = self._database.select(Service.select(*columns).order_by(Service.created_at, Service.id))
-        return [ServiceRecord(*row) for row in rows]
+        query = Service.select(*_ROWS.selected()).order_by(Service.created_at, Service.id)
+        return _ROWS.records(self._database.select(query))
 
     def end_frozen_clients(self, lease: float) -> None:
         """End the connections whose clients froze in a statement longer than a lease ago."""

@@ -7,44 +7,26 @@ is one of `core.status.MOVES` and adds a line to the history.
 import logging
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
-from heatlite.core.json import dump, parse
 from heatlite.core.status import (
     LIVE_ACTIONS,
     MOVES,
     PARKED_ACTIONS,
     ActionStatus,
-    Cause,
-    Control,
     Verb,
 )
 from heatlite.store.batch import Table
 from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.records import ActionRecord, Announcement
+from heatlite.store.records import ActionRecord, Announcement, TransitionRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.actions import Action, Transition
 
 log = logging.getLogger(__name__)
 
-COLUMNS = (
-    "id", "stack_id", "root_id", "project", "verb", "status", "requested_by", "created_at", "cause", "inputs",
-    "outputs", "data", "context", "secrets", "status_reason", "control", "interval", "not_before", "timeout",
-    "retries", "pending", "failed_dependencies", "zone", "owner", "attempt", "lease_until", "started_at",
-    "finished_at", "suspended_at", "suspended", "updated_at", "deadline", "commits", "seq", "parent_id",
-    "urgent", "takeovers",
-)  # fmt: skip
-"""Columns of an `ActionRecord`, named as its fields."""
-_WRITTEN = tuple(column for column in COLUMNS if column not in ("id", "seq"))
-_PAYLOADS: dict[str, type[ActionInputs | ActionOutputs | ActionData]] = {
-    "inputs": ActionInputs,
-    "outputs": ActionOutputs,
-    "data": ActionData,
-}
 
 
 def any_of(statuses: frozenset[ActionStatus]) -> str:
@@ -85,11 +67,10 @@ class ActionTable:
         self._stack_locks = StackLocks(database)
         self._unreadable: set[str] = set()
         """Ids of the actions that `readable` has logged."""
-        fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
-        self._table = Table(encryption, Action, (), key="id", fixed=fixed, stack="stack_id")
-        columns = ("time", "before", "after", "attempt", "owner", "reason")
-        self._transitions = Table(encryption, Transition, (), key="action_id", fixed=columns)
-        self._select = f"SELECT {database.quote(*COLUMNS)} FROM {self._table.name} "
+        self._table = Table(encryption, ROWS, stack="stack_id")
+        self.columns = self._table.columns
+        """The columns of the rows of `rows`."""
+        self._transitions = Table(encryption, TRANSITIONS)
         self.has_row_locks = database.backend.has_row_locks
         self.for_update = database.backend.for_update
 
@@ -97,13 +78,11 @@ class ActionTable:
 
     def get(self, action_id: str) -> ActionRecord | None:
         """Return an action by its id."""
-        found = self.select("WHERE id = ?", (action_id,))
-        return found[0] if found else None
+        return self._table.first("WHERE id = ?", (action_id,))
 
     def lock(self, action_id: str) -> ActionRecord | None:
         """Return an action, locked until the transaction ends. Lock its stack first."""
-        found = self.select(f"WHERE id = ?{self.for_update}", (action_id,))
-        return found[0] if found else None
+        return self._table.first(f"WHERE id = ?{self.for_update}", (action_id,))
 
     def lock_stack(self, action: ActionRecord) -> Sent | None:
         """Lock the stack of an action, by `Database.send`.
@@ -126,7 +105,7 @@ class ActionTable:
 
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
-        return [self.record(row) for row in self.rows(rest, parameters)]
+        return self._table.select(rest, parameters)
 
     def readable(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return those actions whose secrets this engine can read.
@@ -138,19 +117,19 @@ class ActionTable:
             try:
                 found.append(self.record(row))
             except UnreadableSecret as error:
-                action_id = str(row[COLUMNS.index("id")])
+                action_id = str(row[ID])
                 if action_id not in self._unreadable:
                     self._unreadable.add(action_id)
                     log.error("action %s cannot be read: %s", action_id, error.message)
         return found
 
     def rows(self, rest: str, parameters: Sequence[Value]) -> Sequence[Row]:
-        """Return rows with COLUMNS; `rest` as in `select`."""
-        return self.database.read(self._select + rest, parameters)
+        """Return rows as the database has them; `rest` as in `select`."""
+        return self._table.read(rest, parameters)
 
     def record(self, row: Row) -> ActionRecord:
-        """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
-        return record_of(row, self._encryption)
+        """Return the record of one of `rows`. Raises UnreadableSecret."""
+        return self._table.records([row])[0]
 
     def encrypted(self, action: ActionRecord, text: str) -> str:
         """Return a text as the action's row stores it: encrypted if its stack is sealed."""
@@ -160,11 +139,12 @@ class ActionTable:
 
     def insert(self, records: Sequence[ActionRecord]) -> None:
         """Add actions, with a move from INIT to their status. Raises Duplicate."""
-        self._table.insert([_row(record) for record in records])
+        self._table.insert(records)
         moves = [(record, record.status) for record in records if record.status is not ActionStatus.INIT]
-        self._transitions.insert(
-            [(record.id, record.created_at, "INIT", after, record.attempt, None, "") for record, after in moves]
-        )
+        self._transitions.insert([
+            TransitionRecord(record.id, record.created_at, ActionStatus.INIT, after, record.attempt, None, "")
+            for record, after in moves
+        ])
         for record, after in moves:
             self._report(replace(record, status=ActionStatus.INIT), after, "")
             if after is ActionStatus.READY:
@@ -192,7 +172,8 @@ class ActionTable:
         """
         if after not in MOVES[action.status]:
             raise RuntimeError(f"action {action.id}: no move leads from {action.status} to {after}")
-        self._transitions.insert([(action.id, now, action.status, after, action.attempt, action.owner, reason)])
+        line = TransitionRecord(action.id, now, action.status, after, action.attempt, action.owner, reason)
+        self._transitions.insert([line])
         self._report(action, after, reason)
         if action.verb is Verb.PLAYBOOK:
             self.database.listeners.run_moved(action, after, reason)
@@ -222,23 +203,15 @@ def exclusive_key(record: ActionRecord) -> str | None:
     return record.stack_id
 
 
-def _row(record: ActionRecord) -> tuple[Value, ...]:
-    values = {column: getattr(record, column) for column in _WRITTEN}
-    for column in _PAYLOADS:
-        values[column] = dump(values[column])
-    values["context"] = dump(record.context)
-    return (record.id, *values.values(), record.name, record.kind, 0, exclusive_key(record))
-
-
-def record_of(row: Row, encryption: FieldEncryption) -> ActionRecord:
-    """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
-    fields = dict(zip(COLUMNS, row, strict=True))
-    for column, payload in _PAYLOADS.items():
-        fields[column] = msgspec.json.decode(encryption.decrypt(fields[column]), type=payload)
-    fields["context"] = parse(encryption.decrypt(fields["context"]))
-    fields["verb"] = Verb(fields["verb"])
-    fields["status"] = ActionStatus(fields["status"])
-    fields["cause"] = Cause(fields["cause"])
-    fields["control"] = None if fields["control"] is None else Control(fields["control"])
-    fields["urgent"] = bool(fields["urgent"])
-    return ActionRecord(**fields)
+ROWS = Rows(
+    ActionRecord,
+    Action,
+    computed={
+        "name": lambda record: record.name,
+        "kind": lambda record: str(record.kind),
+        "open_children": lambda _: 0,
+        "exclusive_key": exclusive_key,
+    },
+)
+ID = ROWS.columns.index("id")
+TRANSITIONS = Rows(TransitionRecord, Transition)

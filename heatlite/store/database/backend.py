@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,25 +42,38 @@ class Dialect(StrEnum):
 
 
 class Columns(Struct, frozen=True):
-    """Quoted names of the columns of a batch: the mutable ones, the key, the others."""
+    """The columns of a batch, with quoted names."""
 
     table: str
     names: tuple[str, ...]
-    key: str
-    mutable: tuple[str, ...]
     fields: tuple["Field[object]", ...]
+    given: tuple[int, ...]
+    """The places of the columns that a new row has: the database numbers it itself."""
+    key: int
+    """The place of the key."""
+    mutable: tuple[int, ...]
+    """The places of the columns that an update writes."""
 
 
 class Batch(ABC):
     """Statements over rows of a table, by `Database.send`. A row has all columns."""
 
     def __init__(self, columns: Columns) -> None:
-        self._into = f"INSERT INTO {columns.table} ({', '.join(columns.names)})"
-        self._row = f"({marks(columns.names)})"
+        self._given: Callable[[tuple[Value, ...]], tuple[Value, ...]] | None = None
+        if len(columns.given) < len(columns.names):
+            self._given = itemgetter(*columns.given)
+        self.changed: Callable[[tuple[Value, ...]], tuple[Value, ...]] = itemgetter(*columns.mutable, columns.key)
+        """Returns the mutable columns of a row, and its key."""
+        names = [columns.names[at] for at in columns.given]
+        self._into = f"INSERT INTO {columns.table} ({', '.join(names)})"
+        self._row = f"({marks(names)})"
         self._insert = f"{self._into} VALUES {self._row}"
-        changes = ", ".join(f"{name} = ?" for name in columns.mutable)
-        self._update = f"UPDATE {columns.table} SET {changes} WHERE {columns.key} = ?"
-        self._width = len(columns.mutable) + 1
+        changes = ", ".join(f"{columns.names[at]} = ?" for at in columns.mutable)
+        self._update = f"UPDATE {columns.table} SET {changes} WHERE {columns.names[columns.key]} = ?"
+
+    def given(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
+        """Return what the rows have before the database has numbered them."""
+        return rows if self._given is None else [*map(self._given, rows)]
 
     @abstractmethod
     def insert(self, database: "Database", rows: Sequence[tuple[Value, ...]]) -> None:

@@ -3,19 +3,21 @@
 A check of the signature needs the secret itself, so it is encrypted and not hashed.
 """
 
-
 import peewee
 
 from heatlite.core.errors import NotSupported
-from heatlite.core.json import dump, parse
-from heatlite.store.database.statements import Row
+from heatlite.core.json import decoder, dump
 from heatlite.store.records import AccessKeyRecord
+from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.access import AccessKey
 
-_COLUMNS = (
-    AccessKey.id, AccessKey.project, AccessKey.user, AccessKey.roles, AccessKey.secret, AccessKey.created_at
-)  # fmt: skip
+_ROWS = Rows(
+    AccessKeyRecord,
+    AccessKey,
+    codecs={"roles": Codec(lambda roles: dump(sorted(roles)), decoder(frozenset[str]))},
+)
+_SECRET = (_ROWS.columns.index("secret"),)
 
 
 class AccessKeys:
@@ -29,16 +31,8 @@ class AccessKeys:
         """Add a key. Raises NotSupported without a key to encrypt its secret."""
         if self._encryption.cipher is None:
             raise NotSupported(feature="Storing an access key without encryption_keys")
-        self._database.change(
-            AccessKey.insert(
-                id=record.id,
-                project=record.project,
-                user=record.user,
-                roles=dump(sorted(record.roles)),
-                secret=self._encryption.encrypt(record.secret),
-                created_at=record.created_at,
-            )
-        )
+        row = {**_ROWS.cells(record), "secret": self._encryption.encrypt(record.secret)}
+        self._database.change(AccessKey.insert(row))
 
     def get(self, key_id: str) -> AccessKeyRecord | None:
         """Return a key. Raises UnreadableSecret."""
@@ -53,11 +47,5 @@ class AccessKeys:
         self._database.change(AccessKey.delete().where(AccessKey.id == key_id))
 
     def _select(self, condition: peewee.ColumnBase) -> list[AccessKeyRecord]:
-        select = AccessKey.select(*_COLUMNS).where(condition).order_by(AccessKey.created_at, AccessKey.id)
-        return [self._record(row) for row in self._database.select(select)]
-
-    def _record(self, row: Row) -> AccessKeyRecord:
-        key_id, project, user, roles, secret, created_at = row
-        return AccessKeyRecord(
-            key_id, project, user, frozenset(parse(roles)), self._encryption.decrypt(secret), created_at
-        )
+        select = AccessKey.select(*_ROWS.selected()).where(condition).order_by(AccessKey.created_at, AccessKey.id)
+        return _ROWS.records(self._encryption.decrypt_rows(self._database.select(select), _SECRET))

@@ -9,13 +9,12 @@ import peewee
 
 from heatlite.core.errors import NotSupported
 from heatlite.store.records import AccountRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.access import Account, AccountProject
 
-_COLUMNS = (
-    Account.stack_id, Account.root_id, Account.resource_name, Account.physical_name, Account.password, Account.user_id,
-    Account.project_id,
-)  # fmt: skip
+_ROWS = Rows(AccountRecord, Account)
+_PASSWORD = (_ROWS.columns.index("password"),)
 
 
 class Accounts:
@@ -29,17 +28,8 @@ class Accounts:
         """Add an account. Raises NotSupported without a key to encrypt its password."""
         if self._encryption.cipher is None:
             raise NotSupported(feature="Storing an account without encryption_keys")
-        self._database.change(
-            Account.insert(
-                stack_id=record.stack_id,
-                root_id=record.root_id,
-                resource_name=record.resource_name,
-                physical_name=record.physical_name,
-                password=self._encryption.encrypt(record.password),
-                user_id=record.user_id,
-                project_id=record.project_id,
-            )
-        )
+        row = {**_ROWS.cells(record), "password": self._encryption.encrypt(record.password)}
+        self._database.change(Account.insert(row))
 
     def record_ids(self, record: AccountRecord) -> None:
         """Write the ids of user and project, which exist now."""
@@ -98,11 +88,8 @@ class Accounts:
         return next(iter(self._select(*conditions)), None)
 
     def _select(self, *conditions: peewee.ColumnBase) -> list[AccountRecord]:
-        rows = self._database.select(Account.select(*_COLUMNS).where(*conditions))
-        return [
-            AccountRecord(stack_id, root_id, resource_name, physical_name, self._encryption.decrypt(password), *ids)
-            for stack_id, root_id, resource_name, physical_name, password, *ids in rows
-        ]
+        rows = self._database.select(Account.select(*_ROWS.selected()).where(*conditions))
+        return _ROWS.records(self._encryption.decrypt_rows(rows, _PASSWORD))
 
 
 def _key(stack_id: str, physical_name: str) -> tuple[peewee.ColumnBase, ...]:

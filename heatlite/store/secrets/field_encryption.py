@@ -145,16 +145,21 @@ class FieldEncryption:
             cells[at] = self.encrypt(cells[at])
         return tuple(cells)
 
-    def decrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
-        """Return the row given to `encrypt_columns`. Raises UnreadableSecret."""
-        for at in columns:
-            if row[at] is not None and row[at][: len(PREFIX)] == PREFIX:
-                cells = [*row]
-                for one in columns:
-                    if cells[one] is not None:
-                        cells[one] = self.decrypt(cells[one])
-                return tuple(cells)
-        return row
+    def decrypt_rows(self, rows: Sequence[Row], columns: Sequence[int]) -> Sequence[Row]:
+        """Return the rows given to `encrypt_columns`. Raises UnreadableSecret."""
+        encrypted = [
+            (number, at)
+            for at in columns
+            for number, row in enumerate(rows)
+            if (text := row[at]) and text[0] == PREFIX[0] and text.startswith(PREFIX)
+        ]
+        if not encrypted:
+            return rows
+        out = [*rows]
+        for number, at in encrypted:
+            row = out[number]
+            out[number] = (*row[:at], self.decrypt(row[at]), *row[at + 1 :])
+        return out
 
     # -- stacks ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from heatlite.store.database.database import Database
+from heatlite.store.rows import Rows
 from heatlite.store.tables.access import UiSession
 
 
@@ -17,6 +18,9 @@ class UiSessionRecord(Struct, frozen=True):
     expires_at: float
 
 
+_ROWS = Rows(UiSessionRecord, UiSession)
+
+
 class UiSessions:
     """Sessions by the digest of their id."""
 
@@ -25,17 +29,12 @@ class UiSessions:
 
     def insert(self, record: UiSessionRecord) -> None:
         """Add a session."""
-        self._database.change(
-            UiSession.insert(
-                digest=record.digest, user=record.user, content=record.content, expires_at=record.expires_at
-            )
-        )
+        self._database.change(UiSession.insert(_ROWS.cells(record)))
 
     def get(self, digest: str) -> UiSessionRecord | None:
         """Return a session, expired or not."""
-        columns = (UiSession.digest, UiSession.user, UiSession.content, UiSession.expires_at)
-        rows = self._database.select(UiSession.select(*columns).where(UiSession.digest == digest))
-        return UiSessionRecord(*rows[0]) if rows else None
+        rows = self._database.select(UiSession.select(*_ROWS.selected()).where(UiSession.digest == digest))
+        return next(iter(_ROWS.records(rows)), None)
 
     def update(self, digest: str, content: str) -> None:
         """Replace the content of a session, unless it has ended."""

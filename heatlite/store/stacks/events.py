@@ -17,6 +17,7 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import EventRecord
+from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.stacks import Event, Stack
@@ -55,30 +56,24 @@ MAX_PROPERTIES = 64 * 1024
 """Limit of an event's properties in characters of JSON; larger ones are left out."""
 MAX_RANGES = 50
 """Limit of a filter's values that a list of events looks up one by one."""
-_COLUMNS = (
-    "stack_id",
-    "resource_name",
-    "resource_type",
-    "physical_id",
-    "verb",
-    "status",
-    "status_reason",
-    "created_at",
-    "properties",
-)
 
-_SUMMARY = (
-    Event.stack_id,
-    Event.resource_name,
-    Event.resource_type,
-    Event.physical_id,
-    Event.verb,
-    Event.status,
-    Event.status_reason,
-    Event.created_at,
-    peewee.Value("{}"),
-    Event.id,
+
+def _kept(properties: JsonMap) -> str:
+    """Return properties as stored: none if they are too large."""
+    text = dump(properties)
+    return text if len(text) <= MAX_PROPERTIES else "{}"
+
+
+_ROWS = Rows(
+    EventRecord,
+    Event,
+    codecs={
+        "verb": Codec(str.__str__),
+        "status": Codec(str.__str__),
+        "properties": Codec(_kept, parse, "{}"),
+    },
 )
+_OUTLINE = _ROWS.selected(without=("properties",))
 
 
 class Events:
@@ -86,13 +81,8 @@ class Events:
 
     def __init__(self, encryption: FieldEncryption, large_values: LargeValues) -> None:
         self._encryption, self._database = encryption, encryption.database
-        self._large_values = large_values
         self._locks = StackLocks(self._database)
-        # For inserts only, with ids from the database: no mutable columns, and no real key.
-        fixed = _COLUMNS[1:]
-        self._table = Table(
-            encryption, Event, (), key="stack_id", fixed=fixed, stack="stack_id", large_values=large_values
-        )
+        self._table = Table(encryption, _ROWS, stack="stack_id", large_values=large_values)
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
         """Store events in their order. Those of sealed stacks have masked property values.
@@ -108,22 +98,14 @@ class Events:
                 replace(one, properties=dict.fromkeys(one.properties, MASK)) if one.stack_id in sealed else one
                 for one in records
             ]
-        # Begin and end of a step have the same properties. The records keep the ids valid.
-        properties = {id(record.properties): record.properties for record in records}
-        kept = {number: _kept(one) for number, one in properties.items()}
-        self._table.insert([_row(record, kept[id(record.properties)]) for record in records])
-
-    def _whole(self, rows: Sequence[Row]) -> list[EventRecord]:
-        """Return the records of rows with properties."""
-        return [_record(row) for row in self._large_values.restore(rows, (_COLUMNS.index("properties"),))]
+        self._table.insert(records)
 
     def after(
         self, stack_id: str, number: int, limit: int, query: EventQuery = ALL_EVENTS
     ) -> list[EventRecord]:
         """Return a stack's first events after a number that pass the query's filters."""
-        columns = [getattr(Event, name) for name in _COLUMNS]
         conditions = [Event.stack_id == stack_id, Event.id > number]
-        return self._whole(self._page([*columns, Event.id], conditions, query, [Event.id.asc()], limit))
+        return self._table.records(self._page(_ROWS.selected(), conditions, query, [Event.id.asc()], limit))
 
     def list(self, stack_id: str, query: EventQuery, nested: Sequence[str] = ()) -> list[EventRecord]:
         """Return a page of events of a stack and of `nested` stacks, without properties."""
@@ -138,8 +120,8 @@ class Events:
         if marker is not None:
             for keys in self._database.select(Event.select(*order).where(within, Event.id == marker)):
                 conditions.append(after(order, keys, descending))
-        page = self._page(_SUMMARY, conditions, query, list(directed(order, descending)), query.limit)
-        return [_record(row) for row in page]
+        page = self._page(_OUTLINE, conditions, query, list(directed(order, descending)), query.limit)
+        return _ROWS.records(page)
 
     def _page(
         self,
@@ -184,9 +166,10 @@ class Events:
 
         They have no properties.
         """
-        select = Event.select(*_SUMMARY, Stack.name).join(Stack, on=Stack.id == Event.stack_id)
+        select = Event.select(*_OUTLINE, Stack.name).join(Stack, on=Stack.id == Event.stack_id)
         after_it = select.where(Stack.project == project, Event.id > number).order_by(Event.id).limit(limit)
-        return [(_record(row[:-1]), row[-1]) for row in self._database.select(after_it)]
+        rows = self._database.select(after_it)
+        return [*zip(_ROWS.records([row[:-1] for row in rows]), [row[-1] for row in rows], strict=True)]
 
     def older_than(self, moment: float, limit: int) -> Numbers:
         """Return events from before a moment, oldest first. They are stored by age."""
@@ -239,11 +222,8 @@ class Events:
         number = event_number(event_id)
         if number is None:
             return None
-        columns = [getattr(Event, name) for name in _COLUMNS]
-        rows = self._database.select(
-            Event.select(*columns, Event.id).where(Event.stack_id == stack_id, Event.id == number)
-        )
-        return self._whole(rows)[0] if rows else None
+        mine = Event.select(*_ROWS.selected()).where(Event.stack_id == stack_id, Event.id == number)
+        return next(iter(self._table.records(self._database.select(mine))), None)
 
 
 def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
@@ -282,39 +262,3 @@ def event_number(event_id: str | None) -> int | None:
     if event_id is None or not (event_id.isascii() and event_id.isdecimal()) or len(event_id) > 18:
         return None
     return int(event_id)
-
-
-def _row(record: EventRecord, properties: str) -> tuple[Value, ...]:
-    return (
-        record.stack_id,
-        record.resource_name,
-        record.resource_type,
-        record.physical_id,
-        str(record.verb),  # drivers are slow at subclasses of str
-        str(record.status),
-        record.status_reason,
-        record.created_at,
-        properties,
-    )
-
-
-def _record(row: Row) -> EventRecord:
-    stack_id, name, type_name, physical_id, verb, status, status_reason, created_at, properties, number = row
-    return EventRecord(
-        stack_id,
-        name,
-        type_name,
-        physical_id,
-        verb,
-        status,
-        status_reason,
-        created_at,
-        parse(properties),
-        number,
-    )
-
-
-def _kept(properties: JsonMap) -> str:
-    """Return properties as stored: none if they are too large."""
-    text = dump(properties)
-    return text if len(text) <= MAX_PROPERTIES else "{}"

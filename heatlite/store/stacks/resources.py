@@ -1,53 +1,44 @@
 """Resource rows."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.json import dump, parse
+from heatlite.core.json import dump, parse, parser
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row, Value
+from heatlite.store.database.statements import Value
 from heatlite.store.feature_store import FeatureStore, tables_of
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import (
     HealthRecord,
     HolderRecord,
     PreviousState,
-    ProtectionRecord,
     ResourceRecord,
     StackPlace,
     StackRecord,
 )
+from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resource_query import CURRENT, INDEXED, ResourceQuery, conditions, has_one_of
 from heatlite.store.tables.stacks import Resource, Stack
 
-_MUTABLE = (
-    "type",
-    "mapped_type",
-    "verb",
-    "status",
-    "status_reason",
-    "updated_at",
-    "physical_name",
-    "physical_id",
-    "properties",
-    "metadata",
-    "data",
-    "token",
-    "requires",
-    "deletion_policy",
-    "description",
-    "before_lock",
-    "uses",
-    "external_id",
-    "before_check",
-    "protection",
-    "health",
-    "moved_in",
-)
+_previous = parser(PreviousState)
+
+
+def _health_text(health: HealthRecord) -> str:
+    """Return health as stored: the states in it are texts of JSON in JSON."""
+    hidden = (None if state is None else dump(state) for state in (health.before, health.before_lock))
+    return dump((health.since, health.reason, health.marked, *hidden))
+
+
+def _health(text: str) -> HealthRecord:
+    since, reason, marked, *hidden = parse(text)
+    return HealthRecord(since, reason, marked, *(None if state is None else _previous(state) for state in hidden))
+
+
+_ROWS = Rows(ResourceRecord, Resource, codecs={"health": Codec(_health_text, _health)})
 
 Nested = TypeVar("Nested", StackRecord, StackPlace)
 
@@ -66,34 +57,31 @@ class Resources:
         self._database = encryption.database
         self._features = features
         fixed = ("stack_id", "name", "created_at")
-        self._table = Table(
-            encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id", large_values=large_values
-        )
+        self._table = Table(encryption, _ROWS, fixed=fixed, stack="stack_id", large_values=large_values)
 
     def get(self, row_id: str) -> ResourceRecord | None:
         """Return a row by its id."""
-        return next(map(_record, self._table.select("WHERE id = ?", (row_id,))), None)
+        return self._table.first("WHERE id = ?", (row_id,))
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack, oldest first."""
-        return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY id", (stack_id,))]
+        return self._table.select("WHERE stack_id = ? ORDER BY id", (stack_id,))
 
     def send_of(self, stack_id: str) -> Callable[[], list[ResourceRecord]]:
         """Do as `of` by `Database.send`. Returns a call that returns the rows."""
-        read = self._table.send_select("WHERE stack_id = ? ORDER BY id", (stack_id,))
-        return lambda: [_record(row) for row in read()]
+        return self._table.send_select("WHERE stack_id = ? ORDER BY id", (stack_id,))
 
     def of_tree(self, root_id: str) -> list[ResourceRecord]:
         """Return the rows of a live tree, oldest first."""
         rest = f"WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id"
-        return [_record(row) for row in self._table.select(rest, (root_id, root_id))]
+        return self._table.select(rest, (root_id, root_id))
 
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of a stack with one of the names, oldest first."""
         out: list[ResourceRecord] = []
         for some in chunks(names):
             rest = f"WHERE stack_id = ? AND name IN ({marks(some)}) ORDER BY id"
-            out += map(_record, self._table.select(rest, (stack_id, *some)))
+            out += self._table.select(rest, (stack_id, *some))
         return out
 
     def listed(self, stack_ids: Sequence[str], query: ResourceQuery) -> list[ResourceRecord]:
@@ -135,7 +123,7 @@ class Resources:
         values = [value for _, some in found for value in some]
         if limit is not None:
             rest, values = f"{rest} LIMIT ?", [*values, limit]
-        return [_record(row) for row in self._table.select(rest, values)]
+        return self._table.select(rest, values)
 
     def of_doubled(
         self, stack_ids: Sequence[str], names: Sequence[str] | None
@@ -161,7 +149,7 @@ class Resources:
         out: list[ResourceRecord] = []
         for some in chunks(stack_ids):
             rest = f"WHERE stack_id IN ({marks(some)}) AND token IS NOT NULL ORDER BY id"
-            out += map(_record, self._table.select(rest, some))
+            out += self._table.select(rest, some)
         return out
 
     def find(self, stack_id: str, name_or_physical_id: str) -> list[ResourceRecord]:
@@ -170,7 +158,7 @@ class Resources:
         if by_name:
             return by_name
         rest = "WHERE stack_id = ? AND physical_id = ? ORDER BY id"
-        return [_record(row) for row in self._table.select(rest, (stack_id, name_or_physical_id))]
+        return self._table.select(rest, (stack_id, name_or_physical_id))
 
     def types(self, root_id: str) -> frozenset[str]:
         """Return the mapped types of the resources in a live tree."""
@@ -191,7 +179,7 @@ class Resources:
         for some in chunks(stack_ids):
             rest = f"WHERE stack_id IN ({marks(some)}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
             for row in self._table.select(rest, some):
-                return _record(row)
+                return row
         return None
 
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
@@ -294,7 +282,7 @@ class Resources:
         for some in chunks(physical_ids):
             has_one, values = has_one_of(self._database.backend, some)
             live = f"stack_id IN (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL)"
-            out += map(_record, self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project)))
+            out += self._table.select(f"WHERE {has_one} AND {live} ORDER BY id", (*values, project))
         return out
 
     def attached(self, nested: Sequence[Nested]) -> list[Nested]:
@@ -324,143 +312,16 @@ class Resources:
             f"WHERE {indexed}physical_id = ? AND mapped_type = ? AND stack_id IN"
             f" (SELECT id FROM {stack} WHERE deleted_at IS NULL) ORDER BY id"
         )
-        return [_record(row) for row in self._table.select(rest, (*begins, physical_id, mapped_type))]
+        return self._table.select(rest, (*begins, physical_id, mapped_type))
 
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""
-        self._table.insert([_row(record) for record in records])
+        self._table.insert(records)
 
     def save_many(self, records: Sequence[ResourceRecord]) -> None:
         """Write existing rows, except id, stack, name and creation time."""
-        self._table.update([_row(record) for record in records])
+        self._table.update(records)
 
     def delete_many(self, ids: Sequence[str]) -> None:
         """Remove rows."""
         self._table.delete(ids)
-
-
-def _row(record: ResourceRecord) -> tuple[Value, ...]:
-    return (
-        record.type,
-        record.mapped_type,
-        str(record.verb),  # drivers are slow at subclasses of str
-        str(record.status),
-        record.status_reason,
-        record.updated_at,
-        record.physical_name,
-        record.physical_id,
-        dump(record.properties) if record.properties else "{}",
-        dump(record.metadata) if record.metadata else "{}",
-        dump(record.data) if record.data else "{}",
-        None if record.token is None else dump(record.token),
-        dump(record.requires) if record.requires else "[]",
-        record.deletion_policy,
-        record.description,
-        _parts(record.before_lock),
-        dump(record.uses) if record.uses else "[]",
-        record.external_id,
-        _parts(record.before_check),
-        protection_written(record.protection),
-        None if record.health is None else _health_parts(record.health),
-        record.moved_in,
-        record.id,
-        record.stack_id,
-        record.name,
-        record.created_at,
-    )
-
-
-# A dict costs a third of an Enum's call, and most JSON columns are empty.
-_VERBS = {verb.value: verb for verb in Verb}
-_STATUSES = {status.value: status for status in Status}
-
-
-def _record(row: Row) -> ResourceRecord:
-    (
-        type_name,
-        mapped_type,
-        verb,
-        status,
-        status_reason,
-        updated_at,
-        physical_name,
-        physical_id,
-        properties,
-        metadata,
-        data,
-        token,
-        requires,
-        deletion_policy,
-        description,
-        before_lock,
-        uses,
-        external_id,
-        before_check,
-        protection,
-        health,
-        moved_in,
-        identifier,
-        stack_id,
-        name,
-        created_at,
-    ) = row
-    return ResourceRecord(
-        identifier,
-        stack_id,
-        name,
-        type_name,
-        mapped_type,
-        _VERBS[verb],
-        _STATUSES[status],
-        status_reason,
-        created_at,
-        updated_at,
-        physical_name,
-        physical_id,
-        {} if properties == "{}" else parse(properties),
-        {} if metadata == "{}" else parse(metadata),
-        {} if data == "{}" else parse(data),
-        None if token is None else parse(token),
-        () if requires == "[]" else tuple(parse(requires)),
-        deletion_policy,
-        description,
-        None if before_lock is None else _earlier(parse(before_lock)),
-        () if uses == "[]" else tuple(parse(uses)),
-        external_id,
-        None if before_check is None else _earlier(parse(before_check)),
-        protection_read(protection),
-        None if health is None else _health(parse(health)),
-        moved_in,
-    )
-
-
-def _health_parts(health: HealthRecord) -> str:
-    hidden = (_parts(health.before), _parts(health.before_lock))
-    return dump((health.since, health.reason, health.marked, *hidden))
-
-
-def _health(parts: Sequence[Any]) -> HealthRecord:
-    since, reason, marked, *hidden = parts
-    before, before_lock = (None if one is None else _earlier(parse(one)) for one in hidden)
-    return HealthRecord(since, reason, marked, before, before_lock)
-
-
-def _parts(state: PreviousState | None) -> str | None:
-    if state is None:
-        return None
-    return dump((state.verb, state.status, state.status_reason, state.updated_at))
-
-
-def _earlier(parts: Sequence[Any]) -> PreviousState:
-    verb, status, status_reason, updated_at = parts
-    return PreviousState(Verb(verb), Status(status), status_reason, updated_at)
-
-
-def protection_written(record: ProtectionRecord | None) -> str | None:
-    """Return a protection as stored."""
-    return None if record is None else dump((record.by, record.at, record.reason))
-
-
-def protection_read(text: str | None) -> ProtectionRecord | None:
-    """Return a protection from its stored form."""
-    return None if text is None else ProtectionRecord(*parse(text))

@@ -4,16 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import peewee
 
-from heatlite.core.json import dump, parse
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Status
 from heatlite.store.batch import Table
-from heatlite.store.database.statements import Row, Value
-from heatlite.store.large_values import condensed, whole
+from heatlite.store.large_values import CONDENSED
 from heatlite.store.records import SnapshotRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Snapshot
 
-_MUTABLE = ("verb", "status", "status_reason", "data")
+_ROWS = Rows(SnapshotRecord, Snapshot, codecs={"data": CONDENSED})
 
 
 class Snapshots:
@@ -21,7 +20,7 @@ class Snapshots:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
-        self._table = Table(encryption, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
+        self._table = Table(encryption, _ROWS, fixed=("stack_id", "name", "created_at"))
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
         """Return the snapshots of a stack, oldest first."""
@@ -29,7 +28,8 @@ class Snapshots:
 
     def each(self, stack_id: str) -> Iterator[SnapshotRecord]:
         """Yield the snapshots of a stack, oldest first. Their data is parsed one by one."""
-        return map(_record, self._table.select("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,)))
+        for row in self._table.read("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,)):
+            yield from self._table.records([row])
 
     def count(self, stack_id: str) -> int:
         """Return the number of a stack."""
@@ -39,16 +39,15 @@ class Snapshots:
 
     def get(self, stack_id: str, snapshot_id: str) -> SnapshotRecord | None:
         """Return a snapshot of a stack."""
-        found = self._table.select("WHERE stack_id = ? AND id = ?", (stack_id, snapshot_id))
-        return _record(found[0]) if found else None
+        return self._table.first("WHERE stack_id = ? AND id = ?", (stack_id, snapshot_id))
 
     def insert(self, record: SnapshotRecord) -> None:
         """Add a snapshot."""
-        self._table.insert([_row(record)])
+        self._table.insert([record])
 
     def save(self, record: SnapshotRecord) -> None:
         """Write state and data of an existing snapshot."""
-        self._table.update([_row(record)])
+        self._table.update([record])
 
     def delete_many(self, ids: Sequence[str]) -> None:
         """Remove snapshots."""
@@ -60,32 +59,4 @@ class Snapshots:
 
     def in_progress(self, stack_id: str) -> list[SnapshotRecord]:
         """Return the snapshots of a stack that are being taken or deleted."""
-        found = self._table.select("WHERE stack_id = ? AND status = ?", (stack_id, str(Status.IN_PROGRESS)))
-        return [_record(row) for row in found]
-
-
-def _row(record: SnapshotRecord) -> tuple[Value, ...]:
-    return (
-        record.verb,
-        record.status,
-        record.status_reason,
-        None if record.data is None else condensed(dump(record.data)),
-        record.id,
-        record.stack_id,
-        record.name,
-        record.created_at,
-    )
-
-
-def _record(row: Row) -> SnapshotRecord:
-    verb, status, status_reason, data, identifier, stack_id, name, created_at = row
-    return SnapshotRecord(
-        id=identifier,
-        stack_id=stack_id,
-        name=name,
-        verb=Verb(verb),
-        status=Status(status),
-        status_reason=status_reason,
-        created_at=created_at,
-        data=None if data is None else parse(whole(data)),
-    )
+        return self._table.select("WHERE stack_id = ? AND status = ?", (stack_id, str(Status.IN_PROGRESS)))

@@ -3,22 +3,36 @@
 from collections.abc import Sequence
 
 import peewee
+from msgspec import Struct
 from msgspec.structs import asdict
 
-from heatlite.core.json import dump, parse
+from heatlite.core.json import AnyMap
+from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row
-from heatlite.store.large_values import Parts, ProjectValues
+from heatlite.store.large_values import ProjectValues
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import SoftwareConfig as Config
 from heatlite.store.tables.stacks import SoftwareDeployment as Deployment
 
-_CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
-_COLUMNS = ("id", "project", "name", "group", "content", "created_at")
-_CONTENT = 4
-_SUMMARY = (*_CONFIG[:4], peewee.Value("{}"), Config.created_at)
+
+class _Config(Struct, frozen=True):
+    """A row of a configuration."""
+
+    id: str
+    project: str
+    name: str
+    group: str
+    content: AnyMap
+    """config, inputs, outputs, options."""
+    created_at: float
+
+
+_CONFIGS = Rows(_Config, Config)
+_DEPLOYMENTS = Rows(SoftwareDeploymentRecord, Deployment)
+_OUTLINE = _DEPLOYMENTS.selected(without=("input_values", "output_values", "status_reason"))
 _NEWEST_FIRST = (Config.created_at, Config.id)
 
 
@@ -26,8 +40,7 @@ class SoftwareConfigs:
     """Software configurations."""
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
-        self._encryption = encryption
-        self._large_values = values
+        self._table = Table(encryption, _CONFIGS, large_values=values)
         self._database = encryption.database
         self._for_update = self._database.backend.for_update
 
@@ -38,21 +51,15 @@ class SoftwareConfigs:
         """
         kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
-        found: Parts = {}
-        text = self._large_values.extract(dump(content), record.project, True, {}, found)
-        self._large_values.put(found)
-        kept["content"] = self._encryption.encrypt(text)
+        cells = self._table.cells(_Config(**kept, content=content))
         backend = self._database.backend
-        into = f"INSERT INTO software_config ({self._database.quote(*_COLUMNS)}) VALUES ({marks(_COLUMNS)})"
-        count = self._database.write(f"{into} {backend.keep.format(key='id')}", [kept[name] for name in _COLUMNS])
+        into = f"INSERT INTO software_config ({self._database.quote(*cells)}) VALUES ({marks(cells)})"
+        count = self._database.write(f"{into} {backend.keep.format(key='id')}", [*cells.values()])
         return count > 0 and not backend.counts_kept
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """Return a configuration of a project."""
-        columns = self._database.quote(*_COLUMNS)
-        sql = f"SELECT {columns} FROM software_config WHERE id = ? AND project = ?"
-        found = self._database.read(sql, (config_id, project))
-        return self._whole(found)[0] if found else None
+        return next(map(_config, self._table.select("WHERE id = ? AND project = ?", (config_id, project))), None)
 
     def lock(self, project: str, config_id: str) -> bool:
         """Lock a configuration until the transaction ends. Returns whether it exists."""
@@ -64,13 +71,9 @@ class SoftwareConfigs:
         deployed = Deployment.select(Deployment.config_id).where(
             Deployment.project == project, Deployment.server_id == server_id
         )
-        rows = self._database.select(Config.select(*_CONFIG).where(Config.id.in_(deployed)))
+        rows = self._database.select(Config.select(*_CONFIGS.selected()).where(Config.id.in_(deployed)))
         # Databases differ in their order of text.
-        return sorted(self._whole(rows), key=lambda config: (config.name, config.id))
-
-    def _whole(self, rows: Sequence[Row]) -> list[SoftwareConfigRecord]:
-        decrypted = [self._encryption.decrypt_columns(row, (_CONTENT,)) for row in rows]
-        return [_config(row) for row in self._large_values.restore(decrypted, (_CONTENT,))]
+        return sorted(map(_config, self._table.records(rows)), key=lambda config: (config.name, config.id))
 
     def delete(self, project: str, config_id: str) -> bool:
         """Remove a configuration. Returns whether it existed."""
@@ -94,26 +97,12 @@ class SoftwareConfigs:
         if marker is not None:
             for keys in self._database.select(Config.select(*_NEWEST_FIRST).where(Config.id == marker, *mine)):
                 conditions.append(after(_NEWEST_FIRST, keys, descending=True))
-        select = Config.select(*_SUMMARY).where(*conditions) if conditions else Config.select(*_SUMMARY)
+        select = Config.select(*_CONFIGS.selected(without=("content",)))
+        select = select.where(*conditions) if conditions else select
         ordered = select.order_by(*directed(_NEWEST_FIRST, descending=True)).limit(limit)
-        return [_config(row) for row in self._database.select(ordered)]
+        return [*map(_config, _CONFIGS.records(self._database.select(ordered)))]
 
 
-_DEPLOYMENT = (
-    Deployment.id,
-    Deployment.project,
-    Deployment.server_id,
-    Deployment.config_id,
-    Deployment.input_values,
-    Deployment.output_values,
-    Deployment.action,
-    Deployment.status,
-    Deployment.status_reason,
-    Deployment.created_at,
-    Deployment.updated_at,
-)
-_VALUES = (4, 5)
-_OUTLINE = (*_DEPLOYMENT[:4], *[peewee.Value("{}")] * 2, *_DEPLOYMENT[6:8], peewee.Value(""), *_DEPLOYMENT[9:])
 _Records = list[SoftwareDeploymentRecord]
 
 
@@ -121,26 +110,16 @@ class SoftwareDeployments:
     """Software deployments."""
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
-        self._encryption = encryption
-        self._large_values = values
+        self._table = Table(encryption, _DEPLOYMENTS, large_values=values)
         self._database = encryption.database
-
-    def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
-        values: dict[str, object] = asdict(record)
-        found: Parts = {}
-        for name in ("input_values", "output_values"):
-            text = self._large_values.extract(dump(values[name]), record.project, True, {}, found)
-            values[name] = self._encryption.encrypt(text)
-        self._large_values.put(found)
-        return values
 
     def insert(self, record: SoftwareDeploymentRecord) -> None:
         """Add a deployment."""
-        self._database.change(Deployment.insert(self._values(record)))
+        self._database.change(Deployment.insert(self._table.cells(record)))
 
     def save(self, record: SoftwareDeploymentRecord) -> None:
         """Write an existing deployment."""
-        self._database.change(Deployment.update(self._values(record)).where(Deployment.id == record.id))
+        self._database.change(Deployment.update(self._table.cells(record)).where(Deployment.id == record.id))
 
     def get(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
         """Return a deployment of a project."""
@@ -181,11 +160,11 @@ class SoftwareDeployments:
         return count
 
     def _select(
-        self, *conditions: peewee.ColumnBase, columns: Sequence[peewee.ColumnBase] = _DEPLOYMENT
+        self, *conditions: peewee.ColumnBase, columns: Sequence[peewee.Node] | None = None
     ) -> _Records:
-        select = Deployment.select(*columns).where(*conditions).order_by(Deployment.created_at, Deployment.id)
-        rows = [self._encryption.decrypt_columns(row, _VALUES) for row in self._database.select(select)]
-        return [_deployment(row) for row in self._large_values.restore(rows, _VALUES)]
+        select = Deployment.select(*columns or _DEPLOYMENTS.selected()).where(*conditions)
+        ordered = select.order_by(Deployment.created_at, Deployment.id)
+        return self._table.records(self._database.select(ordered))
 
     def waiting(self, project: str, status: str, server_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
         """Return the deployments to the servers with a status, oldest first."""
@@ -207,17 +186,9 @@ class SoftwareDeployments:
         `outlines` have no values and no reason.
         """
         wanted = () if server_id is None else (Deployment.server_id == server_id,)
-        return self._select(Deployment.project == project, *wanted, columns=_OUTLINE if outlines else _DEPLOYMENT)
+        return self._select(Deployment.project == project, *wanted, columns=_OUTLINE if outlines else None)
 
 
-def _config(row: Row) -> SoftwareConfigRecord:
-    identifier, project, name, group, content, created_at = row
-    kept = {"config": None, "inputs": [], "outputs": [], "options": {}} | parse(content)
-    return SoftwareConfigRecord(identifier, project, name, group, **kept, created_at=created_at)
-
-
-def _deployment(row: Row) -> SoftwareDeploymentRecord:
-    identifier, project, server_id, config_id, inputs, outputs, *rest = row
-    return SoftwareDeploymentRecord(
-        identifier, project, server_id, config_id, parse(inputs), parse(outputs), *rest
-    )
+def _config(row: _Config) -> SoftwareConfigRecord:
+    kept: AnyMap = {"config": None, "inputs": [], "outputs": [], "options": {}} | row.content
+    return SoftwareConfigRecord(row.id, row.project, row.name, row.group, **kept, created_at=row.created_at)

@@ -9,18 +9,18 @@ from msgspec.structs import replace
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
-from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row, Value
+from heatlite.store.database.statements import Row
 from heatlite.store.errors import Duplicate
 from heatlite.store.feature_store import FeatureStore, tables_of
 from heatlite.store.large_values import LargeValues
 from heatlite.store.records import LockRecord, StackPlace, StackRecord, StackSummary
+from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stack_locks import StackLocks
-from heatlite.store.stacks.resources import Nested, protection_read, protection_written
+from heatlite.store.stacks.resources import Nested
 from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
@@ -28,63 +28,39 @@ from heatlite.store.tables.actions import Action, Dependency, Transition
 from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
 from heatlite.store.tables.stacks import LargeValue, Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 
-_MUTABLE = (
-    "name",
-    "project",
-    "live_name",
-    "username",
-    "template_id",
-    "environment",
-    "verb",
-    "status",
-    "status_reason",
-    "created_at",
-    "updated_at",
-    "deleted_at",
-    "parent_id",
-    "root_id",
-    "previous_template_id",
-    "previous_environment",
-    "timeout_mins",
-    "disable_rollback",
-    "tags",
-    "lock_level",
-    "locked_by",
-    "locked_by_admin",
-    "locked_at",
-    "lock_reason",
-    "lock_expires_at",
-    "parent_resource",
-    "depth",
-    "inherited",
-    "before_lock",
-    "sealed",
-    "protection",
-)
-"""Columns that a save writes, in the order of `_row` and `_record`."""
-
-_ENVIRONMENTS = (_MUTABLE.index("environment"), _MUTABLE.index("previous_environment"))
-
 INSERTED = 32
 """Number of stacks whose names are known without a query."""
 
-_SUMMARY = (
-    Stack.id,
-    Stack.name,
-    Stack.project,
-    Stack.username,
-    Stack.verb,
-    Stack.status,
-    Stack.status_reason,
-    Stack.created_at,
-    Stack.updated_at,
-    Stack.deleted_at,
-    Stack.parent_id,
-    Stack.root_id,
-    Stack.tags,
-    Stack.lock_level,
-    Stack.protection,
+_LOCK = Rows(
+    LockRecord,
+    Stack,
+    names={
+        "level": "lock_level", "by_admin": "locked_by_admin", "reason": "lock_reason", "expires_at": "lock_expires_at",
+    },
+)  # fmt: skip
+_TAGS = Codec(
+    lambda tags: f",{','.join(tags)},", lambda text: tuple(text[1:-1].split(",")) if text else (), empty=""
 )
+_SUMMARY = Rows(StackSummary, Stack, codecs={"tags": _TAGS})
+
+
+def _live_name(record: StackRecord) -> str | None:
+    return record.name if record.deleted_at is None else None
+
+
+_ROWS = Rows(StackRecord, Stack, codecs={"tags": _TAGS}, parts={"lock": _LOCK}, computed={"live_name": _live_name})
+_ENVIRONMENTS = (_ROWS.columns.index("environment"), _ROWS.columns.index("previous_environment"))
+
+
+class _StackTable(Table[StackRecord]):
+    """Encrypts the secret of a webhook even if the stack is not sealed."""
+
+    def rows(self, records: Sequence[StackRecord]) -> Sequence[Row]:
+        return [
+            self.encryption.encrypt_columns(row, _ENVIRONMENTS)
+            if _has_secret(record.environment) or _has_secret(record.previous_environment) else row
+            for record, row in zip(records, super().rows(records), strict=True)
+        ]  # fmt: skip
 
 
 class Stacks:
@@ -96,9 +72,7 @@ class Stacks:
         self._encryption = encryption
         self._features = features
         self._database = encryption.database
-        self._table = Table(
-            encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id", large_values=large_values
-        )
+        self._table = _StackTable(encryption, _ROWS, fixed=("cloud",), stack="id", large_values=large_values)
         self._webhooks = Webhooks(self._database)
         self.locks = StackLocks(self._database)
         """Locks on stacks without their roots."""
@@ -128,17 +102,8 @@ class Stacks:
         for record in records:
             self._encryption.remember(record.id, record.sealed)
             self._inserted.append((record.id, record.name))
-        self._table.insert([self._row(record) for record in records])
+        self._table.insert(records)
         self.locks.note(record.id for record in records)
-
-    def _row(self, record: StackRecord) -> Row:
-        """Return a row.
-
-        The secret of a webhook is encrypted even if the stack is not sealed.
-        """
-        row = _row(record)
-        tells = _has_secret(record.environment) or _has_secret(record.previous_environment)
-        return self._encryption.encrypt_columns(row, _ENVIRONMENTS) if tells else row
 
     def save_many(self, records: Sequence[StackRecord]) -> None:
         """Write existing stacks, as `save` does."""
@@ -146,8 +111,8 @@ class Stacks:
         for record in records:
             if record.sealed:
                 self._encryption.remember(record.id, sealed=True)
-        kept = (replace(record, sealed=True) if record.id in sealed else record for record in records)
-        self._table.update([self._row(record) for record in kept])
+        kept = [replace(record, sealed=True) if record.id in sealed else record for record in records]
+        self._table.update(kept)
         self.locks.note(record.id for record in records)
         for gone in chunks([record.id for record in records if record.deleted_at is not None]):
             self._database.change(StackSize.delete().where(StackSize.stack_id.in_(gone)))
@@ -169,7 +134,7 @@ class Stacks:
         if record.root_id is None:
             return record.cloud
         found = self._database.read(f"SELECT cloud FROM {self._table.name} WHERE id = ?", (record.root_id,))
-        return _cloud(found[0][0]) if found else None
+        return CloudIdentity.from_json(parse(found[0][0])) if found and found[0][0] else None
 
     def _add_webhooks(self, records: Sequence[StackRecord]) -> None:
         """Add the webhooks of the environments, for events stored from now on."""
@@ -180,12 +145,12 @@ class Stacks:
 
     def get(self, stack_id: str) -> StackRecord | None:
         """Return a stack by its id, even a deleted one."""
-        return self._first("WHERE id = ?", (stack_id,))
+        return self._table.first("WHERE id = ?", (stack_id,))
 
     def send_get(self, stack_id: str) -> Callable[[], StackRecord | None]:
         """Do as `get` by `Database.send`. Returns a call that returns the stack."""
         read = self._table.send_select("WHERE id = ?", (stack_id,))
-        return lambda: next(map(_record, read()), None)
+        return lambda: next(iter(read()), None)
 
     def name_of(self, stack_id: str) -> str | None:
         """Return the name of a stack, even of a deleted one; None: there is no such stack.
@@ -200,7 +165,7 @@ class Stacks:
 
     def by_name(self, project: str, name: str) -> StackRecord | None:
         """Return the live stack with the name."""
-        return self._first("WHERE project = ? AND live_name = ?", (project, name))
+        return self._table.first("WHERE project = ? AND live_name = ?", (project, name))
 
     def lock(self, stack_id: str) -> StackRecord | None:
         """Return a stack, locked with its root until the transaction ends.
@@ -212,8 +177,8 @@ class Stacks:
             found = self.get(stack_id)
         else:
             root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
-            self._first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
-            found = self._first("WHERE id = ? FOR UPDATE", (stack_id,))
+            self._table.first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
+            found = self._table.first("WHERE id = ? FOR UPDATE", (stack_id,))
             self.locks.note({stack_id} if found is None else {stack_id, found.root_id or stack_id})
         if found is not None:
             self._encryption.remember(stack_id, found.sealed)
@@ -232,8 +197,8 @@ class Stacks:
 
     def descendants(self, record: StackRecord) -> list[StackRecord]:
         """Return the live stacks nested at any depth, parents before children."""
-        rows = self._table.select("WHERE root_id = ? AND deleted_at IS NULL", (record.root_id or record.id,))
-        return _below(record.id, map(_record, rows))
+        found = self._table.select("WHERE root_id = ? AND deleted_at IS NULL", (record.root_id or record.id,))
+        return _below(record.id, found)
 
     def places(self, record: StackRecord, depth: int) -> list[StackPlace]:
         """Return the places of the live stacks nested down to `depth`.
@@ -251,7 +216,7 @@ class Stacks:
         """Return the stacks with these ids."""
         out: dict[str, StackRecord] = {}
         for some in chunks(stack_ids):
-            out |= {row.id: row for row in map(_record, self._table.select(f"WHERE id IN ({marks(some)})", some))}
+            out |= {row.id: row for row in self._table.select(f"WHERE id IN ({marks(some)})", some)}
         return out
 
     def nested(self, stack_id: str, depth: int) -> dict[str, str]:
@@ -300,12 +265,8 @@ class Stacks:
 
     def expired_locks(self, now: float) -> list[StackRecord]:
         """Return the live stacks whose maintenance lock has expired."""
-        rows = self._table.select("WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at", (now,))
-        return [_record(row) for row in rows]
-
-    def _first(self, rest: str, parameters: Sequence[Value]) -> StackRecord | None:
-        rows = self._table.select(rest, parameters)
-        return _record(rows[0]) if rows else None
+        rest = "WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at"
+        return self._table.select(rest, (now,))
 
     def projects(self) -> list[str]:
         """Return the projects with live stacks."""
@@ -324,8 +285,8 @@ class Stacks:
             marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *in_project(project)))
             if marked:
                 conditions.append(after(order, marked[0], descending))
-        select = Stack.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
-        return [_summary(row) for row in self._database.select(select)]
+        select = Stack.select(*_SUMMARY.selected()).where(*conditions).order_by(*directed(order, descending))
+        return _SUMMARY.records(self._database.select(select.limit(query.limit)))
 
     def count_roots(self, project: str) -> int:
         """Return the number of live stacks of a project, without nested ones."""
@@ -359,145 +320,6 @@ def _below(stack_id: str, rows: Iterable[Nested]) -> list[Nested]:
     return out
 
 
-def _row(record: StackRecord) -> tuple[Value, ...]:
-    lock = record.lock
-    return (
-        record.name,
-        record.project,
-        record.name if record.deleted_at is None else None,
-        record.username,
-        record.template_id,
-        dump(record.environment),
-        record.verb,
-        record.status,
-        record.status_reason,
-        record.created_at,
-        record.updated_at,
-        record.deleted_at,
-        record.parent_id,
-        record.root_id,
-        record.previous_template_id,
-        None if record.previous_environment is None else dump(record.previous_environment),
-        record.timeout_mins,
-        record.disable_rollback,
-        f",{','.join(record.tags)}," if record.tags else "",
-        *(
-            (lock.level, lock.locked_by, lock.by_admin, lock.locked_at, lock.reason, lock.expires_at)
-            if lock
-            else (None,) * 6
-        ),
-        record.parent_resource,
-        record.depth,
-        None if record.inherited is None else dump(record.inherited),
-        record.before_lock,
-        record.sealed,
-        protection_written(record.protection),
-        record.id,
-        None if record.cloud is None else dump(record.cloud),
-    )
-
-
-def _cloud(text: str | None) -> CloudIdentity | None:
-    return None if text is None else CloudIdentity.from_json(parse(text))
-
-
-def _record(row: Row) -> StackRecord:
-    (
-        name,
-        project,
-        _live_name,
-        username,
-        template_id,
-        environment,
-        verb,
-        status,
-        status_reason,
-        created_at,
-        updated_at,
-        deleted_at,
-        parent_id,
-        root_id,
-        previous_template_id,
-        previous_environment,
-        timeout_mins,
-        disable_rollback,
-        tags,
-        lock_level,
-        locked_by,
-        locked_by_admin,
-        locked_at,
-        lock_reason,
-        lock_expires_at,
-        parent_resource,
-        depth,
-        inherited,
-        before_lock,
-        sealed,
-        protection,
-        identifier,
-        cloud,
-    ) = row
-    lock = None
-    if lock_level is not None:
-        level = LockLevel(lock_level)
-        lock = LockRecord(level, locked_by, bool(locked_by_admin), locked_at, lock_reason, lock_expires_at)
-    return StackRecord(
-        id=identifier,
-        name=name,
-        project=project,
-        username=username,
-        template_id=template_id,
-        environment=parse(environment),
-        verb=Verb(verb),
-        status=Status(status),
-        status_reason=status_reason,
-        created_at=created_at,
-        updated_at=updated_at,
-        deleted_at=deleted_at,
-        parent_id=parent_id,
-        root_id=root_id,
-        previous_template_id=previous_template_id,
-        previous_environment=None if previous_environment is None else parse(previous_environment),
-        timeout_mins=timeout_mins,
-        disable_rollback=bool(disable_rollback),
-        tags=_tags(tags),
-        lock=lock,
-        parent_resource=parent_resource,
-        depth=depth,
-        inherited=None if inherited is None else parse(inherited),
-        before_lock=before_lock,
-        sealed=bool(sealed),
-        protection=protection_read(protection),
-        cloud=_cloud(cloud),
-    )
-
-
-def _summary(row: Row) -> StackSummary:
-    identifier, name, project, username, verb, status, reason, *times_and_parents, tags, level, protection = row
-    created_at, updated_at, deleted_at, parent_id, root_id = times_and_parents
-    return StackSummary(
-        id=identifier,
-        name=name,
-        project=project,
-        username=username,
-        verb=Verb(verb),
-        status=Status(status),
-        status_reason=reason,
-        created_at=created_at,
-        updated_at=updated_at,
-        deleted_at=deleted_at,
-        parent_id=parent_id,
-        root_id=root_id,
-        tags=_tags(tags),
-        locked=level is not None or is_locked(Verb(verb), Status(status)),
-        protected=protection is not None,
-    )
-
-
 def _has_secret(environment: JsonMap | None) -> bool:
     sinks = (environment or {}).get("event_sinks")
     return isinstance(sinks, list) and any(isinstance(sink, dict) and "secret" in sink for sink in sinks)
-
-
-def _tags(text: str) -> tuple[str, ...]:
-    return tuple(text[1:-1].split(",")) if text else ()

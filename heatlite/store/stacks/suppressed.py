@@ -1,19 +1,19 @@
 """Requests that a maintenance lock refused or ignored."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import peewee
+from msgspec.structs import replace
 
-from heatlite.core.json import canonical, dump, parse
+from heatlite.core.json import canonical, dump
+from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
-from heatlite.store.database.statements import Row
 from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.records import DroppedRecord, SuppressedRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Suppressed, SuppressedDropped
 
-_SEALED = (8, 9)
 MAX_KEPT = 1000
 """Requests stored per tree: a client that retries forever must not fill the disk."""
 MAX_STORED = 16 * 1024 * 1024
@@ -21,24 +21,8 @@ MAX_STORED = 16 * 1024 * 1024
 MAX_BODY = 1024 * 1024
 """Characters of a body. A larger one is not stored, and the request cannot be replayed."""
 
-_COLUMNS = (
-    Suppressed.stack_id,
-    Suppressed.time,
-    Suppressed.request,
-    Suppressed.target,
-    Suppressed.requested_by,
-    Suppressed.detail,
-    Suppressed.method,
-    Suppressed.path,
-    Suppressed.body,
-    Suppressed.effect,
-    Suppressed.id,
-    Suppressed.root_id,
-    Suppressed.author,
-    Suppressed.last_time,
-    Suppressed.times,
-    Suppressed.replayable,
-)
+_ROWS = Rows(SuppressedRecord, Suppressed, names={"count": "times"})
+_DROPPED = Rows(DroppedRecord, SuppressedDropped, names={"count": "times"})
 
 
 class SuppressedRequests:
@@ -46,6 +30,7 @@ class SuppressedRequests:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
+        self._table = Table(encryption, _ROWS)
         self._database = encryption.database
         self._limit_locks = LimitLocks(encryption.database)
         # Plain SQL: each refusal of a reader runs it, and peewee would take longer to write it.
@@ -66,29 +51,14 @@ class SuppressedRequests:
             return False
         root_id = record.root_id or record.stack_id
         self._limit_locks.take(f"suppressed requests of {root_id}")
-        body = None if record.body is None else dump(record.body)
-        replayable = record.replayable and len(body or "") <= MAX_BODY
-        body = None if body is None or not replayable else self._encryption.encrypt(body)
-        effect = self._encryption.encrypt(dump(record.effect))
-        row: dict[str, Any] = {
-            "stack_id": record.stack_id,
-            "root_id": root_id,
-            "time": record.time,
-            "last_time": record.time,
-            "times": record.count,
-            "request": record.request,
-            "target": record.target,
-            "requested_by": record.requested_by,
-            "author": dump(record.author),
-            "detail": record.detail,
-            "effect": effect,
-            "method": record.method,
-            "path": record.path,
-            "body": body,
-            "replayable": replayable,
-            "size": sum(map(len, (body or "", effect, record.target, record.detail, record.path))),
-            "digest": digest,
-        }
+        is_whole = record.body is None or len(dump(record.body)) <= MAX_BODY
+        replayable = record.replayable and is_whole
+        body = record.body if replayable else None
+        kept = replace(record, root_id=root_id, last_time=record.time, body=body, replayable=replayable)
+        row = self._table.cells(kept)
+        texts = (str(row[name] or "") for name in ("body", "effect", "target", "detail", "path"))
+        row |= {"size": sum(map(len, texts)), "digest": digest}
+        del row["id"]
         # Another process may have added it meanwhile.
         repeated: FieldChanges = {Suppressed.times: Suppressed.times + record.count, Suppressed.last_time: record.time}
         self._database.upsert(Suppressed.insert(row), [Suppressed.stack_id, Suppressed.digest], repeated)
@@ -128,10 +98,8 @@ class SuppressedRequests:
 
     def dropped(self, root_id: str) -> DroppedRecord | None:
         """Return the drops from a tree's list; None if none since it was last empty."""
-        query = SuppressedDropped.select(SuppressedDropped.times, SuppressedDropped.last_time)
-        for times, last_time in self._database.select(query.where(SuppressedDropped.root_id == root_id)):
-            return DroppedRecord(times, last_time)
-        return None
+        query = SuppressedDropped.select(*_DROPPED.selected()).where(SuppressedDropped.root_id == root_id)
+        return next(iter(_DROPPED.records(self._database.select(query))), None)
 
     def get(self, stack_id: str, number: int) -> SuppressedRecord | None:
         """Return a request of the stack's list."""
@@ -160,32 +128,9 @@ class SuppressedRequests:
         return self._select(_listed(stack_id))
 
     def _select(self, condition: peewee.ColumnBase) -> Sequence[SuppressedRecord]:
-        rows = self._database.select(Suppressed.select(*_COLUMNS).where(condition).order_by(Suppressed.id))
-        return [_record(self._encryption.decrypt_columns(row, _SEALED)) for row in rows]
+        select = Suppressed.select(*_ROWS.selected()).where(condition).order_by(Suppressed.id)
+        return self._table.records(self._database.select(select))
 
 
 def _listed(stack_id: str) -> peewee.ColumnBase:
     return (Suppressed.stack_id == stack_id) | (Suppressed.root_id == stack_id)
-
-
-def _record(row: Row) -> SuppressedRecord:
-    stack_id, time, request, target, requested_by, detail, method, path, body, effect, number, *rest = row
-    root_id, author, last_time, times, replayable = rest
-    return SuppressedRecord(
-        stack_id,
-        time,
-        request,
-        target,
-        requested_by,
-        detail,
-        method,
-        path,
-        None if body is None else parse(body),
-        number,
-        root_id,
-        parse(author),
-        parse(effect),
-        last_time,
-        times,
-        bool(replayable),
-    )

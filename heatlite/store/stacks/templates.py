@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from heatlite.core.errors import NotFound
-from heatlite.core.json import Json, canonical, dump, parse
+from heatlite.core.json import Json, canonical, dump
 from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
-from heatlite.store.large_values import condensed, whole
+from heatlite.store.large_values import CONDENSED, condensed
 from heatlite.store.records import TemplateRecord
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Stack, Template
@@ -24,6 +25,8 @@ UNREFERENCED = " AND ".join(
 )
 """SQL condition for rows of `template` without references from stacks."""
 
+_ROWS = Rows(TemplateRecord, Template, codecs={"document": CONDENSED})
+
 
 class Templates:
     """Templates, stored once per content and deleted once no stack refers to them.
@@ -35,7 +38,7 @@ class Templates:
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
-        self._table = Table(encryption, Template, ("document", "files"), key="id", fixed=())
+        self._table = Table(encryption, _ROWS)
         self._backend = self._database.backend
 
     @staticmethod
@@ -123,6 +126,6 @@ class Templates:
 
     def get(self, template_id: str) -> TemplateRecord:
         """Return a template by its id. Raises NotFound."""
-        for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
-            return TemplateRecord(id=found, document=parse(whole(document)), files=parse(files))
+        for found in self._table.select("WHERE id = ?", (template_id,)):
+            return found
         raise NotFound(entity="Template", name=template_id)

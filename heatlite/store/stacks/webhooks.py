@@ -89,15 +89,15 @@ class Webhooks:
         Returns False if another engine was faster, even if it is done.
         """
         free = _is(record) & (Sink.lease_until <= now)
-        for column in _COLUMNS[2:]:
-            value = getattr(record, column.name)
+        for name in _CHANGED:
+            column, value = getattr(Sink, name), getattr(record, name)
             free &= column.is_null() if value is None else column == value
         return self._database.change(Sink.update(lease_until=until).where(free)) == 1
 
     def save(self, record: WebhookRecord, until: float) -> None:
         """Write the delivery state and release the claim, unless the claim was lost."""
         mine = _is(record) & (Sink.lease_until == until)
-        changed = {column.name: getattr(record, column.name) for column in _COLUMNS[2:]}
+        changed = {name: getattr(record, name) for name in _CHANGED}
         self._database.change(Sink.update(lease_until=0.0, **changed).where(mine))
 
     def remove(self, record: WebhookRecord) -> None:
@@ -109,17 +109,9 @@ class Webhooks:
         self._database.change(Sink.update(lease_until=0.0).where(Sink.lease_until > 0.0))
 
 
-_COLUMNS = (
-    Sink.stack_id,
-    Sink.digest,
-    Sink.position,
-    Sink.failures,
-    Sink.failing_since,
-    Sink.retry_at,
-    Sink.given_up_at,
-)
-
-_NAMES = [*(column.column_name for column in _COLUMNS), "project"]
+_NAMES = WebhookRecord.__struct_fields__
+"""Columns of the table, then the project of the stack."""
+_CHANGED = _NAMES[2:-1]
 _DUE = f"""
 SELECT {", ".join(f"due.{name}" for name in _NAMES)} FROM (
   SELECT {", ".join(f"sink.{name}" for name in _NAMES[:-1])}, stack.project,

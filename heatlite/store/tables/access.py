@@ -2,7 +2,7 @@
 
 import peewee
 
-from heatlite.store.tables.fields import EncryptedField, LongTextField
+from heatlite.store.tables.fields import EncryptedField, LongTextField, SecretField
 
 
 class Credential(peewee.Model):
@@ -23,7 +23,7 @@ class Account(peewee.Model):
     resource_name = peewee.CharField()
     physical_name = peewee.CharField()
     """Physical name of the resource, and name of the user."""
-    password = EncryptedField()
+    password = SecretField()
     user_id = peewee.CharField(max_length=64, null=True, unique=True)
     """NULL until the creation of the user is confirmed; the same holds for the project."""
     project_id = peewee.CharField(max_length=64, null=True)
@@ -66,7 +66,7 @@ class AccessKey(peewee.Model):
     user = peewee.CharField(column_name="user_name")
     roles = LongTextField()
     """A JSON list: the roles that the user had when the key was made."""
-    secret = EncryptedField()
+    secret = SecretField()
     created_at = peewee.DoubleField()
 
     class Meta:

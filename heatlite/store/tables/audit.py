@@ -2,7 +2,7 @@
 
 import peewee
 
-from heatlite.store.tables.fields import EncryptedField, LongTextField
+from heatlite.store.tables.fields import LongTextField, SecretField
 
 
 class Audit(peewee.Model):
@@ -28,7 +28,7 @@ class Audit(peewee.Model):
     outcome = peewee.CharField(max_length=8)
     status = peewee.IntegerField(null=True)
     """Code of the answer, for requests that did not succeed."""
-    reason = EncryptedField()
+    reason = SecretField()
     """Message of the answer to a request that did not succeed; it may quote the request."""
     plan_digest = peewee.CharField(max_length=64, null=True)
     action_id = peewee.CharField(max_length=36, null=True)

@@ -19,3 +19,11 @@ class MaskedField(LongTextField):
 
 class EncryptedField(LongTextField):
     """JSON that is always encrypted if there is a key."""
+
+
+class SecretField(EncryptedField):
+    """Text, not JSON, that is always encrypted if there is a key."""
+
+
+class CipherField(SecretField):
+    """Text that its writer has encrypted. Reading leaves it so."""

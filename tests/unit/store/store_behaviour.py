@@ -548,8 +548,10 @@ def test_a_summary_says_what_the_stack_says(store: Store) -> None:
     (found,) = store.stacks.list("acme", StackQuery(show_nested=True))
     assert found.locked
     assert found.protected
+    assert stack.lock is not None
+    assert found.lock_level is stack.lock.level
     for name in found.__slots__:
-        if name not in ("locked", "protected"):
+        if name != "lock_level":
             assert getattr(found, name) == getattr(stack, name)
 
 

@@ -4,20 +4,17 @@ import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
-from heatlite.core.json import dump, parse
 from heatlite.features.healing.store.observations import open_key
-from heatlite.features.healing.store.records import HistoryLine, IncidentRecord
+from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.tables import Incident
-from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
+from heatlite.features.healing.terms import Brake, IncidentState
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row, Value
+from heatlite.store.database.statements import Value
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
-_NAMES = tuple(name for name in IncidentRecord.__struct_fields__ if name != "id")
-_COLUMNS = (*_NAMES, "open_key", "object_digest")
 _CLOSED = str(IncidentState.CLOSED)
 _BEFORE_REPAIR = tuple(
     str(state)
@@ -38,28 +35,46 @@ class IncidentQuery(Struct, frozen=True):
     marker: str | None = None
 
 
+def digest(physical_id: str) -> str:
+    """Return the digest by which the incidents of an object are found."""
+    return hashlib.sha256(physical_id.encode()).hexdigest()
+
+
+def _open_key(record: IncidentRecord) -> str | None:
+    is_open = record.state is not IncidentState.CLOSED
+    return open_key(record.root_id, record.path, record.source) if is_open else None
+
+
+_ROWS = Rows(
+    IncidentRecord,
+    Incident,
+    computed={"open_key": _open_key, "object_digest": lambda record: digest(record.physical_id)},
+)
+
+
 class Incidents:
     """Incidents. Each method is one statement, or one per `IN_LIMIT` rows."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
-        self._table = Table(encryption, Incident, _COLUMNS, key="id", fixed=())
+        self._table = Table(encryption, _ROWS)
 
     def insert_many(self, records: Sequence[IncidentRecord]) -> None:
         """Add incidents. Raises Duplicate for a second open one of a slot and a source."""
-        self._table.insert([_row(record) for record in records])
+        self._table.insert(records)
 
     def move(self, record: IncidentRecord) -> bool:
         """Write an incident if it is unchanged since it was read, and count its version.
 
         Returns False if it has changed since; nothing is written then.
         """
-        values = dict(zip((*_COLUMNS, "id"), _row(record), strict=True))
+        values = dict(zip(_ROWS.written, _ROWS.rows([record])[0], strict=True))
+        del values["id"]
         del values["object_digest"]  # reports on the object before a repair must still be known
         values["version"] = record.version + 1
-        columns = [self._database.quote(name) for name in values if name != "id"]
-        sql = f"UPDATE incident SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ? AND version = ?"
-        return self._database.write(sql, (*values.values(), record.version)) == 1
+        changes = ", ".join(f"{self._database.quote(name)} = ?" for name in values)
+        sql = f"UPDATE incident SET {changes} WHERE id = ? AND version = ?"
+        return self._database.write(sql, (*values.values(), record.id, record.version)) == 1
 
     def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
         """Count a report for each incident. One that a report may lead on becomes due."""
@@ -115,8 +130,7 @@ class Incidents:
 
     def get(self, incident_id: str) -> IncidentRecord | None:
         """Return an incident."""
-        found = self._select("WHERE id = ?", (incident_id,))
-        return found[0] if found else None
+        return self._table.first("WHERE id = ?", (incident_id,))
 
     def due_roots(self, now: float, limit: int) -> list[str]:
         """Return the roots of what is due longest, each once.
@@ -134,17 +148,18 @@ class Incidents:
 
     def open_of_root(self, root_id: str) -> list[IncidentRecord]:
         """Return the open incidents of a tree, oldest first."""
-        return self._select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
+        return self._table.select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
 
     def open_of_resource(self, resource_id: str) -> list[IncidentRecord]:
         """Return the open incidents of a row, oldest first."""
-        return self._select("WHERE resource_id = ? AND state <> ? ORDER BY created_at, id", (resource_id, _CLOSED))
+        rest = "WHERE resource_id = ? AND state <> ? ORDER BY created_at, id"
+        return self._table.select(rest, (resource_id, _CLOSED))
 
     def open_of_resources(self, resource_ids: Sequence[str]) -> list[IncidentRecord]:
         """Return the open incidents of rows, oldest first."""
         out: list[IncidentRecord] = []
         for some in chunks(resource_ids):
-            out += self._select(f"WHERE resource_id IN ({marks(some)}) AND state <> ?", (*some, _CLOSED))
+            out += self._table.select(f"WHERE resource_id IN ({marks(some)}) AND state <> ?", (*some, _CLOSED))
         return sorted(out, key=lambda one: (one.created_at, one.id))
 
     def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
@@ -159,7 +174,7 @@ class Incidents:
     def of_object(self, project: str, physical_id: str) -> list[IncidentRecord]:
         """Return the incidents that were opened for an object, newest first."""
         rest = "WHERE project = ? AND object_digest = ? ORDER BY created_at DESC"
-        return self._select(rest, (project, digest(physical_id)))
+        return self._table.select(rest, (project, digest(physical_id)))
 
     def count_open(self, project: str) -> int:
         """Return the number of open incidents of a project."""
@@ -221,7 +236,7 @@ class Incidents:
         rest += " ORDER BY created_at DESC, id DESC"
         if query.limit is not None:
             rest, parameters = f"{rest} LIMIT ?", [*parameters, query.limit]
-        return self._select(rest, parameters)
+        return self._table.select(rest, parameters)
 
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the ids of incidents that were closed before a moment."""
@@ -231,35 +246,3 @@ class Incidents:
     def remove(self, ids: Sequence[str]) -> None:
         """Remove incidents."""
         self._table.delete(ids)
-
-    def _select(self, rest: str, values: Sequence[Value]) -> list[IncidentRecord]:
-        return [_record(row) for row in self._table.select(rest, values)]
-
-
-def digest(physical_id: str) -> str:
-    """Return the digest by which the incidents of an object are found."""
-    return hashlib.sha256(physical_id.encode()).hexdigest()
-
-
-def _row(record: IncidentRecord) -> tuple[Value, ...]:
-    values = {name: getattr(record, name) for name in _NAMES}
-    for name in ("state", "needs_resolved", "reason", "closed_as"):
-        values[name] = None if values[name] is None else str(values[name])
-    values["also"] = dump([str(brake) for brake in record.also])
-    values["history"] = dump([astuple(line) for line in record.history])
-    is_open = record.state is not IncidentState.CLOSED
-    slot = open_key(record.root_id, record.path, record.source) if is_open else None
-    return (*values.values(), slot, digest(record.physical_id), record.id)
-
-
-def _record(row: Row) -> IncidentRecord:
-    values = dict(zip((*_COLUMNS, "id"), row, strict=True))
-    del values["open_key"], values["object_digest"]
-    values["state"] = IncidentState(values["state"])
-    for name in ("needs_resolved", "reason"):
-        values[name] = None if values[name] is None else Brake(values[name])
-    values["closed_as"] = None if values["closed_as"] is None else ClosedAs(values["closed_as"])
-    values["also"] = tuple(Brake(brake) for brake in parse(values["also"]))
-    values["history"] = tuple(HistoryLine(*line) for line in parse(values["history"]))
-    values["is_marked"] = bool(values["is_marked"])
-    return IncidentRecord(**values)

@@ -3,27 +3,37 @@
 import hashlib
 from collections.abc import Iterable, Sequence, Set
 
-from msgspec.structs import asdict
-
 from heatlite.core.json import canonical
 from heatlite.features.healing.store.records import ObservationRecord
 from heatlite.features.healing.store.tables import Observation
 from heatlite.features.healing.terms import Word
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
-from heatlite.store.database.statements import Row, Value
+from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-
-_MUTABLE = (
-    "last_seen", "reports", "word", "open_key", "incident_id", "root_id", "path", "muted_for", "summary", "ended_at",
-)  # fmt: skip
-_FIXED = ("project", "source", "key", "starts_at", "first_seen")
-_ALL = (*_MUTABLE, "id", *_FIXED)
 
 
 def open_key(*parts: str) -> str:
     """Return the digest that keeps one open row for the parts."""
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
+def _open_key(record: ObservationRecord) -> str | None:
+    return open_key(record.project, record.source, record.key) if record.is_open else None
+
+
+class _IsOpen(dict[str | None, bool]):
+    """False for no key."""
+
+    def __missing__(self, key: str | None) -> bool:
+        return key is not None
+
+
+_ROWS = Rows(
+    ObservationRecord,
+    Observation,
+    names={"is_open": "open_key"},
+    codecs={"is_open": Codec(words=_IsOpen())},
+    computed={"open_key": _open_key},
+)
 
 
 class Observations:
@@ -31,25 +41,25 @@ class Observations:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
-        self._table = Table(encryption, Observation, _MUTABLE, key="id", fixed=_FIXED)
+        self._table = Table(encryption, _ROWS, fixed=("project", "source", "key", "starts_at", "first_seen"))
 
     def insert_many(self, records: Sequence[ObservationRecord]) -> None:
         """Add episodes.
 
         Raises Duplicate for a known episode, and for a second open one of a key.
         """
-        self._table.insert([_row(record) for record in records])
+        self._table.insert(records)
 
     def save_many(self, records: Sequence[ObservationRecord]) -> None:
         """Write existing episodes."""
-        self._table.update([_row(record) for record in records])
+        self._table.update(records)
 
     def open(self, project: str, source: str, keys: Iterable[str]) -> dict[str, ObservationRecord]:
         """Return the open episodes of the keys, by key."""
         digests = [open_key(project, source, key) for key in dict.fromkeys(keys)]
         found: list[ObservationRecord] = []
         for some in chunks(digests):
-            found += map(_record, self._table.select(f"WHERE open_key IN ({marks(some)})", some))
+            found += self._table.select(f"WHERE open_key IN ({marks(some)})", some)
         return {record.key: record for record in found}
 
     def lock(self, records: Iterable[ObservationRecord]) -> list[ObservationRecord]:
@@ -61,20 +71,19 @@ class Observations:
         for_update = self._database.backend.for_update
         found: list[ObservationRecord] = []
         for some in chunks(sorted({one.id for one in records})):
-            rows = self._table.send_select(f"WHERE id IN ({marks(some)}) ORDER BY id{for_update}", some)
-            found += map(_record, rows())
+            found += self._table.send_select(f"WHERE id IN ({marks(some)}) ORDER BY id{for_update}", some)()
         return found
 
     def open_of_incident(self, incident_id: str) -> list[ObservationRecord]:
         """Return the open episodes of an incident."""
         rest = "WHERE incident_id = ? AND open_key IS NOT NULL"
-        return [_record(row) for row in self._table.select(rest, (incident_id,))]
+        return self._table.select(rest, (incident_id,))
 
     def open_with_prefix(self, project: str, source: str, prefix: str) -> list[ObservationRecord]:
         """Return the open episodes of the keys that begin with a text."""
         column = self._database.quote("key")
         rest = f"WHERE project = ? AND source = ? AND open_key IS NOT NULL AND substr({column}, 1, ?) = ?"
-        return [_record(row) for row in self._table.select(rest, (project, source, len(prefix), prefix))]
+        return self._table.select(rest, (project, source, len(prefix), prefix))
 
     def at(self, project: str, source: str, episodes: Set[tuple[str, float]]) -> list[ObservationRecord]:
         """Return the known ones of some episodes, each given as its key and start."""
@@ -84,13 +93,13 @@ class Observations:
             keys, starts = zip(*some, strict=True)
             which = f"{column} IN ({marks(keys)}) AND starts_at IN ({marks(starts)})"
             rest = f"WHERE project = ? AND source = ? AND {which}"
-            found += map(_record, self._table.select(rest, (project, source, *keys, *starts)))
+            found += self._table.select(rest, (project, source, *keys, *starts))
         return [one for one in found if (one.key, one.starts_at) in episodes]
 
     def of_incident(self, incident_id: str, limit: int) -> list[ObservationRecord]:
         """Return the newest episodes of an incident, earliest first."""
         rest = "WHERE incident_id = ? ORDER BY first_seen DESC, id DESC LIMIT ?"
-        return [_record(row) for row in self._table.select(rest, (incident_id, limit))][::-1]
+        return self._table.select(rest, (incident_id, limit))[::-1]
 
     def standing(self, incident_ids: Sequence[str]) -> dict[str, bool]:
         """Return the incidents with episodes: True if one is open.
@@ -160,16 +169,3 @@ class Observations:
     def remove(self, ids: Sequence[str]) -> None:
         """Remove episodes."""
         self._table.delete(ids)
-
-
-def _row(record: ObservationRecord) -> tuple[Value, ...]:
-    values = asdict(record)
-    values["word"] = str(record.word)
-    values["open_key"] = open_key(record.project, record.source, record.key) if record.is_open else None
-    return tuple(values[name] for name in _ALL)
-
-
-def _record(row: Row) -> ObservationRecord:
-    values = dict(zip(_ALL, row, strict=True))
-    values["word"], values["is_open"] = Word(values["word"]), values.pop("open_key") is not None
-    return ObservationRecord(**values)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import AnyMap, JsonMap
 from heatlite.core.repairs import RepairStep
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, RepairResult, Word
 
@@ -19,7 +19,7 @@ class HealthSourceRecord(Struct, frozen=True):
     """Begin of its storm; None: there is none."""
     window_from: float = 0.0
     """Time from which the window of its storm counts; an acknowledgement moves it."""
-    results: tuple[JsonMap, ...] = ()
+    results: tuple[AnyMap, ...] = ()
     """The last results, oldest first."""
 
 
@@ -64,7 +64,7 @@ class ObservationRecord(Struct, frozen=True):
     ended_at: float | None = None
 
 
-class HistoryLine(Struct, frozen=True):
+class HistoryLine(Struct, frozen=True, array_like=True):
     """One move of an incident."""
 
     time: float

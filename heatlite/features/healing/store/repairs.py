@@ -4,32 +4,18 @@ from collections.abc import Sequence
 
 import peewee
 
-from heatlite.core.json import dump, parse
-from heatlite.core.repairs import RepairStep
 from heatlite.features.healing.store.incidents import digest
 from heatlite.features.healing.store.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
 from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, HealingSweep, Repair
-from heatlite.features.healing.terms import RepairResult
 from heatlite.store.database.database import Database
-from heatlite.store.database.statements import Row
+from heatlite.store.rows import Rows
 from heatlite.store.tables.stacks import Stack
 
-_REPAIR = (
-    Repair.id,
-    Repair.incident_id,
-    Repair.root_id,
-    Repair.scope,
-    Repair.member,
-    Repair.path,
-    Repair.step,
-    Repair.position,
-    Repair.action_id,
-    Repair.begun_at,
-    Repair.ended_at,
-    Repair.result,
-    Repair.settles_until,
-    Repair.is_failure,
+_POLICIES = Rows(HealingPolicyRecord, HealingPolicy)
+_SCOPES = Rows(
+    HealingScopeRecord, HealingScope, computed={"scope_digest": lambda record: digest(record.scope)}
 )
+_REPAIRS = Rows(RepairRecord, Repair)
 
 
 class HealingPolicies:
@@ -40,41 +26,28 @@ class HealingPolicies:
 
     def get(self, root_id: str) -> HealingPolicyRecord | None:
         """Return the policy of a root stack; None: the defaults."""
-        columns = (
-            HealingPolicy.root_id,
-            HealingPolicy.document,
-            HealingPolicy.version,
-            HealingPolicy.updated_by,
-            HealingPolicy.updated_at,
-        )
-        for row in self._database.select(HealingPolicy.select(*columns).where(HealingPolicy.root_id == root_id)):
-            return HealingPolicyRecord(row[0], parse(row[1]), *row[2:])
-        return None
+        query = HealingPolicy.select(*_POLICIES.selected()).where(HealingPolicy.root_id == root_id)
+        return next(iter(_POLICIES.records(self._database.select(query))), None)
 
     def page(self, project: str, limit: int, marker: str = "") -> list[tuple[str, HealingPolicyRecord]]:
         """Return names and policies of a project's live stacks, by stack id.
 
         The page begins after the id `marker`.
         """
+        columns = ", ".join(f"p.{name}" for name in _POLICIES.columns)
         sql = (
-            "SELECT s.live_name, p.root_id, p.document, p.version, p.updated_by, p.updated_at"
-            " FROM healing_policy p JOIN stack s ON s.id = p.root_id"
+            f"SELECT {columns}, s.live_name FROM healing_policy p JOIN stack s ON s.id = p.root_id"
             " WHERE s.project = ? AND s.live_name IS NOT NULL AND p.root_id > ? ORDER BY p.root_id LIMIT ?"
         )
         rows = self._database.read(sql, (project, marker, limit))
-        return [(row[0], HealingPolicyRecord(row[1], parse(row[2]), *row[3:])) for row in rows]
+        return [*zip([row[-1] for row in rows], _POLICIES.records([row[:-1] for row in rows]), strict=True)]
 
     def put(self, record: HealingPolicyRecord) -> None:
         """Store the policy of a root stack. Call with the stack row locked."""
-        changed = {
-            "document": dump(record.document),
-            "version": record.version,
-            "updated_by": record.updated_by,
-            "updated_at": record.updated_at,
-        }
+        row = _POLICIES.cells(record)
         mine = HealingPolicy.root_id == record.root_id
-        if self._database.change(HealingPolicy.update(changed).where(mine)) == 0:
-            self._database.change(HealingPolicy.insert(root_id=record.root_id, **changed))
+        if self._database.change(HealingPolicy.update(row).where(mine)) == 0:
+            self._database.change(HealingPolicy.insert(row))
 
     def wake(self, root_id: str, now: float) -> None:
         """Have the loop look at the marks of a tree, if it has a policy."""
@@ -112,31 +85,15 @@ class HealingScopes:
 
     def of_root(self, root_id: str) -> dict[str, HealingScopeRecord]:
         """Return the scopes of a tree by name."""
-        columns = (
-            HealingScope.root_id,
-            HealingScope.scope,
-            HealingScope.open_since,
-            HealingScope.is_suspended,
-            HealingScope.failures,
-        )
-        rows = self._database.select(HealingScope.select(*columns).where(HealingScope.root_id == root_id))
-        found = [
-            HealingScopeRecord(root, scope, since, bool(held), failures) for root, scope, since, held, failures in rows
-        ]
-        return {record.scope: record for record in found}
+        query = HealingScope.select(*_SCOPES.selected()).where(HealingScope.root_id == root_id)
+        return {record.scope: record for record in _SCOPES.records(self._database.select(query))}
 
     def save(self, record: HealingScopeRecord) -> None:
         """Write a scope. Call with the root's row locked."""
-        changed = {
-            "open_since": record.open_since,
-            "is_suspended": record.is_suspended,
-            "failures": record.failures,
-        }
-        key = digest(record.scope)
-        mine = (HealingScope.root_id == record.root_id) & (HealingScope.scope_digest == key)
-        row = {"root_id": record.root_id, "scope_digest": key, "scope": record.scope, **changed}
+        row = _SCOPES.cells(record)
+        mine = (HealingScope.root_id == record.root_id) & (HealingScope.scope_digest == row["scope_digest"])
         if self._database.change(HealingScope.insert(row).on_conflict_ignore()) == 0:
-            self._database.change(HealingScope.update(changed).where(mine))
+            self._database.change(HealingScope.update(row).where(mine))
 
     def counts(self) -> tuple[int, int]:
         """Return the number of scopes with an open breaker, and of suspended ones.
@@ -158,8 +115,7 @@ class Repairs:
 
     def insert(self, record: RepairRecord) -> None:
         """Add a repair."""
-        row = {column.name: getattr(record, column.name) for column in _REPAIR}
-        self._database.change(Repair.insert(row))
+        self._database.change(Repair.insert(_REPAIRS.cells(record)))
 
     def save(self, record: RepairRecord) -> None:
         """Write the end of a repair."""
@@ -171,18 +127,18 @@ class Repairs:
     def of_root(self, root_id: str, since: float) -> list[RepairRecord]:
         """Return a tree's repairs begun since a moment or still running, earliest first."""
         recent = (Repair.begun_at >= since) | Repair.ended_at.is_null()
-        query = Repair.select(*_REPAIR).where((Repair.root_id == root_id) & recent)
-        return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
+        query = Repair.select(*_REPAIRS.selected()).where((Repair.root_id == root_id) & recent)
+        return _REPAIRS.records(self._database.select(query.order_by(Repair.begun_at, Repair.id)))
 
     def of_action(self, action_id: str) -> list[RepairRecord]:
         """Return the repairs that an action carries out."""
-        query = Repair.select(*_REPAIR).where(Repair.action_id == action_id)
-        return [_repair(row) for row in self._database.select(query.order_by(Repair.id))]
+        query = Repair.select(*_REPAIRS.selected()).where(Repair.action_id == action_id)
+        return _REPAIRS.records(self._database.select(query.order_by(Repair.id)))
 
     def of_incidents(self, incident_ids: Sequence[str]) -> list[RepairRecord]:
         """Return the repairs of incidents, earliest first."""
-        query = Repair.select(*_REPAIR).where(Repair.incident_id.in_(incident_ids))
-        return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
+        query = Repair.select(*_REPAIRS.selected()).where(Repair.incident_id.in_(incident_ids))
+        return _REPAIRS.records(self._database.select(query.order_by(Repair.begun_at, Repair.id)))
 
 
 class HealingSweeps:
@@ -209,11 +165,3 @@ class HealingSweeps:
             return False
         update = HealingSweep.update(swept_at=now).where((HealingSweep.id == 1) & (HealingSweep.swept_at == before))
         return self._database.change(update) == 1
-
-
-def _repair(row: Row) -> RepairRecord:
-    values = dict(zip((column.name for column in _REPAIR), row, strict=True))
-    values["step"] = RepairStep(values["step"])
-    values["result"] = None if values["result"] is None else RepairResult(values["result"])
-    values["is_failure"] = bool(values["is_failure"])
-    return RepairRecord(**values)

@@ -4,34 +4,15 @@ import hashlib
 from collections.abc import Sequence
 
 import peewee
-from msgspec.structs import asdict
 
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.features.healing.store.records import HealthSourceRecord, HealthTokenRecord
 from heatlite.features.healing.store.tables import HealthSource, HealthToken
 from heatlite.store.database.database import Database
-from heatlite.store.database.statements import Row
+from heatlite.store.rows import Rows
 
-_SOURCE = (
-    HealthSource.project,
-    HealthSource.name,
-    HealthSource.document,
-    HealthSource.last_report_at,
-    HealthSource.storm_since,
-    HealthSource.window_from,
-    HealthSource.results,
-)
-_TOKEN = (
-    HealthToken.id,
-    HealthToken.project,
-    HealthToken.name,
-    HealthToken.digest,
-    HealthToken.source,
-    HealthToken.created_by,
-    HealthToken.created_at,
-    HealthToken.expires_at,
-    HealthToken.last_used_at,
-)
+_SOURCES = Rows(HealthSourceRecord, HealthSource)
+_TOKENS = Rows(HealthTokenRecord, HealthToken)
 
 
 PREFIX = "hlh_"
@@ -54,10 +35,9 @@ class HealthSources:
 
     def get(self, project: str, name: str) -> HealthSourceRecord | None:
         """Return a source; None without a row."""
-        columns = ", ".join(column.name for column in _SOURCE)  # written out: each request of a source reads it
+        columns = self._database.quote(*_SOURCES.columns)  # written out: each request of a source reads it
         sql = f"SELECT {columns} FROM health_source WHERE project = ? AND name = ?"
-        found = self._database.read(sql, (project, name))
-        return _source(found[0]) if found else None
+        return next(iter(_SOURCES.records(self._database.read(sql, (project, name)))), None)
 
     def reported(self, project: str, name: str, now: float, results: Sequence[JsonMap], most: int) -> None:
         """Note a request, and keep its results; at most so many of all.
@@ -116,8 +96,8 @@ class HealthSources:
 
     def storms(self) -> list[HealthSourceRecord]:
         """Return the sources with a storm."""
-        query = HealthSource.select(*_SOURCE).where(HealthSource.storm_since.is_null(False))
-        return [_source(row) for row in self._database.select(query)]
+        query = HealthSource.select(*_SOURCES.selected()).where(HealthSource.storm_since.is_null(False))
+        return _SOURCES.records(self._database.select(query))
 
     def last_reports(self) -> dict[str, float]:
         """Return the time of the last request by format."""
@@ -141,18 +121,18 @@ class HealthTokens:
 
     def insert(self, record: HealthTokenRecord) -> None:
         """Add a token."""
-        self._database.change(HealthToken.insert(asdict(record)))
+        self._database.change(HealthToken.insert(_TOKENS.cells(record)))
 
     def by_digest(self, digest: str) -> HealthTokenRecord | None:
         """Return the token with the digest, even an expired one."""
-        found = self._database.select(HealthToken.select(*_TOKEN).where(HealthToken.digest == digest))
-        return HealthTokenRecord(*found[0]) if found else None
+        query = HealthToken.select(*_TOKENS.selected()).where(HealthToken.digest == digest)
+        return next(iter(_TOKENS.records(self._database.select(query))), None)
 
     def list(self, project: str) -> list[HealthTokenRecord]:
         """Return the tokens of a project, oldest first."""
-        query = HealthToken.select(*_TOKEN).where(HealthToken.project == project)
-        rows = self._database.select(query.order_by(HealthToken.created_at, HealthToken.id))
-        return [HealthTokenRecord(*row) for row in rows]
+        query = HealthToken.select(*_TOKENS.selected()).where(HealthToken.project == project)
+        ordered = query.order_by(HealthToken.created_at, HealthToken.id)
+        return _TOKENS.records(self._database.select(ordered))
 
     def count(self, project: str) -> int:
         """Return the number of tokens of a project."""
@@ -173,11 +153,3 @@ class HealthTokens:
 
 def _is(project: str, name: str) -> peewee.ColumnBase:
     return (HealthSource.project == project) & (HealthSource.name == name)
-
-
-def _source(row: Row) -> HealthSourceRecord:
-    project, name, document, last_report_at, storm_since, window_from, results = row
-    document = None if document is None else parse(document)
-    return HealthSourceRecord(
-        project, name, document, last_report_at, storm_since, window_from, tuple(parse(results))
-    )

@@ -2,27 +2,22 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from heatlite.core.json import JsonMap, canonical, dump, parse
-from heatlite.features.nodes.states import AT_AGENT, OPEN, NodeActionState, Origin, Requester
+from heatlite.core.json import JsonMap, canonical
+from heatlite.features.nodes.states import AT_AGENT, OPEN, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row, Value
+from heatlite.store.database.statements import Value
 from heatlite.store.large_values import ProjectValues
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.nodes import NodeAction, NodeTransition
 
-_MUTABLE = (
-    "kind", "args", "digest", "state", "requester", "requested_by", "updated_at", "scheduled_at", "started_at",
-    "finished_at", "approved_by", "approved_at", "sent_at", "attempts", "error", "progress", "outputs", "cancel_asked",
-    "turn",
-)  # fmt: skip
-_FIXED = (
-    "project", "stack_id", "root_id", "node_id", "node", "created_at", "run_id", "stage", "deployment_id",
-)  # fmt: skip
-_ALL = (*_MUTABLE, "id", *_FIXED)
-_SEALED = ("args", "error", "progress", "outputs")
+_ROWS = Rows(NodeActionRecord, NodeAction)
+_STEPS = Rows(RunStep, NodeAction)
+_TRANSITIONS = Rows(NodeTransitionRecord, NodeTransition)
+_FIXED = ("project", "stack_id", "root_id", "node_id", "node", "created_at", "run_id", "stage", "deployment_id")
 
 
 def _any_of(states: Collection[NodeActionState]) -> str:
@@ -40,17 +35,10 @@ class NodeActions:
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self._encryption = encryption
-        self._large_values = values
         self._database = database = encryption.database
-        self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED, large_values=values)
-        fixed = ("time", "state", "origin", "user", "reason")
-        # With their numbers: on MariaDB a change of rows begins as an INSERT, which would take new ones.
-        self._numbered = Table(
-            encryption, NodeAction, _MUTABLE, key="id", fixed=(*_FIXED, "seq"), large_values=values
-        )
-        self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
-        self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
-        self._sealed = tuple(_ALL.index(name) for name in _SEALED)
+        self._table = Table(encryption, _ROWS, fixed=_FIXED, large_values=values)
+        self._steps = Table(encryption, _STEPS, large_values=values)
+        self._transitions = Table(encryption, _TRANSITIONS)
         self._for_update = database.backend.for_update
 
     def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
@@ -59,17 +47,15 @@ class NodeActions:
 
     def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
         """Add node actions, in the order of their execution."""
-        self._table.insert([_row(record) for record in records])
+        self._table.insert(records)
 
     def save_many(self, records: Sequence[NodeActionRecord]) -> None:
         """Write the mutable columns of existing node actions."""
-        self._numbered.update([(*_row(record), record.seq) for record in records])
+        self._table.update(records)
 
     def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
         """Add lines to the histories of node actions."""
-        self._transitions.insert([
-            (line.action_id, line.time, line.state, line.origin, line.user, dump(line.reason)) for line in lines
-        ])
+        self._transitions.insert(lines)
 
     def replace_agent_history(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
         """Replace the lines from agents in the histories of node actions, by id."""
@@ -83,27 +69,21 @@ class NodeActions:
 
         Server and agent write lines, each by its own clock.
         """
-        rows = self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
-        return [
-            NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, parse(reason))
-            for one, at, state, origin, user, reason in rows
-        ]
+        return self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
 
     def get(self, action_id: str) -> NodeActionRecord | None:
         """Return a node action by its id."""
-        found = self._select("WHERE id = ?", (action_id,))
-        return found[0] if found else None
+        return self._table.first("WHERE id = ?", (action_id,))
 
     def lock(self, action_id: str) -> NodeActionRecord | None:
         """Return a node action, locked until the transaction ends. Lock its root first."""
-        found = self._select(f"WHERE id = ?{self._for_update}", (action_id,))
-        return found[0] if found else None
+        return self._table.first(f"WHERE id = ?{self._for_update}", (action_id,))
 
     def existing(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Return the existing node actions of the ids, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(action_ids):
-            found += self._select(f"WHERE id IN ({marks(some)})", some)
+            found += self._table.select(f"WHERE id IN ({marks(some)})", some)
         return sorted(found, key=lambda action: action.seq)
 
     def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
@@ -123,7 +103,7 @@ class NodeActions:
 
     def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
         """Return the open node actions of a tree, by creation."""
-        return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
+        return self._table.select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
 
     def at_agents(self, root_id: str) -> list[str]:
         """Return the open node actions that reachable agents may have, as ids."""
@@ -136,13 +116,14 @@ class NodeActions:
 
     def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
         """Return the open node actions of a tree that carry out software deployments."""
-        return self._select(f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq", (root_id,))
+        rest = f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq"
+        return self._table.select(rest, (root_id,))
 
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Return the open node actions of some nodes, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(node_ids):
-            found += self._select(f"WHERE node_id IN ({marks(some)}) AND {_OPEN}", some)
+            found += self._table.select(f"WHERE node_id IN ({marks(some)}) AND {_OPEN}", some)
         return sorted(found, key=lambda action: action.seq)
 
     def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
@@ -159,21 +140,11 @@ class NodeActions:
 
     def of_run(self, run_id: str) -> list[NodeActionRecord]:
         """Return the node actions of a playbook's run, stage by stage."""
-        return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))
+        return self._table.select("WHERE run_id = ? ORDER BY seq", (run_id,))
 
     def steps(self, run_id: str) -> list[RunStep]:
         """Return the steps of a playbook's run, stage by stage."""
-        columns = ("id", "node", "kind", "state", "stage", "turn", "sent_at", "cancel_asked", "error")
-        sql = f"SELECT {self._database.quote(*columns)} FROM node_action WHERE run_id = ? ORDER BY seq"
-        return [
-            RunStep(
-                one, node, kind, NodeActionState(state), stage or 0, bool(turn), sent_at, bool(asked),
-                parse(self._encryption.decrypt(error)),
-            )
-            for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
-                sql, (run_id,)
-            )
-        ]  # fmt: skip
+        return self._steps.select("WHERE run_id = ? ORDER BY seq", (run_id,))
 
     def page(
         self,
@@ -208,7 +179,7 @@ class NodeActions:
             where.append(f"({' OR '.join(later)})")
         order = ", ".join(f"{self._database.quote(column)} {'DESC' if down else 'ASC'}" for column, down in keys)
         cut = "" if limit is None else f" LIMIT {int(limit)}"
-        return self._select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
+        return self._table.select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
 
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the ids of removable node actions without changes since a moment."""
@@ -232,21 +203,3 @@ class NodeActions:
         for some in chunks(action_ids):
             self._database.write(f"DELETE FROM node_transition WHERE action_id IN ({marks(some)})", some)
             self._database.write(f"DELETE FROM node_action WHERE id IN ({marks(some)})", some)
-
-    def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
-        rows = self._database.read(self._read + rest, parameters)
-        rows = [self._encryption.decrypt_columns(row, self._sealed) for row in rows]
-        return [_record(row) for row in self._large_values.restore(rows, self._sealed)]
-
-
-def _row(record: NodeActionRecord) -> tuple[Value, ...]:
-    return tuple(dump(getattr(record, name)) if name in _SEALED else getattr(record, name) for name in _ALL)
-
-
-def _record(row: Row) -> NodeActionRecord:
-    fields = dict(zip((*_ALL, "seq"), row, strict=True))
-    for name in _SEALED:
-        fields[name] = parse(fields[name])
-    fields["state"], fields["requester"] = NodeActionState(fields["state"]), Requester(fields["requester"])
-    fields["cancel_asked"], fields["turn"] = bool(fields["cancel_asked"]), bool(fields["turn"])
-    return NodeActionRecord(**fields)

@@ -5,21 +5,19 @@ from collections.abc import Sequence
 import peewee
 from msgspec.structs import replace
 
-from heatlite.core.json import JsonMap, dump, parse
-from heatlite.features.nodes.states import NodeState
+from heatlite.core.json import JsonMap, dump
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Row, Sent, Value
+from heatlite.store.database.statements import Sent
 from heatlite.store.errors import Fenced
+from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.nodes import Node, Orchestration
 from heatlite.store.tables.stacks import Resource
 
-_MUTABLE = (
-    "stack_id", "root_id", "project", "name", "url", "secret", "instance", "revision", "agent", "kinds", "deployments",
-    "state", "reason", "registered_at", "seen_at",
-)  # fmt: skip
+_NODES = Rows(NodeRecord, Node)
+_ORCHESTRATIONS = Rows(OrchestrationRecord, Orchestration)
 
 
 class Nodes:
@@ -27,26 +25,25 @@ class Nodes:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
-        self._table = Table(encryption, Node, _MUTABLE, key="id", fixed=())
+        self._table = Table(encryption, _NODES)
 
     def insert(self, record: NodeRecord) -> None:
         """Add a node."""
-        self._table.insert([_row(record)])
+        self._table.insert([record])
 
     def save_many(self, records: Sequence[NodeRecord]) -> None:
         """Write everything about nodes that exist."""
-        self._table.update([_row(record) for record in records])
+        self._table.update(records)
 
     def get(self, node_id: str) -> NodeRecord | None:
         """Return a node by its resource's id."""
-        found = self._table.select("WHERE id = ?", (node_id,))
-        return _record(found[0]) if found else None
+        return self._table.first("WHERE id = ?", (node_id,))
 
     def existing(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
         """Return the existing nodes of the ids, by id."""
         found: list[NodeRecord] = []
         for some in chunks(node_ids):
-            found += map(_record, self._table.select(f"WHERE id IN ({marks(some)})", some))
+            found += self._table.select(f"WHERE id IN ({marks(some)})", some)
         return {node.id: node for node in found}
 
     def roots_of_server(self, project: str, server_id: str) -> list[str]:
@@ -57,45 +54,18 @@ class Nodes:
 
     def of_root(self, root_id: str) -> list[NodeRecord]:
         """Return the nodes of a tree, in the order of their resources' creation."""
-        return [_record(row) for row in self._table.select("WHERE root_id = ? ORDER BY id", (root_id,))]
+        return self._table.select("WHERE root_id = ? ORDER BY id", (root_id,))
 
     def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
         """Return the nodes of some stacks, in the same order."""
         found: list[NodeRecord] = []
         for some in chunks(stack_ids):
-            found += map(_record, self._table.select(f"WHERE stack_id IN ({marks(some)})", some))
+            found += self._table.select(f"WHERE stack_id IN ({marks(some)})", some)
         return sorted(found, key=lambda node: node.id)
 
     def delete_many(self, node_ids: Sequence[str]) -> None:
         """Remove nodes."""
         self._table.delete(node_ids)
-
-
-def _row(record: NodeRecord) -> tuple[Value, ...]:
-    values = (
-        dump(getattr(record, name)) if name in ("secret", "kinds") else getattr(record, name) for name in _MUTABLE
-    )
-    return (*values, record.id)
-
-
-def _record(row: Row) -> NodeRecord:
-    fields = dict(zip((*_MUTABLE, "id"), row, strict=True))
-    fields["secret"], fields["kinds"] = parse(fields["secret"]), parse(fields["kinds"])
-    fields["deployments"], fields["state"] = bool(fields["deployments"]), NodeState(fields["state"])
-    return NodeRecord(**fields)
-
-
-_COLUMNS = (
-    Orchestration.root_id,
-    Orchestration.due_at,
-    Orchestration.owner,
-    Orchestration.lease_until,
-    Orchestration.fence,
-    Orchestration.nudges,
-    Orchestration.started_at,
-    Orchestration.ended_at,
-    Orchestration.report,
-)
 
 
 _NUDGE = (
@@ -109,17 +79,16 @@ class Orchestrations:
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
-        # Plain SQL: each engine asks once a second, and peewee takes ten times as long to write it.
-        self._select = f"SELECT {encryption.database.quote(*(one.name for one in _COLUMNS))} FROM orchestration"
+        self._table = Table(encryption, _ORCHESTRATIONS, key="root_id")
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
         """Return the orchestration of a tree."""
-        found = self._read("WHERE root_id = ?", root_id)
-        return found[0] if found else None
+        return self._table.first("WHERE root_id = ?", (root_id,))
 
     def due(self, now: float, limit: int = 10) -> list[OrchestrationRecord]:
         """Return those to start or take over, longest due first."""
-        return self._read("WHERE due_at <= ? AND lease_until <= ? ORDER BY due_at LIMIT ?", now, now, limit)
+        rest = "WHERE due_at <= ? AND lease_until <= ? ORDER BY due_at LIMIT ?"
+        return self._table.select(rest, (now, now, limit))
 
     def exist(self) -> bool:
         """Return True if a tree has nodes."""
@@ -191,10 +160,6 @@ class Orchestrations:
     def expire_all(self) -> None:
         """Expire every lease. Only for an engine that holds the engine lock."""
         self._database.change(Orchestration.update(lease_until=0.0).where(Orchestration.lease_until > 0.0))
-
-    def _read(self, rest: str, *values: Value) -> list[OrchestrationRecord]:
-        rows = self._database.read(f"{self._select} {rest}", values)
-        return [replace(OrchestrationRecord(*row[:8]), report=parse(row[8])) for row in rows]
 
 
 def _is(record: OrchestrationRecord) -> peewee.ColumnBase:

@@ -5,6 +5,7 @@ from itertools import chain
 
 from heatlite.store.database.backend import Batch, Columns
 from heatlite.store.database.database import Database
+from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
 
 ROWS = 20
@@ -18,19 +19,22 @@ class MariaDbBatch(Batch):
 
     def __init__(self, columns: Columns) -> None:
         super().__init__(columns)
-        changes = ", ".join(f"{name} = VALUES({name})" for name in columns.mutable)
+        names = [columns.names[at] for at in columns.mutable]
+        changes = ", ".join(f"{name} = VALUES({name})" for name in names)
+        # Begins as an INSERT, which would number the row anew: so it has all columns.
+        self._all = f"({marks(columns.names)})"
+        self._put = f"INSERT INTO {columns.table} ({', '.join(columns.names)}) VALUES {self._all}"
         self._update = f" ON DUPLICATE KEY UPDATE {changes}"
 
     def insert(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
-        self._send(database, rows, "")
+        for some in _moderate(self.given(rows)):
+            sql = self._insert + f", {self._row}" * (len(some) - 1)
+            database.send(sql, [*chain.from_iterable(some)])
 
     def update(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
-        self._send(database, rows, self._update)
-
-    def _send(self, database: Database, rows: Sequence[tuple[Value, ...]], rest: str) -> None:
         for some in _moderate(rows):
-            sql = self._insert + f", {self._row}" * (len(some) - 1)
-            database.send(sql + rest, [*chain.from_iterable(some)])
+            sql = self._put + f", {self._all}" * (len(some) - 1)
+            database.send(sql + self._update, [*chain.from_iterable(some)])
 
 
 def _moderate(rows: Sequence[tuple[Value, ...]]) -> Iterator[Sequence[tuple[Value, ...]]]:

@@ -22,33 +22,41 @@ class PostgresqlBatch(Batch):
 
     def __init__(self, columns: Columns) -> None:
         super().__init__(columns)
-        types = [f"c{at} {_sql_type(field)}" for at, field in enumerate(columns.fields)]
-        given = "FROM json_to_recordset(?::json) AS given"
-        self._insert_json = f"{self._into} SELECT * {given} ({', '.join(types)})"
-        changes = ", ".join(f"{name} = given.c{at}" for at, name in enumerate(columns.mutable))
+        types = tuple(map(_sql_type, columns.fields))
+        self._insert_json = f"{self._into} SELECT * FROM {_given([types[at] for at in columns.given])}"
+        *names, key = self.changed(columns.names)
+        changes = ", ".join(f"{name} = given.c{at}" for at, name in enumerate(names))
         self._update_json = (
-            f"UPDATE {columns.table} SET {changes} {given} ({', '.join(types[: self._width])})"
-            f" WHERE {columns.table}.{columns.key} = given.c{self._width - 1}"
+            f"UPDATE {columns.table} SET {changes} FROM {_given(self.changed(types))}"
+            f" WHERE {columns.table}.{key} = given.c{len(names)}"
         )
-        self._names = tuple(f"c{at}" for at in range(len(types)))
 
     def insert(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
+        rows = self.given(rows)
         if len(rows) == 1:
             database.send(self._insert, rows[0])
         else:
-            database.send(self._insert_json, (self._objects(rows),))
+            database.send(self._insert_json, (_objects(rows),))
 
     def update(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
-        rows = [row[: self._width] for row in rows]
+        rows = [*map(self.changed, rows)]
         if len(rows) > ROWS:
-            database.send(self._update_json, (self._objects(rows),))
+            database.send(self._update_json, (_objects(rows),))
             return
         for row in rows:
             database.send(self._update, row)
 
-    def _objects(self, rows: Sequence[tuple[Value, ...]]) -> str:
-        """Return rows as one parameter, a list of JSON objects."""
-        return dump([dict(zip(self._names, row, strict=False)) for row in rows])
+
+def _given(types: Sequence[Value]) -> str:
+    """Return SQL for the rows of a parameter with columns of these types."""
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(types))
+    return f"json_to_recordset(?::json) AS given ({columns})"
+
+
+def _objects(rows: Sequence[tuple[Value, ...]]) -> str:
+    """Return rows as one parameter, a list of JSON objects."""
+    names = [f"c{at}" for at in range(len(rows[0]))]
+    return dump([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def _sql_type(field: "peewee.Field[object]") -> str:

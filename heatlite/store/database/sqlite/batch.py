@@ -15,6 +15,7 @@ class SqliteBatch(Batch):
     """Statements over rows of a table."""
 
     def insert(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
+        rows = self.given(rows)
         whole = len(rows) - len(rows) % ROWS
         for at in range(0, whole, ROWS):
             sql = f"{self._insert}, {', '.join([self._row] * (ROWS - 1))}"
@@ -22,4 +23,4 @@ class SqliteBatch(Batch):
         database.write_many(self._insert, rows[whole:])
 
     def update(self, database: Database, rows: Sequence[tuple[Value, ...]]) -> None:
-        database.write_many(self._update, [row[: self._width] for row in rows])
+        database.write_many(self._update, [*map(self.changed, rows)])
