@@ -27,6 +27,7 @@ from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import StackRecord
 
 COUNT = 1000
@@ -81,7 +82,7 @@ class Fleet:
 
     def _quiet(self) -> None:
         def rests() -> bool:
-            found = self.store.orchestrations.get(self.stack.id)
+            found = self.store.of(NodeStore).orchestrations.get(self.stack.id)
             return found is not None and found.owner is None and found.due_at > time.time()
 
         self._until(rests)
@@ -95,7 +96,7 @@ class Fleet:
                 node=node.name, kind=KINDS[0], args={}, digest="", state=NodeActionState.PENDING_SCHEDULE,
                 requester=Requester.USER, requested_by="mia", created_at=now, updated_at=now,
             )
-            for node in self.store.nodes.of_root(self.stack.id)
+            for node in self.store.of(NodeStore).nodes.of_root(self.stack.id)
         ]  # fmt: skip
         with self.store.transaction():
             self.server.components.of(NodeOperations).ledger.put(actions, [])

@@ -78,8 +78,9 @@ def open_store(settings: Settings) -> Store:
 def _feature_stores() -> Sequence[type[FeatureStore]]:
     """Return the kinds of the stores of features."""
     from heatlite.features.healing.store.store import HealingStore
+    from heatlite.features.nodes.store.store import NodeStore
 
-    return (HealingStore,)
+    return (HealingStore, NodeStore)
 
 
 def _open_existing(settings: Settings) -> Store:
@@ -164,9 +165,8 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
     """
     from heatlite.store.admin import backup
 
-    rules = [rule for kind in _feature_stores() for rule in kind.rules]
     try:
-        return backup.restore(settings.database, settings.encryption_keys, source, force, rules)
+        return backup.restore(settings.database, settings.encryption_keys, source, force, _feature_stores())
     except EngineRunning as error:
         raise busy(error.info, settings.database) from error
 

@@ -51,6 +51,7 @@ from heatlite.feature import active, off
 from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
@@ -207,7 +208,8 @@ def embedded(
         with store.transaction():
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
-            store.orchestrations.expire_all()
+            for one in store.features:
+                one.engine_started()
             store.services.remove([engine.id for engine in store.services.list()])
     components = _components(settings, store, clock, meter, begins=hints is None)
     dispatcher = _dispatcher(settings, store)
@@ -232,7 +234,7 @@ def embedded(
     store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver, hints))
     worker.start()
     sinks.start()
-    if not one_command or store.orchestrations.exist():
+    if not one_command or store.of(NodeStore).orchestrations.exist():
         orchestrator.wake()
     dispatcher.attach(worker)
     make_app = cache(partial(_create_app, components, settings, meter, one_command))

@@ -22,7 +22,7 @@ from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import models as every_model
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """A folder in memory if possible: tests lose no power, so no disk is needed."""
@@ -128,7 +128,7 @@ def empty(store: Store) -> None:
 
     What has no rows is not written to: most tables have none.
     """
-    known = {model._meta.table_name: model for model in MODELS}
+    known = {model._meta.table_name: model for model in every_model()}
     quote = store.database.quote
     parts = [f"SELECT '{name}', EXISTS (SELECT 1 FROM {quote(name)})" for name in known]
     for name, has_rows in store.database.read(" UNION ALL ".join(parts)):
@@ -152,7 +152,7 @@ def claim_one(
 
 def dump(store: Store) -> dict[str, list[str]]:
     """All that the database holds: table → rows."""
-    rows = {model: store.database.select(model.select()) for model in MODELS}
+    rows = {model: store.database.select(model.select()) for model in every_model()}
     return {model._meta.table_name: sorted(map(repr, found)) for model, found in rows.items()}
 
 

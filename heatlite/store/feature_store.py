@@ -1,12 +1,14 @@
 """Stores of features, and the questions of the core's rows and lists to them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import peewee
 from msgspec import Struct
 
 from heatlite.core.config import Settings
 from heatlite.core.meter import Gauge
+from heatlite.store.large_values import ProjectValues
 from heatlite.store.records import HealthNote
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
@@ -44,15 +46,39 @@ class HealthTable(Struct, frozen=True):
 class FeatureStore:
     """Rows of a feature. Each method takes part in the caller's transaction."""
 
+    tables: Sequence[type[peewee.Model]] = ()
     rules: Sequence[Rule] = ()
     """Rules of consistency of its rows."""
     health: HealthTable | None = None
-    decisions: str = ""
-    """Query for the number of decisions of a project that wait for a user. Its parameter is the project."""
+    decisions: Sequence[str] = ()
+    """Queries for numbers of decisions of a project that wait for a user. Their parameter is the project."""
+    unended: str = ""
+    """Query for work of the feature that has not ended and whose id is `depended`. Actions may wait for it."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self.encryption = encryption
         self.database = encryption.database
+
+    def engine_started(self) -> None:
+        """Release what engines held. Only for an engine that holds the engine lock."""
+
+    def has_work(self, project: str, work_id: str) -> bool:
+        """Return whether the project has work with the id."""
+        return False
+
+    def running(self, root_id: str) -> Sequence[str]:
+        """Return the ids of work on a tree that actions on its resources wait for."""
+        return ()
+
+    def results(self, ids: Sequence[str], root_id: str) -> Mapping[str, bool | None]:
+        """Return whether those of the ids that are work of the feature have succeeded.
+
+        None: it has not ended. Locks those of other trees than that of `root_id`.
+        """
+        return {}
+
+    def deployed(self, project: str, server_id: str, now: float) -> None:
+        """Make due what carries out the deployments of a server."""
 
     def tree_changed(self, root_id: str, now: float) -> None:
         """Wake all that waits for a change of a tree."""

@@ -24,7 +24,6 @@ from heatlite.store.rows import Codec
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.fields import ContentField, EncryptedField, LongTextField, MaskedField
-from heatlite.store.tables.nodes import NodeAction
 from heatlite.store.tables.stacks import (
     Event,
     LargeValue,
@@ -237,7 +236,7 @@ class LargeValues:
 
 
 class ProjectValues(LargeValues):
-    """The large values in rows that belong to a project: software, and work on nodes.
+    """The large values in rows of a project: software, and rows of features.
 
     Such rows are always encrypted. They outlive stacks.
     """
@@ -245,7 +244,11 @@ class ProjectValues(LargeValues):
     kinds = (EncryptedField,)
     _model = ProjectValue
     _owner = "project"
-    _holders = ((SoftwareConfig, "project"), (SoftwareDeployment, "project"), (NodeAction, "project"))
+    _holders: _Holders = ((SoftwareConfig, "project"), (SoftwareDeployment, "project"))
+
+    def add_holder(self, model: type[peewee.Model]) -> None:
+        """Look for references also in the rows of a feature's table."""
+        self._holders = (*self._holders, (model, "project"))
 
     def _scopes(self, owner: str) -> Sequence[str]:
         return [owner]

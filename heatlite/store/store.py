@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
 from heatlite.core.json import JsonMap
-from heatlite.features.nodes.store.node_actions import NodeActions
-from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
-from heatlite.features.nodes.store.playbooks import Playbooks
 from heatlite.store.actions.actions import Actions
 from heatlite.store.actions.claims import Claims
 from heatlite.store.actions.controls import Controls
@@ -85,17 +82,13 @@ class Store:
         self.software_configs = SoftwareConfigs(encryption, self.project_values)
         self.software_deployments = SoftwareDeployments(encryption, self.project_values)
         self.credentials = Credentials(encryption)
-        self.nodes = Nodes(encryption)
-        self.node_actions = NodeActions(encryption, self.project_values)
-        self.orchestrations = Orchestrations(encryption)
         actions = ActionTable(encryption)
         self.actions = Actions(actions)
-        self.dependencies = Dependencies(encryption, actions)
+        self.dependencies = Dependencies(encryption, actions, features)
         self.queue = ActionQueue(actions, self.dependencies)
         self.moves = Moves(actions, self.dependencies, self.queue, self.wake_tree)
         self.controls = Controls(actions, self.moves)
         self.claims = Claims(actions)
-        self.playbooks = Playbooks(encryption)
         self.accounts = Accounts(encryption)
         self.ui_sessions = UiSessions(database)
         self.access_keys = AccessKeys(encryption)
@@ -138,8 +131,9 @@ class Store:
         for one in self.features:
             if isinstance(one, kind):
                 return one
-        made = kind(self.encryption)
+        made = kind(self.encryption, self.project_values)
         self.features.append(made)
+        self.encryption.add_tables(kind.tables)
         return made
 
     @property
@@ -157,7 +151,6 @@ class Store:
 
     def wake_tree(self, root_id: str, now: float) -> None:
         """Wake all that waits for a change of a tree."""
-        self.orchestrations.send_nudge(root_id, now)
         for one in self.features:
             one.tree_changed(root_id, now)
 
@@ -215,8 +208,7 @@ class Store:
             for owners, values in (("stack", self.large_values), ("project", self.project_values))
             for owner, part_id in values.missing()
         ]
-        rules = [rule for one in self.features for rule in one.rules]
-        return inconsistencies(self.database, now, grace, rules) + missing
+        return inconsistencies(self.database, now, grace, self.features) + missing
 
     def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
         """Take the engine lock of a SQLite database; None on a server.

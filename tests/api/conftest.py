@@ -28,6 +28,7 @@ from heatlite.core.status import Signal
 from heatlite.feature import installed
 from heatlite.features.nodes.states import NodeState
 from heatlite.features.nodes.store.records import NodeRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.actions.table import LIVE
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -287,9 +288,9 @@ def registered(store: Store, stack: StackRecord, name: str, **more: object) -> N
         **given,  # type: ignore[arg-type]
     )
     with store.transaction():
-        store.nodes.insert(node)
-        store.orchestrations.nudge(node.root_id, 0.0)
-        for orchestration in store.orchestrations.due(0.0, 1000):
+        store.of(NodeStore).nodes.insert(node)
+        store.of(NodeStore).orchestrations.nudge(node.root_id, 0.0)
+        for orchestration in store.of(NodeStore).orchestrations.due(0.0, 1000):
             if orchestration.root_id == node.root_id:
-                store.orchestrations.claim(orchestration, "a test", 0.0, 1e12)
+                store.of(NodeStore).orchestrations.claim(orchestration, "a test", 0.0, 1e12)
     return node

@@ -23,6 +23,7 @@ from heatlite.engine.state.stack_document import read_record
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
@@ -409,7 +410,8 @@ def play(server: Embedded) -> None:
     assert run is not None
     if run.status is ActionStatus.INIT:
         server.components.of(NodeOperations).playbooks.approve(CALLER, run)
-    while theirs := [one for one in server.store.node_actions.open_of_root(stack.id) if one.turn or one.sent_at]:
+    rows = server.store.of(NodeStore).node_actions
+    while theirs := [one for one in rows.open_of_root(stack.id) if one.turn or one.sent_at]:
         for one in theirs:
             if one.cancel_asked:
                 after = NodeActionState.CANCELLED
@@ -424,7 +426,7 @@ def play_and_cancel(server: Embedded) -> None:
         request = RunRequest(document=PLAYBOOK, granted=True)
         server.components.of(NodeOperations).playbooks.run(CALLER, stack_of(server), request)
     (run,) = runs(server)
-    for one in server.store.node_actions.of_run(run.id)[:1]:
+    for one in server.store.of(NodeStore).node_actions.of_run(run.id)[:1]:
         if one.state is NodeActionState.PENDING_SCHEDULE:
             say(server, one, NodeActionState.RUNNING)
     tell(server, Signal.CANCEL)

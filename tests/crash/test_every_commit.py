@@ -19,6 +19,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DeletionProtected
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import EVENT
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stack_query import StackQuery
@@ -137,7 +138,7 @@ def look_for_lost_runs(server: Embedded) -> None:
         for event in told:
             if event.verb == EVENT and event.physical_id is not None:
                 steps.setdefault(event.physical_id, []).append(event.status)
-        for action in server.store.node_actions.of_run(one.id):
+        for action in server.store.of(NodeStore).node_actions.of_run(one.id):
             assert action.has_ended
             assert len(steps[action.id]) == len(set(steps[action.id])), "nothing is done twice"
             assert (one.status is ActionStatus.CANCELLED) >= (action.state is NodeActionState.CANCELLED)

@@ -10,6 +10,7 @@ from heatlite.engine.state.requests import Timing
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
 from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.large_values import LARGE
 from heatlite.store.records import ServiceRecord, StackRecord
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
@@ -161,8 +162,9 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
     engine.clock.pass_(11 * DAY)
     engine.wait_for(lambda: kept() == {of_run, open_})
     with engine.store.transaction():
-        ledger.record([replace(one, state=NodeActionState.LOST) for one in engine.store.node_actions.existing([open_])])
-        engine.store.nodes.delete_many([node.id for node in nodes.values()])
+        rows = engine.store.of(NodeStore)
+        ledger.record([replace(one, state=NodeActionState.LOST) for one in rows.node_actions.existing([open_])])
+        rows.nodes.delete_many([node.id for node in nodes.values()])
     engine.delete(stack)
     engine.clock.pass_(21 * DAY)
     engine.wait_for(lambda: engine.store.stacks.get(stack.id) is None)

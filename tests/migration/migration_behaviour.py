@@ -14,7 +14,7 @@ from heatlite.store.admin import migrate
 from heatlite.store.database.statements import Value
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import models as every_model
 from tests.processes import fresh
 
 __all__: list[str] = ["database"]
@@ -43,7 +43,7 @@ def test_upgrade_makes_the_tables_that_the_models_describe(database: Store) -> N
     assert database.upgrade() == names(database)
     assert [migration.applied for migration in database.status()] == [True] * len(names(database))
     assert database.upgrade() == []
-    differences = diff_models(database.database.peewee, MODELS)
+    differences = diff_models(database.database.peewee, every_model())
     # Peewee does not compare indexes of expressions or of some rows; the test of definitions on SQLite does.
     special = {"resource_object", "resource_called", "resource_unwell", "event_rare_verb", "event_rare_status"}
     differences.drop_indexes[:] = [one for one in differences.drop_indexes if one.name not in special]

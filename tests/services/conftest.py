@@ -13,7 +13,7 @@ from heatlite.core.errors import DatabaseUnavailable, HTTPBadRequest
 from heatlite.core.extras import MissingLibrary
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import models as every_model
 from tests import brokers
 from tests.brokers import BROKERS, Broker
 from tests.databases import SERVERS, empty
@@ -59,7 +59,7 @@ def empty_url(server: str) -> str:
 
 def drop_tables(url: str) -> None:
     database = Database(url)
-    for table in [model._meta.table_name for model in MODELS] + ["schema_migration"]:
+    for table in [model._meta.table_name for model in every_model()] + ["schema_migration"]:
         database.peewee.execute_sql(f"DROP TABLE IF EXISTS {database.quote(table)}")
     database.close()
 

@@ -22,6 +22,7 @@ from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
 from heatlite.features.nodes.agents.session import Turn
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Sent
@@ -123,9 +124,9 @@ def test_a_node_has_an_event_while_an_action_on_its_stack_ends(store: Store, met
     ending = claim_one(store, "one", now, 60.0)
     assert ending is not None
     with store.transaction():
-        store.orchestrations.nudge(root.id, now)
-        (due,) = store.orchestrations.due(now)
-        claimed = store.orchestrations.claim(due, "two", now, 60.0)
+        store.of(NodeStore).orchestrations.nudge(root.id, now)
+        (due,) = store.of(NodeStore).orchestrations.due(now)
+        claimed = store.of(NodeStore).orchestrations.claim(due, "two", now, 60.0)
     assert claimed is not None
     unused: Any = None
     turn = Turn(store, Clock(), Settings(""), unused, unused, claimed, Event())

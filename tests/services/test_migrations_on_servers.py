@@ -15,7 +15,7 @@ from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import models as every_model
 from tests.databases import dump
 
 HEALING = "0020_healing"
@@ -30,7 +30,7 @@ only_on_mariadb = pytest.mark.parametrize("server", [Dialect.MARIADB], indirect=
 
 def collations(store: Store) -> dict[str, set[str]]:
     """Collations of each table: its own and those of its columns."""
-    found: dict[str, set[str]] = {model._meta.table_name: set() for model in MODELS}
+    found: dict[str, set[str]] = {model._meta.table_name: set() for model in every_model()}
     rows = store.database.read(
         "SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = DATABASE()"
         " UNION SELECT table_name, collation_name FROM information_schema.columns"
@@ -92,7 +92,7 @@ def test_every_text_is_compared_exactly(database: Store, since: str | None) -> N
         before(database, since)
         pad(database)
     database.upgrade()
-    assert collations(database) == {model._meta.table_name: EXACT for model in MODELS}
+    assert collations(database) == {model._meta.table_name: EXACT for model in every_model()}
 
 
 @only_on_mariadb
@@ -101,7 +101,7 @@ def test_an_upgrade_that_was_killed_in_a_migration_continues(database: Store) ->
     database.upgrade()
     change(database, "DELETE FROM schema_migration")
     assert database.upgrade() == names(database)
-    assert not diff_models(database.database.peewee, MODELS).add_indexes
+    assert not diff_models(database.database.peewee, every_model()).add_indexes
 
 
 @only_on_mariadb
@@ -129,5 +129,5 @@ def test_an_upgrade_that_ended_between_two_tables_continues(database: Store, emp
     assert found["action"] == EXACT
     assert found["stack"] == {PADDED}
     assert database.upgrade() == [EXACT_TEXT]
-    assert collations(database) == {model._meta.table_name: EXACT for model in MODELS}
+    assert collations(database) == {model._meta.table_name: EXACT for model in every_model()}
     assert dump(database) == content

@@ -17,6 +17,7 @@ from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, OrchestrationRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.errors import Fenced
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -30,29 +31,30 @@ PATIENCE = 240
 def test_one_of_many_claims_a_tree_and_who_loses_it_writes_nothing(store: Store) -> None:
     stack = a_stack()
     insert(store, stack)
+    trees = store.of(NodeStore).orchestrations
     with store.transaction():
-        store.orchestrations.nudge(stack.id, 1.0)
-    (due,) = store.orchestrations.due(1.0)
+        trees.nudge(stack.id, 1.0)
+    (due,) = trees.due(1.0)
 
     def claim(number: int) -> OrchestrationRecord | None:
         with store.transaction():
-            return store.orchestrations.claim(due, f"engine {number}", 1.0, 10.0)
+            return trees.claim(due, f"engine {number}", 1.0, 10.0)
 
     claimed = [one for one in at_once(store, 8, claim) if one is not None]
     (mine,) = claimed
     assert isinstance(mine, OrchestrationRecord)
-    assert store.orchestrations.due(5.0) == []
-    (again,) = store.orchestrations.due(20.0)
+    assert trees.due(5.0) == []
+    (again,) = trees.due(20.0)
     with store.transaction():
-        other = store.orchestrations.claim(again, "another", 20.0, 10.0)
+        other = trees.claim(again, "another", 20.0, 10.0)
     assert other is not None
-    for late in (store.orchestrations.renew, lambda one, *_: store.orchestrations.finish(one, 21.0, 22.0, {})):
+    for late in (trees.renew, lambda one, *_: trees.finish(one, 21.0, 22.0, {})):
         with pytest.raises(Fenced), store.transaction():
             late(mine, 21.0, 10.0)
     with store.transaction():
-        store.orchestrations.nudge(stack.id, 21.0)  # meanwhile
-        store.orchestrations.finish(other, 22.0, 80.0, {"nodes": 0})
-    found = store.orchestrations.get(stack.id)
+        trees.nudge(stack.id, 21.0)  # meanwhile
+        trees.finish(other, 22.0, 80.0, {"nodes": 0})
+    found = trees.get(stack.id)
     assert found is not None
     assert (found.due_at, found.owner, found.report) == (22.0, None, {"nodes": 0})
 
@@ -101,11 +103,11 @@ class Site:
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
             self.engines[0].components.of(NodeOperations).ledger.put([action], [])
-            self.store.orchestrations.nudge(node.root_id, now)
+            self.store.of(NodeStore).orchestrations.nudge(node.root_id, now)
         return action.id
 
     def action(self, action_id: str) -> NodeActionRecord:
-        found = self.store.node_actions.get(action_id)
+        found = self.store.of(NodeStore).node_actions.get(action_id)
         assert found is not None
         return found
 

@@ -52,10 +52,10 @@ Operations with a new definition check the types of that definition instead.
 ZONE = "zone:"
 """Prefix of the stack tag that selects workers."""
 
-WAITS_FOR_NODE_ACTIONS = frozenset({
+WAITS_FOR_FEATURES = frozenset({
     Verb.CREATE, Verb.UPDATE, Verb.ROLLBACK, Verb.SUSPEND, Verb.RESUME, Verb.SNAPSHOT, Verb.RESTORE, Verb.ADOPT,
 })  # fmt: skip
-"""Verbs that wait until running node actions of the tree have ended. DELETE does not wait."""
+"""Verbs that wait until running work of features on the tree has ended. DELETE does not wait."""
 
 USES_CLOUD = GROUP_OPERATIONS | frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
@@ -334,20 +334,20 @@ class Admission:
     ) -> None:
         """Enqueue an action, or schedule one with a start time. Call in a transaction."""
         if action.not_before is None:
-            needs = {**dict(self.running_node_actions(action)), **dict(depends_on)}
+            needs = {**dict(self.running_work(action)), **dict(depends_on)}
             self._store.queue.enqueue(action, [*needs.items()])
         else:
             self._store.queue.schedule(action, depends_on)
         context.queued.append(action.id)
 
-    def running_node_actions(self, action: ActionRecord) -> list[tuple[str, Needs]]:
-        """Return the node actions that the action must wait for.
+    def running_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:
+        """Return the work of features that the action must wait for.
 
         Call with the stack row locked, so that no further one is sent.
         """
-        if action.verb not in WAITS_FOR_NODE_ACTIONS:
+        if action.verb not in WAITS_FOR_FEATURES:
             return []
-        return [(node_action, Needs.END) for node_action in self._store.node_actions.at_agents(action.root_id)]
+        return [(work, Needs.END) for one in self._store.features for work in one.running(action.root_id)]
 
     def new_action(
         self, context: Context, stack: StackRecord, verb: Verb, inputs: ActionInputs = NO_OPTIONS

@@ -1,7 +1,7 @@
 """Deletion of old rows.
 
 These are events, actions, requests, stacks, templates, large values, engines, and rows of features. Settings limit
-events, actions and node actions by number and age.
+events and actions by number and age.
 """
 
 import logging
@@ -77,8 +77,6 @@ class Retention:
             or self._remove(store.events.remove, store.events.of_deleted(deleted, ROW_BATCH))
             or self._remove(store.actions.remove, store.actions.older_than(worked, ROW_BATCH))
             or self._remove(store.actions.remove, store.actions.over_limit(most, ROW_BATCH))
-            or self._remove(store.node_actions.remove, store.node_actions.older_than(worked, ROW_BATCH))
-            or self._remove(store.node_actions.remove, store.node_actions.over_limit(most, ROW_BATCH))
             or any(
                 self._remove(remove, found)
                 for one in store.features

@@ -121,8 +121,6 @@ class HealthMarks:
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
         self._store.resource_marked(stack.root_id or stack.id, now)
-        if not mark.unhealthy:  # its node may get work again
-            self._store.orchestrations.nudge_existing(stack.root_id or stack.id, now)
         return None
 
     def _is_current(self, stack: StackRecord, row: ResourceRecord) -> bool:

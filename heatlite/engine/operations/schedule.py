@@ -105,8 +105,9 @@ class Schedule:
                 " To end the series, cancel that action."
             )
         for action_id in timing.depends_on:
-            found = self._store.actions.get(action_id) or self._store.node_actions.get(action_id)
-            if found is None or found.project != stack.project:
+            found = self._store.actions.get(action_id)
+            is_known = found is not None and found.project == stack.project
+            if not is_known and not any(one.has_work(stack.project, action_id) for one in self._store.features):
                 raise HTTPBadRequest(f"depends_on: this project has no action with the id {action_id}.")
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
 
@@ -174,7 +175,7 @@ class Schedule:
             now = self._clock.now()
             deadline = now + self._settings.time_limit(action.timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
-            self._store.queue.admit(admitted, self._admission.running_node_actions(admitted))
+            self._store.queue.admit(admitted, self._admission.running_work(admitted))
 
     def _is_suspended(self, stack: StackRecord) -> bool:
         """True if a resource of the tree is suspended.

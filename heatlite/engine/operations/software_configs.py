@@ -285,8 +285,8 @@ class Software:
         with self._store.transaction():
             before = self._store.software_deployments.lock(project, deployment_id)
             if awaited:
-                for root_id in self._store.nodes.roots_of_server(project, server_id):
-                    self._store.orchestrations.nudge_existing(root_id, self._clock.now())
+                for one in self._store.features:
+                    one.deployed(project, server_id, self._clock.now())
             if before is not None:
                 self._store.software_configs.delete(project, before.config_id)
             self.create_config(project, config, config_id)

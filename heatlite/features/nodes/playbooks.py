@@ -35,6 +35,7 @@ from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.playbook_text import Attribute, Playbook, Stage, read_playbook
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger, decision_line, new_action
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -85,6 +86,7 @@ class Playbooks:
         self, store: Store, clock: Clock, settings: Settings, admission: Admission, reader: StackReader, ledger: Ledger
     ) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._settings = settings
         self._admission = admission
@@ -106,8 +108,8 @@ class Playbooks:
         now, project = self._clock.now(), context.project
         with self._store.transaction():
             self._store.limit_locks.take(f"playbooks of {project}")
-            is_new = self._store.playbooks.put(NodePlaybookRecord(project, name, document, context.user, now, now))
-            if is_new and self._store.playbooks.count(project) > MAX_PLAYBOOKS:
+            is_new = self._rows.playbooks.put(NodePlaybookRecord(project, name, document, context.user, now, now))
+            if is_new and self._rows.playbooks.count(project) > MAX_PLAYBOOKS:
                 raise RequestLimitExceeded(
                     message=f"The project has {MAX_PLAYBOOKS} playbooks, and may not have more. Delete one first."
                 )
@@ -115,7 +117,7 @@ class Playbooks:
 
     def get(self, project: str, name: str) -> NodePlaybookRecord:
         """Return a playbook of a project. Raises EntityNotFound."""
-        found = self._store.playbooks.get(project, name)
+        found = self._rows.playbooks.get(project, name)
         if found is None:
             raise EntityNotFound(f"The Playbook ({name}) could not be found.")
         return found
@@ -123,7 +125,7 @@ class Playbooks:
     def delete(self, project: str, name: str) -> None:
         """Delete a playbook; its runs continue. Raises EntityNotFound."""
         with self._store.transaction():
-            if not self._store.playbooks.delete(project, name):
+            if not self._rows.playbooks.delete(project, name):
                 raise EntityNotFound(f"The Playbook ({name}) could not be found.")
 
     # -- run -----------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ class Playbooks:
         if stack.parent_id is not None:
             raise HTTPBadRequest("A playbook is run on a whole tree of stacks: name the stack at its root.")
         playbook = self._read(stack.project, request)
-        nodes = sorted(self._store.nodes.of_root(stack.id), key=_by_name)
+        nodes = sorted(self._rows.nodes.of_root(stack.id), key=_by_name)
         stages = tuple(PlannedStage(stage, self._chosen(stack, stage, nodes)) for stage in playbook.stages)
         count = sum(len(planned.nodes) for planned in stages)
         if count > MAX_NODE_ACTIONS:
@@ -209,7 +211,7 @@ class Playbooks:
             state, by = NodeActionState.PENDING_SCHEDULE, context.user
             approved = [
                 replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
-                for one in self._store.node_actions.of_run(run.id)
+                for one in self._rows.node_actions.of_run(run.id)
             ]
             self._ledger.record(approved, [decision_line(one, context, "approved with its run") for one in approved])
         audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
@@ -250,7 +252,7 @@ class Playbooks:
         return taken
 
     def _node_action(self, run: ActionRecord, number: int, stage: Stage, node: NodeRecord) -> NodeActionRecord:
-        digest = self._store.node_actions.digest(stage.kind, stage.args, node.id)
+        digest = self._rows.node_actions.digest(stage.kind, stage.args, node.id)
         state, by = NodeActionState.PENDING_APPROVE, run.requested_by
         action = new_action(
             node, random_id(), stage.kind, stage.args, digest, state, Requester.PLAYBOOK, by, run.created_at

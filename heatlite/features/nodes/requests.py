@@ -28,6 +28,7 @@ from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.engine.admission.admission import audit
 from heatlite.features.nodes.states import PENDING, NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger, decision_line, new_action
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import StackRecord
@@ -62,6 +63,7 @@ class NodeRequests:
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: Ledger) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._settings = settings
         self._ledger = ledger
@@ -97,10 +99,10 @@ class NodeRequests:
             raise HTTPBadRequest(
                 f"kind: the agent of node {node.name} has no {request.kind}; it has: {', '.join(node.kinds)}."
             )
-        if self._store.node_actions.count_open(node.id) >= MAX_OPEN:
+        if self._rows.node_actions.count_open(node.id) >= MAX_OPEN:
             raise RequestLimitExceeded(message=f"{MAX_OPEN} actions on node {node.name} have not ended yet.")
         now = self._clock.now()
-        digest = self._store.node_actions.digest(request.kind, request.args, node.id)
+        digest = self._rows.node_actions.digest(request.kind, request.args, node.id)
         state, action_id = NodeActionState.PENDING_APPROVE, request.id or random_id()
         action = new_action(
             node, action_id, request.kind, request.args, digest, state, Requester.USER, context.user, now
@@ -110,7 +112,7 @@ class NodeRequests:
         reason = "approved by its request" if request.granted else ""
         self._ledger.put([action], [decision_line(action, context, reason)])
         if request.granted:
-            self._store.orchestrations.nudge(action.root_id, now)
+            self._rows.orchestrations.nudge(action.root_id, now)
         return action
 
     def _known(self, action_id: str, request: NodeRequest, node: NodeRecord) -> NodeActionRecord | None:
@@ -118,7 +120,7 @@ class NodeRequests:
 
         Raises NodeActionExists.
         """
-        found = self._store.node_actions.get(action_id)
+        found = self._rows.node_actions.get(action_id)
         if found is None:
             if self._store.actions.get(action_id) is not None:  # dependencies name both kinds by id
                 raise NodeActionExists(id=action_id)
@@ -131,7 +133,7 @@ class NodeRequests:
     def _node(self, stack: StackRecord, reference: str) -> NodeRecord:
         """Return a node of the stack's tree. Raises EntityNotFound, MultipleChoices."""
         stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
-        nodes = self._store.nodes.of_stacks(stacks)
+        nodes = self._rows.nodes.of_stacks(stacks)
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
         if len(found) == 1:
             return found[0]
@@ -159,7 +161,7 @@ class NodeRequests:
             now = self._clock.now()
             found = _approved(found, context, now)
             self._ledger.record([found], [decision_line(found, context, "approved")])
-            self._store.orchestrations.nudge(found.root_id, now)
+            self._rows.orchestrations.nudge(found.root_id, now)
         audit.info("node action %s approved by=%s", found.id, context.user)
         return found
 
@@ -191,7 +193,7 @@ class NodeRequests:
                 now = self._clock.now()
                 found = replace(found, cancel_asked=True, updated_at=now)
                 self._ledger.record([found], [decision_line(found, context, "asked to cancel")])
-                self._store.orchestrations.nudge(found.root_id, now)
+                self._rows.orchestrations.nudge(found.root_id, now)
         audit.info("node action %s cancelled by=%s", found.id, context.user)
         return found
 
@@ -209,7 +211,7 @@ class NodeRequests:
         """
         with self._store.transaction():
             self._store.stacks.lock(action.stack_id)
-            found = self._store.node_actions.lock(action.id)
+            found = self._rows.node_actions.lock(action.id)
             if found is None:
                 raise EntityNotFound(entity="Node action", name=action.id)
             yield found

@@ -17,6 +17,7 @@ from heatlite.engine.state.unit_of_work import MAX_REASON, stack_event
 from heatlite.features.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
 from heatlite.features.nodes.states import NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
@@ -29,6 +30,7 @@ class Runs:
     def __init__(self, store: Store, clock: Clock, record: Record) -> None:
         """Create it. `record` writes node actions, with history lines."""
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._record = record
 
@@ -49,7 +51,7 @@ class Runs:
         run = self._store.actions.lock(run_id)
         if run is None:
             return
-        steps = self._store.node_actions.steps(run_id)
+        steps = self._rows.node_actions.steps(run_id)
         if run.status in ENDED_ACTIONS:
             left = [one for one in steps if not one.has_ended and (is_unsent(one) or not one.cancel_asked)]
             self._change(left, _taken_back, run.status_reason)
@@ -74,12 +76,12 @@ class Runs:
         if not steps:
             return
         now = self._clock.now()
-        existing = self._store.node_actions.existing([step.id for step in steps])
+        existing = self._rows.node_actions.existing([step.id for step in steps])
         changed = [replace(one, updated_at=now) for one in map(how, existing)]
         lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
         self._record(changed, lines if reason else ())
         if not all(one.has_ended for one in changed):
-            self._store.orchestrations.nudge(changed[0].root_id, now)
+            self._rows.orchestrations.nudge(changed[0].root_id, now)
 
     def _end(self, run: ActionRecord, steps: Sequence[RunStep], following: Next) -> None:
         failure = following.failure

@@ -12,6 +12,7 @@ from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.features.nodes.runs import Runs
 from heatlite.features.nodes.states import MOVES, NodeActionState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -66,6 +67,7 @@ class Ledger:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._runs = Runs(store, clock, self.record)
         self.run_moved = self._runs.moved
@@ -73,8 +75,8 @@ class Ledger:
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
         """Add node actions in the order of execution. Raises Duplicate for a known id."""
-        self._store.node_actions.insert_many(new)
-        self._store.node_actions.add_history(lines)
+        self._rows.node_actions.insert_many(new)
+        self._rows.node_actions.add_history(lines)
         self._write_events(new)
 
     def record(
@@ -90,14 +92,14 @@ class Ledger:
         """
         # In order of creation, as everywhere: transactions that lock several actions cannot deadlock.
         changed = sorted(map(_with_end, changed), key=lambda action: action.seq)
-        before = self._store.node_actions.states([action.id for action in changed])
+        before = self._rows.node_actions.states([action.id for action in changed])
         moved = [action for action in changed if action.state is not before[action.id]]
         for action in moved:
             if action.state not in MOVES[before[action.id]]:
                 raise RuntimeError(f"node action {action.id}: no move from {before[action.id]} to {action.state}")
-        self._store.node_actions.save_many(changed)
-        self._store.node_actions.add_history(lines)
-        self._store.node_actions.replace_agent_history(told or {})
+        self._rows.node_actions.save_many(changed)
+        self._rows.node_actions.add_history(lines)
+        self._rows.node_actions.replace_agent_history(told or {})
         self._write_events(moved)
         now = self._clock.now()
         for action in moved:

@@ -1,15 +1,14 @@
-"""Dependencies of actions on actions and node actions."""
+"""Dependencies of actions on actions, and on the work of features."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
-from heatlite.features.nodes.states import ENDED as ENDED_NODE_ACTIONS
-from heatlite.features.nodes.states import NodeActionState
 from heatlite.store.actions.table import ActionTable
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.feature_store import FeatureStore
 from heatlite.store.records import ActionRecord, DependencyRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -28,8 +27,11 @@ class Dependencies:
     Child actions are no dependencies of their parent in this table; see `Moves.finish`.
     """
 
-    def __init__(self, encryption: FieldEncryption, actions: ActionTable) -> None:
+    def __init__(
+        self, encryption: FieldEncryption, actions: ActionTable, features: Sequence[FeatureStore]
+    ) -> None:
         self._actions = actions
+        self._features = features
         self._database = actions.database
         self._table = Table(encryption, _ROWS)
 
@@ -38,7 +40,9 @@ class Dependencies:
 
         A dependency that has ended is not waited for. One that failed ends the waiting at once.
         """
-        succeeded = self._node_actions_ended(record, [one for one, _ in depends_on])
+        succeeded: dict[str, bool | None] = {}
+        for feature in self._features:
+            succeeded |= feature.results([one for one, _ in depends_on], record.root_id)
         actions = [one for one, _ in depends_on if one not in succeeded]
         # Lock order: by creation. A transaction that ends an action locks it before its dependents, which are later.
         for depended in sorted(actions, key=self._seq):
@@ -54,26 +58,6 @@ class Dependencies:
         failed = [*states.values()].count("failed")
         pending = record.pending + [*states.values()].count("open")
         return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
-
-    def _node_actions_ended(self, record: ActionRecord, ids: Sequence[str]) -> dict[str, bool | None]:
-        """Return the success of those of the ids that are node actions.
-
-        It is None while one has not ended. A transaction that ends a node action, or enqueues an action, holds the lock
-        of its tree. Node actions of other trees are locked here.
-        """
-        found: dict[str, bool | None] = {}
-        elsewhere: list[tuple[int, str]] = []
-        for some in chunks(ids):
-            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({marks(some)})"
-            for one, root_id, state, seq in self._database.read(sql, some):
-                found[one] = _node_action_succeeded(state)
-                if root_id != record.root_id:
-                    elsewhere.append((seq, one))
-        for _, one in sorted(elsewhere):
-            sql = f"SELECT state FROM node_action WHERE id = ?{self._actions.for_update}"
-            for (state,) in self._database.read(sql, (one,)):
-                found[one] = _node_action_succeeded(state)
-        return found
 
     def _seq(self, action_id: str) -> int:
         found = self._actions.get(action_id)
@@ -92,14 +76,11 @@ class Dependencies:
         return found
 
     def resolve(self, action_id: str, succeeded: bool, now: float) -> None:
-        """Resolve all dependencies on an action or node action that has ended."""
+        """Resolve all dependencies on an action, or other work, that has ended."""
         self._resolve(action_id, succeeded, now, "")
 
-    def node_unreachable(self, action_id: str, now: float) -> None:
-        """Resolve the dependencies that need only the end of a node action.
-
-        Its node does not answer.
-        """
+    def give_up(self, action_id: str, now: float) -> None:
+        """Resolve the dependencies that need only the end of work that does not answer."""
         self._resolve(action_id, False, now, " AND needs = 'end'")
 
     def _resolve(self, action_id: str, succeeded: bool, now: float, only: str) -> None:
@@ -118,8 +99,3 @@ class Dependencies:
 
 def _waits_to_start(record: ActionRecord) -> bool:
     return record.status is ActionStatus.WAITING and record.started_at is None
-
-
-def _node_action_succeeded(state: str) -> bool | None:
-    """Return the success of a node action in a state; None while it has not ended."""
-    return state == NodeActionState.DONE if state in ENDED_NODE_ACTIONS else None

@@ -26,7 +26,7 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.database.sqlite.turns import Turns
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
-from heatlite.store.feature_store import Rule
+from heatlite.store.feature_store import FeatureStore
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
@@ -87,7 +87,9 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
     return Backup(target, copied_key)
 
 
-def restore(url: str, keys: Sequence[str], source: Path, force: bool, rules: Sequence[Rule] = ()) -> RestoreResult:
+def restore(
+    url: str, keys: Sequence[str], source: Path, force: bool, features: Sequence[type[FeatureStore]] = ()
+) -> RestoreResult:
     """Check a backup and install it as the SQLite database at `url`.
 
     The former database is kept beside it. The checks cover the file (``PRAGMA integrity_check``), its tables, which are
@@ -105,7 +107,7 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool, rules: Seq
         lock = engine_lock.acquire(target, {"pid": os.getpid()})
         with closing(lock), _new_file(target) as (new, install), _new_file(own_key) as (new_key, install_key):
             _copy(source, new)
-            found = _check(new, source, keys, key, rules)
+            found = _check(new, source, keys, key, features)
             if found and not force:
                 return RestoreResult(found, installed=False)
             if key is not None:
@@ -193,7 +195,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _check(
-    copy: Path, source: Path, keys: Sequence[str], key: Path | None, rules: Sequence[Rule]
+    copy: Path, source: Path, keys: Sequence[str], key: Path | None, features: Sequence[type[FeatureStore]]
 ) -> list[Inconsistency]:
     """Upgrade a copy, and check it against its keys and the rules of fsck.
 
@@ -214,7 +216,7 @@ def _check(
         except BadSetting as error:
             raise (error if key is None else BadBackup(f"{key} has no key: 44 characters of base64.")) from None
         # With time 0, so that an old backup has no overdue leases and waits.
-        found = inconsistencies(database, 0.0, 0.0, rules)
+        found = inconsistencies(database, 0.0, 0.0, features)
         database.read("PRAGMA journal_mode = DELETE")
         return found
     finally:

@@ -4,16 +4,15 @@ Each rule is a query for the rows that break it. The first rules check that ende
 check that each row that is IN_PROGRESS, waits or has an owner also has an action, or a worker, that will continue it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from heatlite.core.status import PARKED_ACTIONS
-from heatlite.features.nodes import states
 from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Value
-from heatlite.store.feature_store import Rule
+from heatlite.store.feature_store import FeatureStore, Rule
 from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE, UNREFERENCED
 
@@ -24,7 +23,7 @@ class Inconsistency(Struct, frozen=True):
     rule: str
     """The rule."""
     entity: str
-    """action, node action, node, stack, template, resource, snapshot, credential, account, account_project,
+    """action, stack, template, resource, snapshot, credential, account, account_project,
     stack_size, large_value, project_value, project, dependency, or a kind of a feature."""
     id: str
     detail: str
@@ -32,8 +31,6 @@ class Inconsistency(Struct, frozen=True):
 
 _ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
 _ALIVE_OF = "(SELECT 1 FROM action WHERE action.stack_id = {table}.stack_id AND " + LIVE + ")"
-_NODE_ACTION_PENDING = f"state IN ({', '.join(repr(str(one)) for one in sorted(states.PENDING))})"
-_NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(states.ENDED))})"
 
 RULES = (
     Rule(
@@ -83,20 +80,7 @@ RULES = (
         "an open dependency is on something that has not ended",
         "dependency",
         "SELECT dependent, depended FROM dependency WHERE state = 'open' AND NOT EXISTS "
-        f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN}) AND NOT EXISTS "
-        f"(SELECT 1 FROM node_action WHERE node_action.id = depended AND {_NODE_ACTION_OPEN})",
-    ),
-    Rule(
-        "an open run of a playbook has open node actions",
-        "action",
-        f"SELECT id, status FROM action WHERE verb = 'PLAYBOOK' AND {OPEN} AND NOT EXISTS "
-        f"(SELECT 1 FROM node_action WHERE run_id = action.id AND {_NODE_ACTION_OPEN})",
-    ),
-    Rule(
-        "an ended run of a playbook has no unsent node actions",
-        "node action",
-        f"SELECT id, run_id FROM node_action WHERE {_NODE_ACTION_PENDING} AND sent_at IS NULL AND EXISTS "
-        f"(SELECT 1 FROM action WHERE action.id = run_id AND NOT {OPEN})",
+        f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN}){{others}}",
     ),
     Rule(
         "a parked action is woken when a child has ended",
@@ -214,48 +198,23 @@ RULES = (
         "SELECT id, verb FROM snapshot WHERE status = 'IN_PROGRESS' AND NOT EXISTS "
         + _ALIVE_OF.format(table="snapshot"),
     ),
-    Rule(
-        "a node of a deleted stack is deleted",
-        "node",
-        "SELECT id, stack_id FROM node WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = node.stack_id"
-        " AND (stack.deleted_at IS NULL OR stack.deleted_at >= {late}))",
-    ),
-    Rule(
-        "an open node action has a node",
-        "node action",
-        f"SELECT id, node_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
-        "(SELECT 1 FROM node WHERE node.id = node_action.node_id)",
-    ),
-    Rule(
-        "a tree with open node actions has an orchestration",
-        "node action",
-        f"SELECT id, root_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
-        "(SELECT 1 FROM orchestration WHERE orchestration.root_id = node_action.root_id)",
-    ),
-    Rule(
-        "an unapproved node action was not sent",
-        "node action",
-        "SELECT id, node_id FROM node_action WHERE state = 'PENDING_APPROVE' AND (sent_at IS NOT NULL OR attempts > 0)",
-    ),
-    Rule(
-        "the history of a pending node action has its state",
-        "node action",
-        f"SELECT id, state FROM node_action WHERE {_NODE_ACTION_PENDING} AND NOT EXISTS (SELECT 1 FROM node_transition"
-        " WHERE action_id = node_action.id AND node_transition.state = node_action.state)",
-    ),
 )
 
 
-def inconsistencies(database: Database, now: float, grace: float, others: Iterable[Rule]) -> list[Inconsistency]:
-    """Return every row that breaks a rule of the core, or one of the others.
+def inconsistencies(
+    database: Database, now: float, grace: float, features: Sequence[FeatureStore | type[FeatureStore]]
+) -> list[Inconsistency]:
+    """Return every row that breaks a rule of the core, or one of the features.
 
     Conditions that workers resolve within `grace` seconds count after that time only. Each rule is one statement and
     sees the rows as of one moment. So the check may run beside engines.
     """
     found: list[Inconsistency] = []
-    for rule in (*RULES, *others):
+    rules = [*RULES, *(rule for one in features for rule in one.rules)]
+    others = "".join(f" AND NOT EXISTS ({one.unended})" for one in features if one.unended)
+    for rule in rules:
         values: list[Value] = [now - grace] * rule.sql.count("{late}")
-        sql = rule.sql.format(late="?", after=database.quote("after"))
+        sql = rule.sql.format(late="?", after=database.quote("after"), others=others)
         for identifier, detail in database.read(sql, values):
             found.append(Inconsistency(rule.text, rule.entity, str(identifier), str(detail)))
     return found

@@ -11,7 +11,7 @@ from heatlite.core.masking import MASK
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import models
 from heatlite.store.tables.fields import ContentField, EncryptedField, MaskedField
 from heatlite.store.tables.stacks import Event, Stack, Template
 
@@ -60,7 +60,7 @@ class _Columns(Struct, frozen=True):
 
 
 def _tables() -> Iterator[_Columns]:
-    for model in MODELS:
+    for model in models():
         fields = model._meta.sorted_fields
         content = [one.name for one in fields if isinstance(one, ContentField | MaskedField)]
         sealed = [one.name for one in fields if isinstance(one, EncryptedField)]

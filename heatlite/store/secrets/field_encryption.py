@@ -43,10 +43,6 @@ def _table(model: type[peewee.Model]) -> _Table:
     return _Table(model._meta.table_name, next((one.column_name for one in fields if one.primary_key), ""), columns)
 
 
-_TABLES = [table for table in map(_table, MODELS) if table.columns]
-"""Each has a key of one column."""
-
-
 def _prefix(column: str) -> str:
     return f"SUBSTR({column}, 1, {len(PREFIX)})"
 
@@ -60,11 +56,18 @@ class FieldEncryption:
     def __init__(self, database: Database, keys: Sequence[str]) -> None:
         """`keys` is the setting `encryption_keys`."""
         self.database = database
+        self._tables = list[_Table]()
+        """Each has a key of one column."""
+        self.add_tables(MODELS)
         self._keys = keys
         self._cipher: Cipher | None = None
         self._is_open = False
         self._lock = threading.Lock()
         self._known: set[str] = set()
+
+    def add_tables(self, models: Sequence[type[peewee.Model]]) -> None:
+        """Look for secrets also in these tables."""
+        self._tables += [table for table in map(_table, models) if table.columns]
 
     @property
     def cipher(self) -> Cipher | None:
@@ -81,7 +84,7 @@ class FieldEncryption:
         quote = self.database.quote
         tests = [
             f"EXISTS (SELECT 1 FROM {quote(table.name)} WHERE {_prefix(quote(column))} = '{PREFIX}')"
-            for table in _TABLES
+            for table in self._tables
             if table.name in present
             for column in table.columns
         ]
@@ -92,7 +95,7 @@ class FieldEncryption:
 
         Not all: it runs at each start. Raises UnreadableSecret.
         """
-        for table in _TABLES:
+        for table in self._tables:
             rows = self._ends(table)
             secrets = [row for row in rows if PREFIX in row]
             for number, *found in secrets[:1] + secrets[-1:]:

@@ -19,7 +19,7 @@ class ProjectCounts(Struct, frozen=True):
     unhealthy: int
     """Stacks with a resource that is CHECK_FAILED, or that a health table says is unhealthy."""
     waiting: int
-    """Node actions and runs of playbooks that need an approval, and proposed repairs."""
+    """Decisions of features: approvals and proposed repairs."""
 
 
 _STACKS = """
@@ -32,10 +32,6 @@ _UNHEALTHY = f"""
 SELECT COALESCE(stack.root_id, stack.id) root_id FROM stack JOIN resource item ON item.stack_id = stack.id
 WHERE stack.project = ? AND stack.deleted_at IS NULL AND {MAY_BE_UNWELL} AND {IS_UNHEALTHY}
 """
-_WAITING = (
-    "SELECT COUNT(*) FROM node_action WHERE project = ? AND state = 'PENDING_APPROVE' AND run_id IS NULL",
-    "SELECT COUNT(*) FROM action WHERE project = ? AND verb = 'PLAYBOOK' AND status = 'INIT'",
-)
 
 
 class Overview:
@@ -53,7 +49,7 @@ class Overview:
             parts.append(f"SELECT root_id FROM {table.name} WHERE project = ? AND {table.unhealthy}")
         every = f"SELECT COUNT(DISTINCT root_id) FROM ({' UNION ALL '.join(parts)}) found"
         ((unhealthy,),) = self._database.read(every, [project] * len(parts))
-        counts = [*_WAITING, *(one.decisions for one in self._features if one.decisions)]
-        every = f"SELECT {' + '.join(f'({one})' for one in counts)}"
+        counts = [count for one in self._features for count in one.decisions]
+        every = f"SELECT {' + '.join(['0', *(f'({one})' for one in counts)])}"
         ((waiting,),) = self._database.read(every, [project] * len(counts))
         return ProjectCounts(stacks, int(failed), int(in_progress), int(locked), unhealthy, waiting)

@@ -25,7 +25,6 @@ from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project,
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
 from heatlite.store.tables.actions import Action, Dependency, Transition
-from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
 from heatlite.store.tables.stacks import LargeValue, Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 
 INSERTED = 32
@@ -251,12 +250,10 @@ class Stacks:
 
     def remove(self, stack_ids: Sequence[str]) -> None:
         """Remove stacks with all their rows except events."""
-        work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
-        self._database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
         actions = Action.select(Action.id).where(Action.stack_id.in_(stack_ids))
         self._database.change(Transition.delete().where(Transition.action_id.in_(actions)))
         self._database.change(Dependency.delete().where(Dependency.dependent.in_(actions)))
-        of_stack = (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize, LargeValue)
+        of_stack = (Resource, Action, Suppressed, Sink, Snapshot, Credential, StackSize, LargeValue)
         for model in of_stack:
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         for one in self._features:

@@ -13,6 +13,7 @@ from heatlite.core.context import Context
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest, NodeRequests
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import StackRecord
 from tests.api.conftest import new_project, registered, template, value
 from tests.databases import sqlite
@@ -44,7 +45,7 @@ class Site:
 
     def now(self, action: NodeActionRecord) -> NodeActionRecord:
         """A node action as it stands."""
-        found = self.store.node_actions.get(action.id)
+        found = self.store.of(NodeStore).node_actions.get(action.id)
         assert found is not None
         return found
 

@@ -12,6 +12,7 @@ from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import PENDING, NodeActionState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from tests.engine.conftest import Engine, resource, template
 from tests.features.nodes.tiny_agent import TinyAgent
 
@@ -40,7 +41,7 @@ class Site:
         )
 
     def node(self, name: str) -> NodeRecord:
-        found = self.store.nodes.get(self.engine.row(self.stack, name).id)
+        found = self.store.of(NodeStore).nodes.get(self.engine.row(self.stack, name).id)
         assert found is not None
         return found
 
@@ -48,9 +49,10 @@ class Site:
         """A node action that is to be sent."""
         node, now = self.node(name), self.engine.clock.now()
         args = more.pop("args", {})
+        digest = self.store.of(NodeStore).node_actions.digest(kind, args, node.id)
         action = NodeActionRecord(
             id=new_id(), project=node.project, stack_id=node.stack_id, root_id=node.root_id, node_id=node.id,
-            node=node.name, kind=kind, args=args, digest=self.store.node_actions.digest(kind, args, node.id),
+            node=node.name, kind=kind, args=args, digest=digest,
             state=NodeActionState.PENDING_SCHEDULE, requester=Requester.USER, requested_by="mia", created_at=now,
             updated_at=now,
         )  # fmt: skip
@@ -62,7 +64,7 @@ class Site:
         return action.id
 
     def action(self, action_id: str) -> NodeActionRecord:
-        found = self.store.node_actions.get(action_id)
+        found = self.store.of(NodeStore).node_actions.get(action_id)
         assert found is not None
         return found
 
@@ -72,14 +74,14 @@ class Site:
     def change(self, action_id: str, **more: Any) -> None:
         """The records of a use case."""
         with self.store.transaction():
-            self.store.node_actions.save_many([replace(self.action(action_id), **more)])
+            self.store.of(NodeStore).node_actions.save_many([replace(self.action(action_id), **more)])
 
     def history(self, action_id: str) -> list[str]:
-        return [f"{line.origin} {line.state}" for line in self.store.node_actions.history(action_id)]
+        return [f"{line.origin} {line.state}" for line in self.store.of(NodeStore).node_actions.history(action_id)]
 
     @property
     def report(self) -> Any:
-        found = self.store.orchestrations.get(self.stack.id)
+        found = self.store.of(NodeStore).orchestrations.get(self.stack.id)
         assert found is not None
         return found.report
 
@@ -87,7 +89,7 @@ class Site:
         """Wait until the action needs no worker and has none."""
 
         def rests() -> bool:
-            found = self.store.orchestrations.get(self.stack.id)
+            found = self.store.of(NodeStore).orchestrations.get(self.stack.id)
             return found is None or (found.owner is None and found.due_at > self.engine.clock.now())
 
         self.engine.wait_for(rests)
@@ -96,7 +98,7 @@ class Site:
         """One from begin to end; its report."""
         self.engine.components.of(NodeOperations).nodes.orchestrate(self.stack)
         self.quiet()
-        return self.report if self.store.orchestrations.get(self.stack.id) else None
+        return self.report if self.store.of(NodeStore).orchestrations.get(self.stack.id) else None
 
 
 @pytest.fixture

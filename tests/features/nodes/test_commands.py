@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from heatlite.cli.main import run
 from heatlite.features.nodes.states import NodeActionState, NodeState
+from heatlite.features.nodes.store.store import NodeStore
 from tests.api.conftest import registered, template, value
 
 from .conftest import Here
@@ -19,13 +20,13 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     (tmp_path / "fix.sh").write_text("echo $who\n")
     assert node(f"run s a --script {tmp_path / 'fix.sh'} --arg who=mia --args", '{"outputs": ["o"]}') == 0
     shown = capsys.readouterr()
-    (action,) = site.store.node_actions.page(site.heat.project)
+    (action,) = site.store.of(NodeStore).node_actions.page(site.heat.project)
     assert action.args == {"config": "echo $who\n", "inputs": {"who": "mia"}, "outputs": ["o"]}
     assert shown.out == f"{action.id} script on a: PENDING_APPROVE\n"
     assert f"heatlite node approve {action.id}" in shown.err
 
     assert node("run s b test/success --granted --arg n=1") == 0
-    granted = site.store.node_actions.page(site.heat.project)[0]
+    granted = site.store.of(NodeStore).node_actions.page(site.heat.project)[0]
     assert (granted.state, granted.args) == (NodeActionState.PENDING_SCHEDULE, {"n": "1"})
     assert node(f"approve {granted.id} {action.id} nobody") == 1
     shown = capsys.readouterr()
@@ -54,10 +55,10 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     assert node(f"wait {action.id}") == 1
     assert capsys.readouterr().out == f"{action.id} script on a: CANCELLED  ended by TERM\n"
 
-    found = site.store.orchestrations.get(site.stack.id)
+    found = site.store.of(NodeStore).orchestrations.get(site.stack.id)
     assert found is not None
     assert node("orchestrate s") == 0
-    again = site.store.orchestrations.get(site.stack.id)
+    again = site.store.of(NodeStore).orchestrations.get(site.stack.id)
     assert again is not None and again.nudges == found.nudges + 1
     assert capsys.readouterr().out == ""
 
@@ -82,14 +83,15 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
 def test_a_list_of_nodes_says_why_work_waits(node: Here, capsys: pytest.CaptureFixture[str]) -> None:
     store, root = node.site.store, node.site.stack.id
     with store.transaction():
-        store.orchestrations.nudge(root, 1.0)
-        store.nodes.save_many([replace(node.site.nodes["b"], state=NodeState.UNREACHABLE, reason="no route")])
-    found = store.orchestrations.get(root)
+        store.of(NodeStore).orchestrations.nudge(root, 1.0)
+        silent = replace(node.site.nodes["b"], state=NodeState.UNREACHABLE, reason="no route")
+        store.of(NodeStore).nodes.save_many([silent])
+    found = store.of(NodeStore).orchestrations.get(root)
     assert found is not None
     errors = {"a": "its resource is CHECK_FAILED: it gets no work", "b": "no route"}
     with store.transaction():
         later = time.time() + 86_400  # the server's own engine would contact the nodes
-        store.orchestrations.finish(found, 2.0, later, {"errors": errors, "held_by": ["4f1c"]})
+        store.of(NodeStore).orchestrations.finish(found, 2.0, later, {"errors": errors, "held_by": ["4f1c"]})
     assert node("list s -f value -c name -c reason") == 0
     shown = capsys.readouterr()
     assert shown.out == "a its resource is CHECK_FAILED: it gets no work\nb no route\n"
@@ -113,4 +115,4 @@ def test_what_is_wrong_is_said(
 ) -> None:
     assert node(line) == code
     assert text in capsys.readouterr().err
-    assert node.site.store.node_actions.page(node.site.heat.project) == []
+    assert node.site.store.of(NodeStore).node_actions.page(node.site.heat.project) == []

@@ -20,6 +20,7 @@ from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeState
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
 from tests.engine.conftest import ADMIN, Engine, engine, place, plugins, resource, template  # noqa: F401  # fixtures
 from tests.features.nodes.nodes_of_a_stack import Site, site  # noqa: F401
@@ -60,7 +61,7 @@ def test_who_has_nothing_to_say_costs_one_request_and_no_write(site: Site) -> No
     assert site.node("a") == before
     strange = site.agents["a"].put()  # and the event that tells of it is lost
     site.engine.clock.pass_(100)
-    site.engine.wait_for(lambda: site.store.node_actions.get(strange) is not None)
+    site.engine.wait_for(lambda: site.store.of(NodeStore).node_actions.get(strange) is not None)
 
 
 GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
@@ -174,7 +175,7 @@ def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # 
     found = site.action(other)
     assert (found.kind, found.args, found.state) == ("test/loop", {"mine": True}, "NEW")
     assert site.history(other) == ["server PENDING_SCHEDULE", "server NEW", "agent NEW"]
-    said = site.store.node_actions.history(other)[1].reason
+    said = site.store.of(NodeStore).node_actions.history(other)[1].reason
     assert "the agent wins" in said
     assert said.index(found.digest) < said.index(asked.digest), "what it is now, and what somebody approved"
     assert (asked.approved_by, found.approved_by) == ("max", None)
@@ -262,7 +263,7 @@ def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
 
 def shown(site: Site, name: str) -> dict[str, Any]:  # noqa: F811
     """State and reason of a node as the API shows them."""
-    found = node_views.node(site.node(name), {}, site.store.orchestrations.get(site.stack.id))
+    found = node_views.node(site.node(name), {}, site.store.of(NodeStore).orchestrations.get(site.stack.id))
     return {key: found[key] for key in ("state", "reason")}
 
 
@@ -299,7 +300,7 @@ def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_health
         return found
 
     site.orchestrate()
-    first, second = of.store.node_actions.of_run(run_id)
+    first, second = of.store.of(NodeStore).node_actions.of_run(run_id)
     assert site.agents["a"].has(first.id) is None
     assert run().status_reason == (
         f"Waits for a: {UNHEALTHY}. Mend the node, or end the run: heatlite action signal {run_id} CANCEL"
@@ -336,7 +337,8 @@ def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: S
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.state(lost) == "CANCELLED")
     assert agent.has(lost) is None
-    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"], "the new machine must register"
+    left = site.store.of(NodeStore).nodes.of_root(site.stack.id)
+    assert [node.name for node in left] == ["b"], "the new machine must register"
 
 
 @pytest.mark.full
@@ -371,12 +373,12 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
     site.orchestrate()
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.state(there) == "LOST")
-    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"]
+    assert [node.name for node in site.store.of(NodeStore).nodes.of_root(site.stack.id)] == ["b"]
     site.engine.delete(site.stack)
-    site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
+    site.engine.wait_for(lambda: site.store.of(NodeStore).orchestrations.get(site.stack.id) is None)
     assert site.state(waits) == "CANCELLED"
-    assert site.store.nodes.of_root(site.stack.id) == []
-    assert site.store.node_actions.open_of_root(site.stack.id) == []
+    assert site.store.of(NodeStore).nodes.of_root(site.stack.id) == []
+    assert site.store.of(NodeStore).node_actions.open_of_root(site.stack.id) == []
 
 
 def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F811
@@ -388,7 +390,7 @@ def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F
     own = site.agents["a"].put()
     report = site.orchestrate()
     assert report["errors"]["a"] == f"tells of actions that are not its own, which is ignored: {created.id}, {other}"
-    assert site.store.node_actions.get(created.id) is None
+    assert site.store.of(NodeStore).node_actions.get(created.id) is None
     assert (site.action(other).node, site.state(other), site.state(own)) == ("b", "PENDING_SCHEDULE", "NEW")
 
 
@@ -415,11 +417,11 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
             engine.components.of(NodeOperations).nodes.register(below, engine.row(below, "0"), given)
 
         def told() -> Any:
-            found = engine.store.orchestrations.get(stack.id)
+            found = engine.store.of(NodeStore).orchestrations.get(stack.id)
             return found is not None and found.owner is None and found.report
 
         engine.wait_for(lambda: (report := told()) and report["unreachable"] == 2)
-        nodes = engine.store.nodes.of_root(stack.id)
+        nodes = engine.store.of(NodeStore).nodes.of_root(stack.id)
         assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
         assert len(engine.components.of(NodeOperations).nodes.seen(stack).nodes) == 2
         assert [len(engine.components.of(NodeOperations).nodes.seen(below).nodes) for below in nested] == [1, 1]
@@ -442,11 +444,11 @@ def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> Non
     else:
         site.engine.stacks.delete(ADMIN, site.engine.get(site.stack), force=True)
     site.engine.settle(site.stack)
-    site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
+    site.engine.wait_for(lambda: site.store.of(NodeStore).orchestrations.get(site.stack.id) is None)
     every = (running, waits, unapproved, unconfirmed)
     assert [site.state(one) for one in every] == ["LOST", "CANCELLED", "CANCELLED", "LOST"]
     assert None not in [site.action(one).finished_at for one in every]
-    assert site.store.nodes.of_root(site.stack.id) == []
+    assert site.store.of(NodeStore).nodes.of_root(site.stack.id) == []
     assert site.agents["a"].has(unapproved) is None
 
 
@@ -518,10 +520,10 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
     def steal(*_: str) -> None:
         if not stolen:
             with store.transaction():
-                store.orchestrations.expire_all()
-                record = store.orchestrations.get(site.stack.id)
+                store.of(NodeStore).orchestrations.expire_all()
+                record = store.of(NodeStore).orchestrations.get(site.stack.id)
                 assert record is not None
-                stolen.append(store.orchestrations.claim(record, "thief", now, 1e9))
+                stolen.append(store.of(NodeStore).orchestrations.claim(record, "thief", now, 1e9))
         store.close()
 
     agent.misbehaves = steal
@@ -529,10 +531,10 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
     site.engine.wait_for(lambda: stolen)
     (thief,) = stolen
     site.engine.wait_for(lambda: "another engine looks after them by now" in caplog.text)
-    assert store.node_actions.get(told) is None
+    assert store.of(NodeStore).node_actions.get(told) is None
     with store.transaction():
-        store.orchestrations.finish(thief, now, now, {})
-    site.engine.wait_for(lambda: store.node_actions.get(told) is not None)
+        store.of(NodeStore).orchestrations.finish(thief, now, now, {})
+    site.engine.wait_for(lambda: store.of(NodeStore).node_actions.get(told) is not None)
 
 
 def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noqa: F811

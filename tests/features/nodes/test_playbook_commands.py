@@ -11,6 +11,7 @@ from heatlite.__main__ import main
 from heatlite.cli.main import run
 from heatlite.cli.transport import Answer, WSGITransport
 from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.store.store import NodeStore
 from tests.features.nodes.engine.played_agents import sendable, tell, work
 
 from .conftest import Here
@@ -103,7 +104,7 @@ def test_a_failure_is_watched(
     assert node(f"playbook run s {file} --granted --wait") == 1
     agent.join()
     told = capsys.readouterr()
-    (run_id,) = {one.run_id for one in site.store.node_actions.page(site.heat.project)}
+    (run_id,) = {one.run_id for one in site.store.of(NodeStore).node_actions.page(site.heat.project)}
     lines = [line.rpartition("Z [")[2] for line in told.out.splitlines()]
     assert lines[0].endswith(f"{run_id}: WAITING")
     assert "s.b]: NODE_ACTION_FAILED  script" in lines

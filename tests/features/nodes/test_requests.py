@@ -24,6 +24,7 @@ from heatlite.core.errors import (
 from heatlite.features.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
 from heatlite.features.nodes.states import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from tests.api.conftest import registered, template, value
 from tests.thorough import SHARED_FIXTURE, examples
 
@@ -60,7 +61,7 @@ def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more
 
 def due(site: Site) -> int:
     """Number of orchestrations requested for the stack."""
-    found = site.store.orchestrations.get(site.stack.id)
+    found = site.store.of(NodeStore).orchestrations.get(site.stack.id)
     return 0 if found is None else found.nudges
 
 
@@ -81,7 +82,7 @@ class TestMatrix:
     def test_each_request_in_each_state(self, shared: Site, state: S, sent: bool, asked: str) -> None:
         site = shared
         action = moved(site, site.ask(), *WAY[state], **({"sent_at": 1.0} if sent else {}))
-        before, nudges = site.store.node_actions.history(action.id), due(site)
+        before, nudges = site.store.of(NodeStore).node_actions.history(action.id), due(site)
         path = f"/node_actions/{action.id}/{asked}"
         reached = {"approve": S.PENDING_SCHEDULE, "reject": S.CANCELLED}.get(asked)
         if asked == "cancel" and state not in ENDED:
@@ -93,13 +94,13 @@ class TestMatrix:
             assert kind == "InvalidNodeActionState"
             assert state in text
             assert site.now(action) == action
-            assert site.store.node_actions.history(action.id) == before
+            assert site.store.of(NodeStore).node_actions.history(action.id) == before
             return
         answer = site.heat.call("POST", path, code=202 if reached is state else 200).json["node_action"]
         assert answer["state"] == reached
         assert answer["cancel_asked"] == (reached is state)
         assert site.now(action).state is reached
-        (line,) = site.store.node_actions.history(action.id)[len(before) :]
+        (line,) = site.store.of(NodeStore).node_actions.history(action.id)[len(before) :]
         assert (line.state, line.origin, line.user) == (reached, Origin.SERVER, "anonymous")
         assert (due(site) > nudges) == (reached is not S.CANCELLED)
 
@@ -121,7 +122,7 @@ class TestMatrix:
                     getattr(site.requests, step)(site.caller, action)
             except (InvalidNodeActionState, RuntimeError):
                 assert site.now(action) == before
-        told = [line.state for line in site.store.node_actions.history(action.id)]
+        told = [line.state for line in site.store.of(NodeStore).node_actions.history(action.id)]
         assert told[0] is S.PENDING_APPROVE
         assert all(after in MOVES[one] | {one} for one, after in pairwise(told))
         assert told[-1] is site.now(action).state
@@ -156,7 +157,7 @@ class TestCreate:
         request = NodeRequest("a", "test/success", {"n": 1}, id=one)
         again, is_new = site.requests.create(site.caller, site.stack, request)
         assert (again.state, is_new) == (S.PENDING_SCHEDULE, False)
-        assert len(site.store.node_actions.page(site.heat.project)) == 1
+        assert len(site.store.of(NodeStore).node_actions.page(site.heat.project)) == 1
         for other in (replace(request, node="b"), replace(request, kind="script"), replace(request, args={"n": True})):
             with pytest.raises(NodeActionExists):
                 site.requests.create(site.caller, site.stack, other)
@@ -174,7 +175,7 @@ class TestCreate:
         site.ask(args={"text": "x" * (MAX_ARGS - 20)})
         node = replace(site.nodes["b"], kinds=())
         with site.store.transaction():
-            site.store.nodes.save_many([node])
+            site.store.of(NodeStore).nodes.save_many([node])
         site.ask("b", "reboot")  # it has not said yet what it can do
         monkeypatch.setattr("heatlite.features.nodes.requests.MAX_OPEN", 1)
         with pytest.raises(RequestLimitExceeded, match="1 actions on node b"):
@@ -238,7 +239,7 @@ class TestApproval:
     def test_of_a_run_each_part_is_approved_with_it(self, site: Site) -> None:
         run = replace(site.ask(), id="0b54ba22-1c4e-4f8e-9c43-6d8b54f43d36", run_id="run")
         with site.store.transaction():
-            site.store.node_actions.insert_many([run])
+            site.store.of(NodeStore).node_actions.insert_many([run])
         for decide, what in ((site.requests.approve, "approved"), (site.requests.reject, "rejected")):
             with pytest.raises(InvalidNodeActionState, match=f"part of the run run: only the whole run can be {what}"):
                 decide(site.caller, run)

@@ -25,6 +25,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
 from heatlite.features.nodes.store.records import NodePlaybookRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
@@ -77,7 +78,7 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.messages.put("address", "key", [SECRET], 2.0)
         store.software_configs.insert(config)
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
-        store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
+        store.of(NodeStore).playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
         store.queue.enqueue(action)
     claimed = claim_one(store, "me", 200.0, 30.0)
     assert claimed is not None
@@ -110,9 +111,9 @@ def check_whole(store: Store, stack: StackRecord, action: ActionRecord) -> None:
     assert config.config == SECRET
     (deployment,) = store.software_deployments.list("acme")
     assert deployment.input_values == deployment.output_values == SECRET
-    playbook = store.playbooks.get("acme", "p")
+    playbook = store.of(NodeStore).playbooks.get("acme", "p")
     assert playbook is not None
-    assert [playbook] == store.playbooks.list("acme")
+    assert [playbook] == store.of(NodeStore).playbooks.list("acme")
     assert playbook.document == "sesame"
     done = store.actions.get(action.id)
     assert done is not None
@@ -247,7 +248,7 @@ def test_with_a_wrong_key_nothing_is_read_and_nothing_is_lost(store: Store, url:
         lambda: wrong.messages.read("address"),
         lambda: wrong.actions.get(action.id),
         lambda: wrong.software_deployments.list("acme"),
-        lambda: wrong.playbooks.get("acme", "p"),
+        lambda: wrong.of(NodeStore).playbooks.get("acme", "p"),
         wrong.encryption.check,
     ):
         with pytest.raises(UnreadableSecret, match="Add that key again"):

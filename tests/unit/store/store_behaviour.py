@@ -33,6 +33,7 @@ from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.actions import listing
 from heatlite.store.actions.claims import UNREADABLE_DELAY
 from heatlite.store.actions.listing import SORTED_BY, ActionQuery
@@ -2232,12 +2233,12 @@ def test_a_large_value_is_stored_once_in_a_project(store: Store) -> None:
             store.software_configs.insert(one)
         for each in deployments:
             store.software_deployments.insert(each)
-        store.node_actions.insert_many([work])
+        store.of(NodeStore).node_actions.insert_many([work])
     values = "SELECT project, content FROM project_value ORDER BY project"
     assert [project for project, _ in store.database.read(values)] == ["ACME", "acme"]
     assert store.software_configs.get("acme", config.id) == config
     assert store.software_deployments.list("acme", "web") == sorted(deployments, key=lambda one: one.id)
-    (kept,) = store.node_actions.existing(["a"])
+    (kept,) = store.of(NodeStore).node_actions.existing(["a"])
     assert (kept.args, kept.outputs) == (work.args, work.outputs)
     with store.transaction():
         store.software_configs.delete("acme", config.id)
@@ -2415,11 +2416,11 @@ def something_of_everything(store: Store) -> None:
     with store.transaction():
         store.queue.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
         store.queue.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
-        store.node_actions.insert_many([a_node_action("work", run_id="run")])
+        store.of(NodeStore).node_actions.insert_many([a_node_action("work", run_id="run")])
         told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
-        store.node_actions.add_history([told])
-        store.nodes.insert(a_node("n", "s-ended"))
-        store.orchestrations.nudge("s-ended", 1.0)
+        store.of(NodeStore).node_actions.add_history([told])
+        store.of(NodeStore).nodes.insert(a_node("n", "s-ended"))
+        store.of(NodeStore).orchestrations.nudge("s-ended", 1.0)
 
 
 def a_node_action(action_id: str, **fields: object) -> NodeActionRecord:
@@ -2448,14 +2449,14 @@ def test_changes_of_node_actions_use_up_no_numbers(store: Store) -> None:
     """There are two billion of them on MariaDB."""
     insert(store, a_stack(id="s-ended"))
     with store.transaction():
-        store.node_actions.insert_many([a_node_action("a"), a_node_action("b")])
+        store.of(NodeStore).node_actions.insert_many([a_node_action("a"), a_node_action("b")])
     for attempts in range(1, 4):
-        found = store.node_actions.existing(["a", "b"])
+        found = store.of(NodeStore).node_actions.existing(["a", "b"])
         with store.transaction():
-            store.node_actions.save_many([replace(one, attempts=attempts) for one in found])
+            store.of(NodeStore).node_actions.save_many([replace(one, attempts=attempts) for one in found])
     with store.transaction():
-        store.node_actions.insert_many([a_node_action("c")])
-    found = store.node_actions.existing(["a", "b", "c"])
+        store.of(NodeStore).node_actions.insert_many([a_node_action("c")])
+    found = store.of(NodeStore).node_actions.existing(["a", "b", "c"])
     assert [(one.seq - found[0].seq, one.attempts) for one in found] == [(0, 3), (1, 3), (2, 0)]
 
 
@@ -2482,7 +2483,8 @@ def a_node(node_id: str, stack_id: str) -> NodeRecord:
 
 @everywhere
 def test_what_should_not_be_is_found(store: Store) -> None:
-    assert {rule.text for rule in RULES} == BREAKS.keys()
+    rules = [*RULES, *store.of(HealingStore).rules, *store.of(NodeStore).rules]
+    assert {rule.text for rule in rules} == BREAKS.keys()
     something_of_everything(store)
     assert store.inconsistencies(1000.0, 30.0) == []
     for rule, sql in BREAKS.items():

@@ -9,7 +9,7 @@ from heatlite.features.healing.store.observations import Observations
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.features.healing.store.sources import HealthSources, HealthTokens
-from heatlite.features.healing.store.tables import HealingPolicy, HealingScope, Repair
+from heatlite.features.healing.store.tables import MODELS, HealingPolicy, HealingScope, Repair
 from heatlite.features.healing.terms import (
     DEFAULT_SOURCES,
     OPEN_INCIDENTS,
@@ -19,6 +19,7 @@ from heatlite.features.healing.terms import (
     IncidentState,
 )
 from heatlite.store.feature_store import FeatureStore, HealthTable, OldRows, Rule
+from heatlite.store.large_values import ProjectValues
 from heatlite.store.records import HealthNote
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
@@ -47,6 +48,7 @@ RULES = (
 class HealingStore(FeatureStore):
     """Sources of reports, observations, incidents, policies and repairs."""
 
+    tables = MODELS
     rules = RULES
     health = HealthTable(
         "incident",
@@ -55,10 +57,10 @@ class HealingStore(FeatureStore):
         held="reason IS NOT NULL",
         suspended="SELECT root_id FROM healing_scope WHERE is_suspended",
     )
-    decisions = f"SELECT COUNT(*) FROM incident WHERE project = ? AND state = '{IncidentState.PROPOSED}'"
+    decisions = (f"SELECT COUNT(*) FROM incident WHERE project = ? AND state = '{IncidentState.PROPOSED}'",)
 
-    def __init__(self, encryption: FieldEncryption) -> None:
-        super().__init__(encryption)
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
+        super().__init__(encryption, values)
         database = self.database
         self.sources = HealthSources(database)
         self.tokens = HealthTokens(database)

@@ -183,3 +183,6 @@ class HealingSweep(peewee.Model):
 
     class Meta:
         table_name = "healing_sweep"
+
+
+MODELS = (HealthSource, HealthToken, Observation, Incident, HealingPolicy, HealingScope, Repair, HealingSweep)

@@ -20,6 +20,7 @@ from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import IN_PROGRESS
 from heatlite.features.nodes.states import PENDING, NodeActionState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger, new_action
 from heatlite.store.records import ResourceRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
@@ -58,6 +59,7 @@ class Deployments:
 
     def __init__(self, store: Store, clock: Clock, ledger: Ledger, signals: Signals) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._ledger = ledger
         self._signals = signals
@@ -93,7 +95,7 @@ class Deployments:
         It needs no approval: the author of the deployment could run the same with any other agent on the server.
         """
         node, now = waiting.node, self._clock.now()
-        digest = self._store.node_actions.digest(SCRIPT, waiting.args, node.id)
+        digest = self._rows.node_actions.digest(SCRIPT, waiting.args, node.id)
         state = NodeActionState.PENDING_SCHEDULE
         action = new_action(
             node, waiting.action_id, SCRIPT, waiting.args, digest, state, Requester.DEPLOYMENT, USER, now
@@ -102,7 +104,7 @@ class Deployments:
 
     def put(self, lacking: Sequence[Waiting]) -> None:
         """Create the missing node actions, in a transaction that holds the nodes' tree."""
-        known = {action.id for action in self._store.node_actions.existing([one.action_id for one in lacking])}
+        known = {action.id for action in self._rows.node_actions.existing([one.action_id for one in lacking])}
         new = [self.action(one) for one in lacking if one.action_id not in known]
         lines = [NodeTransitionRecord(one.id, one.created_at, one.state, Origin.SERVER, USER) for one in new]
         self._ledger.put(new, lines)
@@ -113,7 +115,7 @@ class Deployments:
         Call in a transaction that holds the tree.
         """
         now, changed, lines = self._clock.now(), [], []
-        for action in self._store.node_actions.existing([one.id for one in actions]):
+        for action in self._rows.node_actions.existing([one.id for one in actions]):
             if action.has_ended or action.cancel_asked:
                 continue
             if action.state in PENDING and action.sent_at is None:

@@ -35,7 +35,7 @@ class Orchestration:
     def run(self) -> None:
         """Run it. Raises Fenced, Interrupted, DatabaseUnavailable."""
         turn = self._turn
-        nodes = self._living(turn.store.nodes.of_root(turn.root_id))
+        nodes = self._living(turn.rows.nodes.of_root(turn.root_id))
         if not nodes and self._turn.leave():
             return
         turn.report.nodes, turn.names = len(nodes), _names(nodes)
@@ -43,7 +43,7 @@ class Orchestration:
             up = self._pull(nodes)
             turn.report.up = len(up)
             self._carry(nodes, up)
-            pending = turn.store.node_actions.open_of_root(turn.root_id)
+            pending = turn.rows.node_actions.open_of_root(turn.root_id)
             self._cancel(up, pending)
             Push(turn).push(up, pending)
         self._explain(pending)
@@ -86,11 +86,11 @@ class Orchestration:
                 error=GONE_REASON,
                 updated_at=now,
             )
-            for action in self._turn.store.node_actions.open_of_nodes(node_ids)
+            for action in self._turn.rows.node_actions.open_of_nodes(node_ids)
         ]
         lines = [line_of(action, now, GONE_REASON) for action in ended]
         self._turn.ledger.record(ended, lines)
-        self._turn.store.nodes.delete_many(node_ids)
+        self._turn.rows.nodes.delete_many(node_ids)
 
     # -- pull ----------------------------------------------------------------------------------------
 
@@ -121,16 +121,16 @@ class Orchestration:
     def _learn(self, batch: Sequence[tuple[NodeRecord, Answer | NodeFault]], up: dict[str, NodeRecord]) -> None:
         """Write the answers of agents, and their failures to answer."""
         turn = self._turn
-        now, store = turn.clock.now(), turn.store
+        now, rows = turn.clock.now(), turn.rows
         ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
         with self._turn.writing():
-            now_known = store.nodes.existing([node.id for node, _ in batch])
-            records = store.node_actions.open_of_nodes([node.id for node, _ in batch])
+            now_known = rows.nodes.existing([node.id for node, _ in batch])
+            records = rows.node_actions.open_of_nodes([node.id for node, _ in batch])
             has = {record.id for record in records}
-            records += store.node_actions.existing([one for one in dict.fromkeys(ids) if one not in has])
+            records += rows.node_actions.existing([one for one in dict.fromkeys(ids) if one not in has])
             by_id = {record.id: record for record in records}
             # A dependency on a stack action must not match a node action of the same id.
-            taken = store.actions.existing([one for one in dict.fromkeys(ids) if one not in by_id])
+            taken = turn.store.actions.existing([one for one in dict.fromkeys(ids) if one not in by_id])
             of_node: dict[str, dict[str, NodeActionRecord]] = {}
             for record in records:
                 of_node.setdefault(record.node_id, {})[record.id] = record
@@ -154,7 +154,7 @@ class Orchestration:
                 answer = replace(answer, actions=[one for one in answer.actions if one.id not in taken])
                 asked = {one.id: by_id[one.id] for one in answer.actions if one.id in by_id}
                 known = {**of_node.get(node.id, {}), **asked}
-                changes = compare(node, known, answer, store.node_actions.digest, now)
+                changes = compare(node, known, answer, rows.node_actions.digest, now)
                 if changes.node != node:
                     nodes.append(changes.node)
                 adopted += changes.adopted
@@ -167,26 +167,26 @@ class Orchestration:
                         f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
                     )
                 has_more |= answer.more and (answer.instance, answer.revision) != (node.instance, node.revision)
-            store.nodes.save_many(nodes)
+            rows.nodes.save_many(nodes)
             self._turn.ledger.put(adopted, [])
             self._turn.ledger.record(changed, lines, told)
             self._release(silent, records, now)
             if has_more:
-                store.orchestrations.nudge_existing(self._turn.root_id, now)
+                rows.orchestrations.nudge_existing(self._turn.root_id, now)
 
     def _release(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
         """Release actions that wait for a node that no longer answers."""
         ids = {node.id for node in silent}
         for record in records:
             if record.node_id in ids and not record.has_ended:
-                self._turn.store.dependencies.node_unreachable(record.id, now)
+                self._turn.store.dependencies.give_up(record.id, now)
 
     # -- software deployments --------------------------------------------------------------------------
 
     def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
         """Answer ended deployments, create missing node actions, withdraw obsolete ones."""
         waiting = self._deployments.look([node for node in nodes if node.id in up])
-        asked = self._turn.store.node_actions.existing([one.action_id for one in waiting])
+        asked = self._turn.rows.node_actions.existing([one.action_id for one in waiting])
         known = {action.id: action for action in asked}
         for one in waiting:
             found = known.get(one.action_id)
@@ -195,7 +195,7 @@ class Orchestration:
         for some in batches([one for one in waiting if one.action_id not in known]):
             with self._turn.writing():
                 self._deployments.put(some)
-        carried = self._turn.store.node_actions.open_deployed(self._turn.root_id)
+        carried = self._turn.rows.node_actions.open_deployed(self._turn.root_id)
         for stale in batches(self._deployments.stale(carried, waiting)):
             with self._turn.writing():
                 self._deployments.withdraw(stale)
@@ -217,7 +217,7 @@ class Orchestration:
             with self._turn.writing():
                 ended = [
                     replace(action, state=NodeActionState.CANCELLED, error=NEVER_HAD, updated_at=now)
-                    for action in self._turn.store.node_actions.existing([one.id for one in some])
+                    for action in self._turn.rows.node_actions.existing([one.id for one in some])
                     if action.state is NodeActionState.PENDING_SCHEDULE
                 ]
                 self._turn.ledger.record(ended, [line_of(action, now, NEVER_HAD) for action in ended])

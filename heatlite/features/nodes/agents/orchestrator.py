@@ -17,6 +17,7 @@ from heatlite.features.nodes.agents.deployments import Deployments
 from heatlite.features.nodes.agents.orchestration import Orchestration
 from heatlite.features.nodes.agents.session import Interrupted, Turn
 from heatlite.features.nodes.store.records import OrchestrationRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger
 from heatlite.store.errors import Fenced
 from heatlite.store.store import Store
@@ -42,6 +43,7 @@ class Orchestrator:
         timer: Timer,
     ) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._settings = settings
         self._agents = agents
@@ -77,14 +79,14 @@ class Orchestrator:
             if until <= moment:
                 del self._resting[root_id]
         now, lease = self._clock.now(), self._settings.lease_seconds
-        for record in self._store.orchestrations.due(now) if free > 0 else ():
+        for record in self._rows.orchestrations.due(now) if free > 0 else ():
             if record.root_id in self._resting:
                 pause = min(pause, self._resting[record.root_id] - moment)
                 continue
             if record.root_id in self._busy or len(self._busy) == TREES:
                 continue
             with self._store.transaction():
-                claimed = self._store.orchestrations.claim(record, self._owner, now, lease)
+                claimed = self._rows.orchestrations.claim(record, self._owner, now, lease)
             if claimed is not None:
                 self._busy.add(claimed.root_id)
                 self._pool.submit(self._do, claimed)

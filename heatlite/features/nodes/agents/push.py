@@ -60,11 +60,11 @@ class Push:
         for some in batches(actions):
             with self._turn.writing():
                 now = self._turn.clock.now()
-                known = self._turn.store.node_actions.existing([action.id for action in some])
+                known = self._turn.rows.node_actions.existing([action.id for action in some])
                 back = [replace(action, sent_at=None, updated_at=now) for action in known if _is_ready(action)]
                 self._turn.ledger.record(back)
                 for action in back:
-                    self._turn.store.dependencies.node_unreachable(action.id, now)
+                    self._turn.store.dependencies.give_up(action.id, now)
 
     def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
         """End actions with too many send errors that their agents do not have.
@@ -81,7 +81,7 @@ class Push:
                         error=f"Sent {action.attempts} times in vain: {action.error}",
                         updated_at=now,
                     )
-                    for action in self._turn.store.node_actions.existing([one.id for one in some])
+                    for action in self._turn.rows.node_actions.existing([one.id for one in some])
                     if _is_ready(action)
                 ]
                 self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
@@ -94,7 +94,7 @@ class Push:
         with self._turn.writing():
             now = self._turn.clock.now()
             holders = self._turn.store.actions.live_of_root(self._turn.root_id)
-            found = [action for action in self._turn.store.node_actions.existing(action_ids) if _is_ready(action)]
+            found = [action for action in self._turn.rows.node_actions.existing(action_ids) if _is_ready(action)]
             waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
             wanted = self._turn.store.dependencies.waited_for(waiting)
             going = [action for action in found if action.id in wanted or _may_go(action, holders)]
@@ -143,7 +143,7 @@ class Push:
             return
         now = self._turn.clock.now()
         with self._turn.writing():
-            known = self._turn.store.node_actions.existing([one.id for one, _ in counted])
+            known = self._turn.rows.node_actions.existing([one.id for one, _ in counted])
             fresh = {action.id: action for action in known}
             changed, lines = [], []
             for sent, fault in counted:

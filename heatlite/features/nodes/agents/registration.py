@@ -13,6 +13,7 @@ from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.features.nodes.agents.client import Agents, Kinds, ShortWord
 from heatlite.features.nodes.states import REGISTER, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -67,6 +68,7 @@ class Nodes:
 
     def __init__(self, store: Store, clock: Clock, agents: Agents) -> None:
         self._store = store
+        self._rows = store.of(NodeStore)
         self._clock = clock
         self._agents = agents
 
@@ -82,7 +84,7 @@ class Nodes:
             self._store.stacks.lock(stack.id)
             if row.id not in self._store.resources.states([row.id]):
                 raise EntityNotFound(entity="Resource", name=row.name)
-            before = self._store.nodes.get(row.id)
+            before = self._rows.nodes.get(row.id)
             same = before is not None and before.instance == given.instance
             node = NodeRecord(
                 id=row.id,
@@ -103,12 +105,12 @@ class Nodes:
                 seen_at=None if before is None else before.seen_at,
             )
             if before is None:
-                self._store.nodes.insert(node)
+                self._rows.nodes.insert(node)
             else:
-                self._store.nodes.save_many([node])
+                self._rows.nodes.save_many([node])
                 if before.secret != node.secret or urlsplit(before.url).hostname != urlsplit(node.url).hostname:
                     self._record_replacement(before, node)
-            self._store.orchestrations.nudge(node.root_id, now)
+            self._rows.orchestrations.nudge(node.root_id, now)
         log.info("node %s of stack %s: an agent has registered at %s", row.name, stack.id, url)
         return node
 
@@ -130,23 +132,23 @@ class Nodes:
 
         Raises EntityNotFound without a registration.
         """
-        if self._store.nodes.get(row.id) is None:
+        if self._rows.nodes.get(row.id) is None:
             raise EntityNotFound(entity="Node", name=row.name)
         self.orchestrate(stack)
 
     def orchestrate(self, stack: StackRecord) -> bool:
         """Have the nodes of the stack's tree orchestrated soon. False if it has none."""
         with self._store.transaction():
-            return self._store.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
+            return self._rows.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
 
     def seen(self, stack: StackRecord) -> Seen:
         """Return the nodes of a stack and its nested stacks, by stack name and own name."""
         names = {one.id: one.name for one in (stack, *self._store.stacks.descendants(stack))}
-        found = self._store.nodes
+        found = self._rows.nodes
         nodes = found.of_root(stack.id) if stack.parent_id is None else found.of_stacks([*names])
         nodes.sort(key=lambda node: (names.get(node.stack_id, ""), node.name))
-        counts = self._store.node_actions.open_counts([node.id for node in nodes])
-        last = self._store.orchestrations.get(stack.root_id or stack.id)
+        counts = self._rows.node_actions.open_counts([node.id for node in nodes])
+        last = self._rows.orchestrations.get(stack.root_id or stack.id)
         refused = self._refused(stack.project, names, {(node.stack_id, node.name): node for node in nodes})
         return Seen([(node, counts.get(node.id, {})) for node in nodes], last, refused)
 

@@ -21,6 +21,7 @@ from heatlite.features.nodes.store.records import (
     NodeTransitionRecord,
     OrchestrationRecord,
 )
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger
 from heatlite.store.store import Store
 
@@ -78,6 +79,7 @@ class Turn:
         stopping: threading.Event,
     ) -> None:
         self.store = store
+        self.rows = store.of(NodeStore)
         self.clock = clock
         self.settings = settings
         self.agents = agents
@@ -104,7 +106,7 @@ class Turn:
     def finish(self, next_at: float) -> None:
         """Release the tree. Raises Fenced."""
         with self.store.transaction():
-            self.store.orchestrations.finish(self._claimed, self.clock.now(), next_at, self.report.json())
+            self.rows.orchestrations.finish(self._claimed, self.clock.now(), next_at, self.report.json())
 
     def leave(self) -> bool:
         """Remove the orchestration of a tree without nodes.
@@ -113,10 +115,10 @@ class Turn:
         """
         with self.store.transaction():
             self.store.stacks.lock(self._claimed.root_id)
-            self.store.orchestrations.check(self._claimed)
-            if self.store.nodes.of_root(self._claimed.root_id):
+            self.rows.orchestrations.check(self._claimed)
+            if self.rows.nodes.of_root(self._claimed.root_id):
                 return False
-            self.store.orchestrations.delete(self._claimed.root_id)
+            self.rows.orchestrations.delete(self._claimed.root_id)
         return True
 
     @contextmanager
@@ -124,12 +126,12 @@ class Turn:
         """Open a transaction that holds the tree. Raises Fenced without the lease."""
         with self.store.transaction():
             self.store.stacks.lock(self._claimed.root_id)
-            self.store.orchestrations.check(self._claimed)
+            self.rows.orchestrations.check(self._claimed)
             yield
             self._hold()  # at the end: the end of an action locks its stack before this row
 
     def _hold(self) -> None:
-        self.store.orchestrations.renew(self._claimed, self.clock.now(), self.settings.lease_seconds)
+        self.rows.orchestrations.renew(self._claimed, self.clock.now(), self.settings.lease_seconds)
         self._renewed = time.monotonic()
 
     def each(

@@ -20,6 +20,7 @@ from heatlite.features.nodes.redaction import NodeVeil
 from heatlite.features.nodes.requests import NodeRequest, NodeRequests
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.store import Store
 
 SORTED_BY = {
@@ -62,6 +63,7 @@ class NodeActions:
     def __init__(self, finder: StackFinder, store: Store, reader: StackReader, requests: NodeRequests) -> None:
         self._finder = finder
         self._store = store
+        self._rows = store.of(NodeStore)
         self._reader = reader
         self._requests = requests
 
@@ -118,7 +120,7 @@ class NodeActions:
             "run_id": query.several(req, "run"),
         }
         sort = [(SORTED_BY[key], down) for key, down in query.sort(req, SORTED_BY)]
-        rest = self._store.node_actions.page(
+        rest = self._rows.node_actions.page(
             req.caller.project,
             stacks,
             {column: values for column, values in filters.items() if values},
@@ -134,14 +136,14 @@ class NodeActions:
         return page(req, path, rest, limit, show, lambda one: one.id)
 
     def _marked(self, req: Request, marker: str) -> NodeActionRecord:
-        found = self._store.node_actions.get(marker)
+        found = self._rows.node_actions.get(marker)
         if found is None or found.project != req.caller.project:
             raise HTTPBadRequest(f"marker must be the id of a node action of this project; {marker} is none.")
         return found
 
     def _shown(self, req: Request, record: NodeActionRecord) -> JsonMap:
         veil = NodeVeil(record, self._mask(record.stack_id))
-        history = self._store.node_actions.history(record.id)
+        history = self._rows.node_actions.history(record.id)
         depended_by = [one.dependent for one in self._store.dependencies.of(record.id)]
         return {"node_action": node_views.node_action(req.base, record, veil, history, depended_by)}
 
@@ -157,7 +159,7 @@ class NodeActions:
 
     def _find(self, req: Request, action_id: str) -> NodeActionRecord:
         """Return the node action of the caller's project. Raises EntityNotFound."""
-        found = self._store.node_actions.get(action_id)
+        found = self._rows.node_actions.get(action_id)
         if found is None or found.project != req.caller.project:
             raise EntityNotFound(entity="Node action", name=action_id)
         return found

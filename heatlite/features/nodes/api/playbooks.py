@@ -19,6 +19,7 @@ from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.api.node_actions import MAX_PAGE, digest_of
 from heatlite.features.nodes.playbooks import Playbooks as PlaybookOperations
 from heatlite.features.nodes.playbooks import RunRequest
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
@@ -57,12 +58,13 @@ class Playbooks:
     def __init__(self, finder: StackFinder, store: Store, playbooks: PlaybookOperations) -> None:
         self._finder = finder
         self._store = store
+        self._rows = store.of(NodeStore)
         self._playbooks = playbooks
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List the playbooks of the project by name."""
         limit = page_size(req, MAX_PAGE)
-        rest = self._store.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
+        rest = self._rows.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
         show = partial(node_views.playbook_summary, req.base)
         resp.media = page(req, "node_playbooks", rest, limit, show, lambda one: one.name)
 

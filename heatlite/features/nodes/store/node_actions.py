@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from heatlite.core.json import JsonMap, canonical
-from heatlite.features.nodes.states import AT_AGENT, OPEN, NodeActionState
+from heatlite.features.nodes.states import AT_AGENT, ENDED, OPEN, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
+from heatlite.features.nodes.store.tables import NodeAction, NodeTransition
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
@@ -12,7 +13,6 @@ from heatlite.store.database.statements import Value
 from heatlite.store.large_values import ProjectValues
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables.nodes import NodeAction, NodeTransition
 
 _ROWS = Rows(NodeActionRecord, NodeAction)
 _STEPS = Rows(RunStep, NodeAction)
@@ -114,6 +114,26 @@ class NodeActions:
         )
         return [found for (found,) in self._database.read(sql, (root_id,))]
 
+    def results(self, ids: Sequence[str], root_id: str) -> dict[str, bool | None]:
+        """Return the success of those of the ids that are node actions.
+
+        It is None while one has not ended. A transaction that ends a node action, or enqueues an action, holds the lock
+        of its tree. Node actions of other trees than that of `root_id` are locked here.
+        """
+        found: dict[str, bool | None] = {}
+        elsewhere: list[tuple[int, str]] = []
+        for some in chunks(ids):
+            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({marks(some)})"
+            for one, root, state, seq in self._database.read(sql, some):
+                found[one] = _succeeded(state)
+                if root != root_id:
+                    elsewhere.append((seq, one))
+        for _, one in sorted(elsewhere):
+            sql = f"SELECT state FROM node_action WHERE id = ?{self._for_update}"
+            for (state,) in self._database.read(sql, (one,)):
+                found[one] = _succeeded(state)
+        return found
+
     def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
         """Return the open node actions of a tree that carry out software deployments."""
         rest = f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq"
@@ -203,3 +223,8 @@ class NodeActions:
         for some in chunks(action_ids):
             self._database.write(f"DELETE FROM node_transition WHERE action_id IN ({marks(some)})", some)
             self._database.write(f"DELETE FROM node_action WHERE id IN ({marks(some)})", some)
+
+
+def _succeeded(state: str) -> bool | None:
+    """Return the success of a node action in a state; None while it has not ended."""
+    return state == NodeActionState.DONE if state in ENDED else None

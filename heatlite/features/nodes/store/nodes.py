@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
+from heatlite.features.nodes.store.tables import Node, Orchestration
 from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Sent
 from heatlite.store.errors import Fenced
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables.nodes import Node, Orchestration
 from heatlite.store.tables.stacks import Resource
 
 _NODES = Rows(NodeRecord, Node)

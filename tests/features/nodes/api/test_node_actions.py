@@ -11,6 +11,7 @@ from heatlite import wiring
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeTransitionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, new_project, registered, template, value
 
@@ -164,14 +165,14 @@ def test_nobody_reads_what_is_hidden(
     shown = answer.json["node_action"]
     masked = [{"name": "db_password", "value": "******"}, {"name": "size", "value": "large"}]
     assert shown["args"] == {"config": "login ******", "inputs": masked, "api_key": "******"}
-    action = own_store.node_actions.get(shown["id"])
+    action = own_store.of(NodeStore).node_actions.get(shown["id"])
     assert action is not None
     assert action.args == args, "its agent is told"
     own_heat.call("POST", f"/node_actions/{action.id}/approve", {"digest": shown["digest"]}, code=200)
     error = "opensesame, hunter2222 and keykeykey were refused"
     outputs: Any = {"deploy_stdout": "trying hunter2222", "root_secret": "swordfish", "said": "swordfish"}
     for state in (NodeActionState.RUNNING, NodeActionState.FAILED):
-        (action,) = own_store.node_actions.existing([action.id])
+        (action,) = own_store.of(NodeStore).node_actions.existing([action.id])
         action = replace(action, state=state, error=error, outputs=outputs)
         line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
         with own_store.transaction():

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import registered
@@ -26,7 +27,7 @@ def tell(server: Embedded, action: NodeActionRecord, state: NodeActionState) -> 
     """The agent says how a node action stands."""
     with server.store.transaction():
         server.store.stacks.lock(action.root_id)
-        found = server.store.node_actions.lock(action.id)
+        found = server.store.of(NodeStore).node_actions.lock(action.id)
         assert found is not None
         sent = found.sent_at or server.components.clock.now()
         server.components.of(NodeOperations).ledger.record([replace(found, state=state, sent_at=sent)])
@@ -36,7 +37,7 @@ def sendable(server: Embedded, stack: StackRecord) -> list[NodeActionRecord]:
     """The sendable actions of an orchestration."""
     return [
         one
-        for one in server.store.node_actions.open_of_root(stack.id)
+        for one in server.store.of(NodeStore).node_actions.open_of_root(stack.id)
         if one.state is S.PENDING_SCHEDULE and one.turn and one.sent_at is None
     ]
 

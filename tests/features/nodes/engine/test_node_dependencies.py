@@ -14,6 +14,7 @@ from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger
 from heatlite.store.records import ActionRecord
 from tests.api.conftest import registered
@@ -47,7 +48,7 @@ class Fleet:
         """Records of an orchestration."""
         with self.engine.store.transaction():
             self.engine.store.stacks.lock(action.root_id)
-            found = self.engine.store.node_actions.lock(action.id)
+            found = self.engine.store.of(NodeStore).node_actions.lock(action.id)
             assert found is not None
             found = replace(found, state=state or found.state, **more)  # type: ignore[arg-type]
             self.ledger.record([found])
@@ -58,9 +59,9 @@ class Fleet:
         store = self.engine.store
         with store.transaction():
             store.stacks.lock(node.root_id)
-            store.nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
-            for one in store.node_actions.open_of_nodes([node.id]):
-                store.dependencies.node_unreachable(one.id, self.engine.clock.now())
+            store.of(NodeStore).nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
+            for one in store.of(NodeStore).node_actions.open_of_nodes([node.id]):
+                store.dependencies.give_up(one.id, self.engine.clock.now())
 
     def waits_for(self) -> list[str]:
         """Dependencies of the action on the stack."""
@@ -101,7 +102,7 @@ def test_it_waits_for_the_end_of_what_agents_have_and_for_nothing_that_comes_lat
     fleet.moved(sent, S.LOST if ends is S.LOST else S.DONE)
     assert state(engine.settle(fleet.stack).verb, engine.get(fleet.stack).status) == "UPDATE_COMPLETE"
     assert engine.value(fleet.stack, "a") == "new"
-    left = engine.store.node_actions.open_of_root(fleet.stack.id)
+    left = engine.store.of(NodeStore).node_actions.open_of_root(fleet.stack.id)
     assert {one.id for one in left} == {unsent.id, *(one.id for one in later)}
 
 
@@ -228,7 +229,8 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
             meet.wait()
             engine.put(fleet.stack, template(a=slow, b=thing()), wait=False)
             thread.join()
-        sent = [one.id for one in engine.store.node_actions.existing([one.id for one in work]) if one.sent_at]
+        found = engine.store.of(NodeStore).node_actions.existing([one.id for one in work])
+        sent = [one.id for one in found if one.sent_at]
         depended = {one.depended for one in engine.store.dependencies.of(fleet.last().id)}
         assert sorted(sent) == sorted(depended)
         for one in work:
@@ -253,10 +255,10 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
 
     with ThreadPoolExecutor(8) as pool:
         said = [*pool.map(ask, [fleet, other] * 4)]
-    (only,) = engine.store.node_actions.page("demo")
+    (only,) = engine.store.of(NodeStore).node_actions.page("demo")
     assert said.count("new") == 1
     assert (said.count("known"), said.count("refused")) == (3, 4)
-    assert [line.state for line in engine.store.node_actions.history(only.id)] == [S.PENDING_APPROVE]
+    assert [line.state for line in engine.store.of(NodeStore).node_actions.history(only.id)] == [S.PENDING_APPROVE]
 
 
 def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
@@ -277,6 +279,6 @@ def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
         with ThreadPoolExecutor(3) as pool:
             done = {*pool.map(decide, ["approve", "reject", "cancel"])} - {""}
         assert done in ({"approve", "cancel"}, {"reject"}, {"cancel"})
-        told = [line.state for line in engine.store.node_actions.history(action.id)]
+        told = [line.state for line in engine.store.of(NodeStore).node_actions.history(action.id)]
         assert len(told) == 1 + len(done)
         assert told[-1] is S.CANCELLED

@@ -17,6 +17,7 @@ from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import PENDING, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import MEMBER, Engine, examples, template, thing
 from tests.features.nodes.engine.played_agents import register, tell
@@ -62,7 +63,7 @@ class History:
         """The sendable and the sent actions of an orchestration."""
         return [
             one
-            for one in self.engine.store.node_actions.open_of_root(self.stack.id)
+            for one in self.engine.store.of(NodeStore).node_actions.open_of_root(self.stack.id)
             if one.sent_at is not None or one.state is S.PENDING_SCHEDULE and one.turn
         ]
 
@@ -78,7 +79,7 @@ class History:
             tell(self.engine.front, one, S.LOST if lost else S.FAILED)
 
     def cancel_one(self, number: int) -> None:
-        found = self.engine.store.node_actions.open_of_root(self.stack.id)
+        found = self.engine.store.of(NodeStore).node_actions.open_of_root(self.stack.id)
         if found:
             self.engine.components.of(NodeOperations).requests.cancel(MEMBER, found[number % len(found)])
 
@@ -99,7 +100,7 @@ class History:
         live = {action.id for action in store.actions.live([self.stack.id])}
         assert len(live) <= 1
         for run_id in self.runs:
-            run, actions = store.actions.get(run_id), store.node_actions.of_run(run_id)
+            run, actions = store.actions.get(run_id), store.of(NodeStore).node_actions.of_run(run_id)
             assert run is not None
             assert (run.id in live) == (run.status not in ENDED_ACTIONS | {ActionStatus.INIT})
             ends = [move for move in store.actions.history(run_id) if move.after in ENDED_ACTIONS]
@@ -155,7 +156,7 @@ STEP = st.tuples(st.sampled_from([*STEPS, *LIKELY]), st.integers(0, 9))
 @given(steps=st.lists(STEP, max_size=25))
 def test_a_history(engine: Engine, steps: list[tuple[str, int]]) -> None:
     stack = engine.store.stacks.by_name("demo", "s") or engine.create(template(a=thing(), b=thing(), c=thing()))
-    if not engine.store.nodes.of_root(stack.id):
+    if not engine.store.of(NodeStore).nodes.of_root(stack.id):
         register(engine.front, stack)
     history = History(engine, engine.get(stack))
     for step, number in [("put", 0), ("approve", 0), *steps]:

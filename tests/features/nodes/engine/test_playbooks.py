@@ -23,6 +23,7 @@ from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, template, thing
 from tests.features.nodes.engine.played_agents import register, sendable, tell, work
@@ -73,7 +74,7 @@ def signal(engine: Engine, run: ActionRecord, wanted: Signal) -> ActionRecord:
 
 
 def states(engine: Engine, run: ActionRecord) -> list[str]:
-    return [f"{one.node} {one.state}" for one in engine.store.node_actions.of_run(run.id)]
+    return [f"{one.node} {one.state}" for one in engine.store.of(NodeStore).node_actions.of_run(run.id)]
 
 
 def only(found: list[NodeActionRecord]) -> NodeActionRecord:
@@ -93,8 +94,8 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     run = engine.components.of(NodeOperations).playbooks.approve(OTHER, run, digest_of(run))
     assert (run.status, run.pending) == (ActionStatus.WAITING, 1)
     assert run.deadline is not None and run.started_at is not None and run.deadline >= before + 3600
-    assert {one.approved_by for one in engine.store.node_actions.of_run(run.id)} == {"tom"}
-    looked_after = engine.store.orchestrations.get(stack.id)
+    assert {one.approved_by for one in engine.store.of(NodeStore).node_actions.of_run(run.id)} == {"tom"}
+    looked_after = engine.store.of(NodeStore).orchestrations.get(stack.id)
     assert looked_after is not None and looked_after.nudges > 0
     for refused in (engine.unlock, engine.lock):
         with pytest.raises(ResourceIsLocked, match=run.id):
@@ -125,7 +126,7 @@ def test_a_failure_stops_it(engine: Engine, stack: StackRecord) -> None:
     cancelled = ["c CANCELLED", "a CANCELLED", "b CANCELLED", "c CANCELLED"]
     assert states(engine, run) == ["a FAILED", "b RUNNING", *cancelled]
     assert again(engine, run).status is ActionStatus.WAITING, "what runs runs to its end"
-    assert not [one for one in engine.store.node_actions.of_run(run.id) if one.cancel_asked]
+    assert not [one for one in engine.store.of(NodeStore).node_actions.of_run(run.id) if one.cancel_asked]
     tell(engine.front, second, S.DONE)
     run = again(engine, run)
     assert run.status is ActionStatus.FAILED
@@ -182,7 +183,7 @@ def test_a_delete_passes_it(engine: Engine, stack: StackRecord, is_approved: boo
     first, *others = states(engine, run)
     assert first in (("a RUNNING", "a LOST") if is_approved else ("a CANCELLED",))
     assert others == ["b CANCELLED", "c CANCELLED"]
-    asked = [one.cancel_asked for one in engine.store.node_actions.of_run(run.id)]
+    asked = [one.cancel_asked for one in engine.store.of(NodeStore).node_actions.of_run(run.id)]
     assert asked == [is_approved, False, False]
 
 
@@ -193,8 +194,8 @@ def test_it_is_cancelled_at_once(engine: Engine, stack: StackRecord) -> None:
     run = signal(engine, run, Signal.CANCEL)
     assert run.status is ActionStatus.CANCELLED
     assert states(engine, run) == ["a RUNNING", "b CANCELLED", "c CANCELLED"]
-    assert [one.cancel_asked for one in engine.store.node_actions.of_run(run.id)] == [True, False, False]
-    lines = engine.store.node_actions.history(sent.id)
+    assert [one.cancel_asked for one in engine.store.of(NodeStore).node_actions.of_run(run.id)] == [True, False, False]
+    lines = engine.store.of(NodeStore).node_actions.history(sent.id)
     assert len([line for line in lines if line.reason == run.status_reason]) == 1
     assert engine.get(stack) == stack
     engine.check(stack)
@@ -258,10 +259,10 @@ def test_it_is_rejected(engine: Engine, stack: StackRecord) -> None:
 
 def test_what_is_cancelled_alone_stops_it(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
-    tell(engine.front, engine.store.node_actions.of_run(run.id)[1], S.CANCELLED)
+    tell(engine.front, engine.store.of(NodeStore).node_actions.of_run(run.id)[1], S.CANCELLED)
     assert again(engine, run).status is ActionStatus.CANCELLED
     run = approved(engine, stack)
-    tell(engine.front, engine.store.node_actions.of_run(run.id)[2], S.CANCELLED)
+    tell(engine.front, engine.store.of(NodeStore).node_actions.of_run(run.id)[2], S.CANCELLED)
     run = again(engine, run)
     assert (run.status, parse(dump(run.outputs))["failed"]) == (ActionStatus.FAILED, [])
     assert run.status_reason == "Stage restart: service.restart on node c is CANCELLED"
@@ -320,7 +321,7 @@ def test_what_cannot_be_run(engine: Engine, stack: StackRecord, wrong: object, m
     with pytest.raises(HTTPBadRequest, match=message):
         put(engine, stack, stage("good"), wrong)
     assert engine.store.queue.count_scheduled(stack.id) == 0
-    assert engine.store.node_actions.open_of_root(stack.id) == []
+    assert engine.store.of(NodeStore).node_actions.open_of_root(stack.id) == []
 
 
 def test_nodes_of_nested_stacks(engine: Engine, stack: StackRecord) -> None:
@@ -333,7 +334,7 @@ def test_nodes_of_nested_stacks(engine: Engine, stack: StackRecord) -> None:
         put(engine, other, stage(nodes={"names": ["0"]}))
     with pytest.raises(HTTPBadRequest, match="the stack at its root"):
         put(engine, below[0])
-    chosen = next(one for one in engine.store.nodes.of_root(other.id) if one.name == "0")
+    chosen = next(one for one in engine.store.of(NodeStore).nodes.of_root(other.id) if one.name == "0")
     run = approved(engine, other, stage(nodes={"names": [chosen.id]}), stage("all"))
     assert work(engine.front, other) == ["0", "0", "1", "0", "1"]
     assert again(engine, run).status is ActionStatus.SUCCEEDED
@@ -378,7 +379,7 @@ def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackReco
     if is_approved:  # before anybody has seen that it is gone
         engine.components.of(NodeOperations).playbooks.approve(OTHER, run)
     with engine.store.transaction():
-        engine.store.orchestrations.expire_all()  # somebody looks after the nodes again
+        engine.store.of(NodeStore).orchestrations.expire_all()  # somebody looks after the nodes again
     engine.wait_for(lambda: again(engine, run).status in ENDED_ACTIONS)
     run = again(engine, run)
     assert run.status is (ActionStatus.FAILED if is_approved else ActionStatus.CANCELLED)

@@ -120,3 +120,6 @@ class NodePlaybook(peewee.Model):
     class Meta:
         table_name = "node_playbook"
         indexes = ((("project", "name"), True),)
+
+
+MODELS = (Node, NodeAction, NodeTransition, Orchestration, NodePlaybook)
