@@ -16,7 +16,6 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.json import Json
 from heatlite.features.healing.parts import Healing
-from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
@@ -93,7 +92,7 @@ def _tell_idle(bench: Bench, server: wiring.Embedded) -> None:
 def _tell_mark(bench: Bench, client: TestClient) -> None:
     """Measure from a report to its mark, without hold and grace."""
     stack = _created(client, "u", 1)
-    policy = {"healing_policy": VERSION, "grace": 0, "confirm": {"hold": 0}}
+    policy = {"healing_policy": "2026-11-22", "grace": 0, "confirm": {"hold": 0}}
     _call(client, "PUT", f"/stacks/u/{stack}/healing", policy)
     _call(client, "PUT", "/health/other/config", {"format": "generic"})  # the other source has a storm by now
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Directive ``rest_body``: the fields of a request body, from the OpenAPI document.
+"""Directive ``rest_body``: the fields of a request body by OpenAPI.
 
 ``.. rest_body:: OPERATION_ID`` shows the body of an operation, and ``.. rest_body:: OPERATION_ID ACTION`` that of an
 action: the alternative whose key is ACTION.
@@ -6,7 +6,7 @@ action: the alternative whose key is ACTION.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,22 @@ def bodies() -> dict[str, Any]:
     }
 
 
-def rows(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and description of the fields of a schema that have a description."""
+def rows(schema: Any, prefix: str = "", above: Mapping[str, Any] | None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield name, type and description of the fields that have a description.
+
+    Fields that the object `above` has, too, are left out.
+    """
     for one in schema.get("anyOf", []):
         yield from rows(one, prefix)
-    for name, field in schema.get("properties", {}).items():
+    properties = schema.get("properties", {})
+    for name, field in properties.items():
+        if above is not None and above.get(name) == field:
+            continue
         if "description" in field and field.get("type") != "null":
             optional = "" if name in schema.get("required", []) else " (Optional)"
             yield f"{prefix}{name}{optional}", type_of(field), told(field)
         yield from rows(field, f"{prefix}{name}.")
-        yield from rows(field.get("items", {}), f"{prefix}{name}[].")
+        yield from rows(field.get("items", {}), f"{prefix}{name}[].", properties)
 
 
 def type_of(field: Any) -> str:
@@ -50,7 +56,7 @@ def type_of(field: Any) -> str:
 
 
 def told(field: Any) -> str:
-    """Return the description of a field, its words and its default, as reStructuredText."""
+    """Return description, words and default of a field, as reStructuredText."""
     found = [re.sub(r"`([^`]*)`", r"``\1``", field["description"])]
     words = field.get("enum") or field.get("items", {}).get("enum") or []
     if words and not all(f"``{word}``" in found[0] for word in words if word is not None):

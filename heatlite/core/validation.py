@@ -1,10 +1,9 @@
 """Checks of JSON values by structs or JSON Schemas, and messages for their faults.
 
 Messages of jsonschema repeat the whole value, which may be megabytes. Its import takes a tenth of the start of a
-command: it is loaded for documents, and for the first value that is no struct of its kind.
+command: it is loaded for playbooks, and for the first value that is no struct of its kind.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,12 +14,15 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, whole_numbers
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator, ValidationError
+    from jsonschema import ValidationError
 
 Kind = TypeVar("Kind")
 
 MAX_MESSAGE = 200
 """Characters of a message of jsonschema, which may repeat the value."""
+
+NO_LINE_FEED = r"(?!\n)"
+"""End of the patterns of structs: Python's ``$`` accepts a line feed after it, that of ECMA 262 does not."""
 
 NAMES: dict[str, str] = {
     "object": "an object",
@@ -93,37 +95,11 @@ def _listed(kind: Any) -> list[Any]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def closed(*required: str, **properties: JsonMap) -> JsonMap:
-    """Return the schema of an object that has no other keys."""
-    return {
-        "type": "object", "additionalProperties": False, "required": [*required], "properties": {**properties},
-    }  # fmt: skip
-
-
 def faults(schema: JsonMap, value: object) -> "Iterator[ValidationError]":
     """Return the faults of a value by a JSON Schema, draft 2020-12."""
-    return _validators()(schema).iter_errors(value)
-
-
-@cache
-def _validators() -> "type[Draft202012Validator]":
     from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
 
-    found: type[Draft202012Validator] = extend(Draft202012Validator, {"pattern": _check_pattern})  # type: ignore[no-untyped-call]
-    return found
-
-
-def _check_pattern(_validator: object, pattern: str, value: object, _schema: object) -> "Iterator[ValidationError]":
-    """Yield an error if a text does not match.
-
-    ``$`` means the end, as in ECMA 262, whose patterns JSON Schema has. Python accepts a line feed after it.
-    """
-    from jsonschema import ValidationError
-
-    to_end = re.sub(r"(?<!\\)\$$", r"\\Z", pattern)
-    if isinstance(value, str) and not re.search(to_end, value):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
+    return Draft202012Validator(schema).iter_errors(value)
 
 
 def kind_of(value: object) -> str:
@@ -152,7 +128,7 @@ def explain(error: "ValidationError") -> str:
         case "minLength":
             return "may not be empty." if expected == 1 else f"must have at least {expected} characters."
         case "pattern":
-            return f"must match {expected}."
+            return f"must match {expected.removesuffix(NO_LINE_FEED)}."
         case "minimum":
             return f"must be at least {expected}."
         case "maximum":
@@ -175,8 +151,6 @@ def explain(error: "ValidationError") -> str:
             instance: Any = error.instance
             unknown = sorted(instance.keys() - schema["properties"].keys())
             return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."
-        case "anyOf" if error.context:
-            return f"{', or '.join(explain(one).removesuffix('.') for one in error.context)}."
         case _:
             message = error.message
             return f"is not valid: {message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + '…'}"

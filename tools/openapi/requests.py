@@ -20,6 +20,7 @@ from tools.openapi.schemas import ref
 
 MODULES = (
     bodies, group_bodies, group_requests, healing_bodies, intake, node_actions, playbooks, policies, registration,
+    policy, source_document,
 )  # fmt: skip
 """Modules with the structs of bodies, whose fields have docstrings."""
 NO_OPTIONS: JsonMap = {"description": "Not read; clients send null or an empty text."}
@@ -129,13 +130,13 @@ BODIES: dict[str, JsonMap] = {
     "Approve playbook run": _schema(node_actions.Decision),
     "Reject playbook run": _schema(bodies.Nothing),
     "Take snapshot": _schema(bodies.SnapshotOptions),
-    "Put healing policy": policy.SCHEMA,
+    "Put healing policy": _schema(policy.PolicyDocument),
     "Acknowledge scope": _schema(policies.Scope),
     "Approve incident": _schema(policies.ApprovedPlan),
     "Close incident": _schema(policies.Reason),
     "Report health": _REPORTS,
     "Put health reports": _REPORTS,
-    "Put health source": source_document.SCHEMA,
+    "Put health source": _schema(source_document.SourceDocument),
     "Create intake token": _schema(intake.NewToken),
     "Signal resource": _SIGNAL,
     "Signal resource with a signed URL": _SIGNAL,

@@ -22,12 +22,18 @@ from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.validation import closed
 from heatlite.features.simulator.cloud import file_of
 from heatlite.features.simulator.services import OBJECTS
 from heatlite.features.simulator.simulation import count
 
 OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
+
+def _closed(*required: str, **properties: JsonMap) -> JsonMap:
+    """Return the schema of an object that has no other keys."""
+    return {
+        "type": "object", "additionalProperties": False, "required": [*required], "properties": {**properties},
+    }  # fmt: skip
+
 
 _TEXT: Final[JsonMap] = {"type": "string"}
 _FLAG: Final[JsonMap] = {"type": "boolean"}
@@ -40,8 +46,8 @@ _VALUES: Final[JsonMap] = {
     },
 }
 """Values, or ``{matches: PATTERN}``."""
-_RESOURCE: Final = closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_VALUES)
-_EXPECTED: Final = closed(
+_RESOURCE: Final = _closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_VALUES)
+_EXPECTED: Final = _closed(
     status={"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
     reason=_TEXT,
     refused=_TEXT,
@@ -50,7 +56,7 @@ _EXPECTED: Final = closed(
     cloud={"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
 )
 _STEP: Final[JsonMap] = {
-    **closed(
+    **_closed(
         "do",
         name=_TEXT,
         do={"enum": list(OPERATIONS)},
@@ -63,7 +69,7 @@ _STEP: Final[JsonMap] = {
     "if": {"properties": {"do": {"const": "mark_unhealthy"}}},
     "then": {"required": ["resource"]},
 }
-_SCHEMA: Final = closed(
+_SCHEMA: Final = _closed(
     "template",
     "steps",
     template=_TEXT,

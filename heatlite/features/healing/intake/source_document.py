@@ -2,66 +2,88 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json, JsonMap
-from heatlite.core.validation import closed, explain, faults
+from heatlite.core.json import Json
+from heatlite.core.validation import convert
 from heatlite.features.healing.reports import DEFAULT_TTL
 from heatlite.features.healing.terms import DEFAULT_SOURCES
 
-PLACE: JsonMap = {"type": "string", "pattern": r"^(labels|annotations)\..+$", "maxLength": 255}
-PLACES: JsonMap = {"type": "array", "items": PLACE, "maxItems": 20}
-CONDITION: JsonMap = {
-    "type": "object",
-    "maxProperties": 20,
-    "propertyNames": {"pattern": r"^(labels|annotations)\..+$", "maxLength": 255},
-    "additionalProperties": {
-        "type": "array", "items": {"type": "string", "maxLength": 1024}, "minItems": 1, "maxItems": 100,
-    },
-}
-NUMBER: JsonMap = {"type": "integer", "minimum": 0, "maximum": 31_536_000}
-SCHEMA = closed(
-    "format",
-    format={"enum": list(DEFAULT_SOURCES)},
-    map=closed(**dict.fromkeys(("physical_id", "stack", "resource", "reason"), PLACES)),
-    when=CONDITION,
-    blind_when=CONDITION,
-    mark={"enum": ["resource", "member"]},
-    resolved={"enum": ["unmark", "keep"]},
-    ttl={**NUMBER, "minimum": 60},
-    storm=closed(**dict.fromkeys(("percent", "least", "most", "window"), NUMBER)),
-)
-MAP: Mapping[str, Sequence[str]] = {
-    "physical_id": (
-        "labels.heatlite_physical_id", "labels.instance_id", "labels.openstack_instance_id", "labels.server_id",
-    ),
-    "stack": ("labels.heatlite_stack",),
-    "resource": ("labels.heatlite_resource",),
-    "reason": ("annotations.summary", "annotations.description", "labels.alertname"),
-}  # fmt: skip
-GRAFANA_BLIND: Mapping[str, Sequence[str]] = {"labels.alertname": ("DatasourceNoData", "DatasourceError")}
+Place: TypeAlias = Annotated[str, Meta(pattern=r"^(labels|annotations)\..+$(?!\n)", max_length=255)]
+Places: TypeAlias = Annotated[tuple[Place, ...], Meta(max_length=20)]
+Condition: TypeAlias = Annotated[
+    dict[Place, Annotated[list[Annotated[str, Meta(max_length=1024)]], Meta(min_length=1, max_length=100)]],
+    Meta(max_length=20),
+]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=31_536_000)]
 Given = Mapping[str, Mapping[str, str]]
 """``labels`` and ``annotations`` of an alert."""
 
 
-class SourceDocument(Struct, frozen=True):
+class Targets(Struct, frozen=True, forbid_unknown_fields=True):
+    """Places of the parts of a target."""
+
+    physical_id: Places = (
+        "labels.heatlite_physical_id", "labels.instance_id", "labels.openstack_instance_id", "labels.server_id",
+    )  # fmt: skip
+    stack: Places = ("labels.heatlite_stack",)
+    resource: Places = ("labels.heatlite_resource",)
+    reason: Places = ("annotations.summary", "annotations.description", "labels.alertname")
+
+
+class StormLimit(Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of slots beyond which a source has a storm."""
+
+    percent: Number = 30
+    """Share of the resources of the types concerned."""
+    least: Number = 3
+    """Least limit."""
+    most: Number = 50
+    """Greatest limit."""
+    window: Number = 600
+    """Seconds in which the slots count."""
+
+    def slots(self, resources: int) -> int:
+        """Return the limit for a number of resources of the types concerned."""
+        return min(self.most, max(self.least, self.percent * resources // 100))
+
+
+class SourceDocument(Struct, frozen=True, forbid_unknown_fields=True):
     """A source's document with its defaults."""
 
-    format: str
-    map: Mapping[str, Sequence[str]]
-    when: Mapping[str, Sequence[str]]
-    blind_when: Mapping[str, Sequence[str]]
-    marks_member: bool
-    """True if the group member that holds the resource is marked instead of the resource."""
-    unmarks: bool
-    """True if a resolved alert takes the mark back."""
-    ttl: int
+    format: Literal["alertmanager", "grafana", "aodh", "generic"]
+    """The format of the reports."""
+    map: Targets = Targets()
+    """Places of the parts of a target: lists of ``labels.NAME`` and ``annotations.NAME``."""
+    when: Condition = {}
+    """Only alerts that have one of the values at each of these places count."""
+    blind_when: Condition | UnsetType = UNSET
+    """Such alerts say that the source cannot see. ``grafana`` has a default."""
+    mark: Literal["resource", "member"] | UnsetType = UNSET
+    """``resource``, or ``member``: the member of the group that holds it. Default of ``aodh``: ``member``."""
+    resolved: Literal["unmark", "keep"] = "unmark"
+    """The effect of a resolved alert on the mark."""
+    ttl: Annotated[int, Meta(ge=60, le=31_536_000)] = DEFAULT_TTL
+    """Seconds without a report after which an incident expires."""
+    storm: StormLimit = StormLimit()
+    """The storm guard."""
+
+    @property
+    def marks_member(self) -> bool:
+        """True if the member that holds the resource is marked instead of it."""
+        return (self.mark or ("member" if self.format == "aodh" else "resource")) == "member"
+
+    @property
+    def unmarks(self) -> bool:
+        """True if a resolved alert takes the mark back."""
+        return self.resolved == "unmark"
 
     def value(self, name: str, given: Given) -> str | None:
         """Return the first value of a target's part that is present and not empty."""
-        return next((found for place in self.map.get(name, ()) if (found := _at(place, given))), None)
+        places: Places = getattr(self.map, name)
+        return next((found for place in places if (found := _at(place, given))), None)
 
     def matches(self, given: Given) -> bool:
         """Return True if the source takes an alert."""
@@ -69,43 +91,20 @@ class SourceDocument(Struct, frozen=True):
 
     def is_blind(self, given: Given) -> bool:
         """Return True if an alert says that the source cannot see."""
-        return bool(self.blind_when) and _matches(self.blind_when, given)
+        default = {"labels.alertname": ["DatasourceNoData", "DatasourceError"]} if self.format == "grafana" else {}
+        condition = default if self.blind_when is UNSET else self.blind_when
+        return bool(condition) and _matches(condition, given)
 
 
 def read_document(document: Json) -> SourceDocument:
     """Check a document and add its defaults. Raises HTTPBadRequest."""
-    for error in faults(SCHEMA, document):
-        where = ".".join(map(str, error.absolute_path)) or "The document"
-        raise HTTPBadRequest(f"{where}: {explain(error)}")
-    assert isinstance(document, dict)
-    return _read(document)
+    return convert(document, SourceDocument)
 
 
 @cache
 def default_document(name: str) -> SourceDocument | None:
     """Return the document of a source without configuration; None for other names."""
-    return _read({"format": name}) if name in DEFAULT_SOURCES else None
-
-
-def _read(document: JsonMap) -> SourceDocument:
-    form = str(document["format"])
-
-    def table(name: str, default: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        found = document.get(name)
-        if not isinstance(found, dict):
-            return default
-        return {key: [str(one) for one in value] for key, value in found.items() if isinstance(value, list)}
-
-    ttl = document.get("ttl")
-    return SourceDocument(
-        form,
-        {**MAP, **table("map", {})},
-        table("when", {}),
-        table("blind_when", GRAFANA_BLIND if form == "grafana" else {}),
-        document.get("mark", "member" if form == "aodh" else "resource") == "member",
-        document.get("resolved", "unmark") == "unmark",
-        ttl if isinstance(ttl, int) else DEFAULT_TTL,
-    )
+    return read_document({"format": name}) if name in DEFAULT_SOURCES else None
 
 
 def _at(place: str, given: Given) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from heatlite.core.json import Json
+from heatlite.features.healing.intake.source_document import StormLimit, read_document
 from heatlite.features.healing.store.records import HealthSourceRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.records import EventRecord
@@ -22,25 +22,9 @@ class Storms(Struct, frozen=True):
     """True if a storm ended just now: then incidents were changed."""
 
 
-class StormLimit(Struct, frozen=True):
-    """The number of slots beyond which a source has a storm."""
-
-    percent: int = 30
-    least: int = 3
-    most: int = 50
-    window: int = 600
-    """Seconds."""
-
-    def slots(self, resources: int) -> int:
-        """Return the limit for a number of resources of the types concerned."""
-        return min(self.most, max(self.least, self.percent * resources // 100))
-
-
 def limit_of(record: HealthSourceRecord) -> StormLimit:
     """Return the limit that the document of a source names, else the default."""
-    given: Json = (record.document or {}).get("storm")
-    numbers = given.items() if isinstance(given, dict) else ()
-    return StormLimit(**{name: value for name, value in numbers if isinstance(value, int)})
+    return StormLimit() if record.document is None else read_document(record.document).storm
 
 
 def storms(store: Store, project: str, sources: Sequence[str], now: float, root_id: str | None = None) -> Storms:

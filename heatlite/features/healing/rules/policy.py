@@ -1,23 +1,29 @@
 """Healing policies: a root stack's document, its defaults, its rules for paths."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import zip_longest
-from typing import cast
+from typing import Annotated, Literal, TypeAlias, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest, Problem
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json
 from heatlite.core.repairs import RepairStep
-from heatlite.core.validation import closed, explain, faults
+from heatlite.core.validation import explain, faults, schema_of
 from heatlite.features.healing.reports import API, CHECK
 from heatlite.features.healing.rules.windows import Window, parse_cron
 from heatlite.features.healing.terms import Mode, SecondOpinion
 
-VERSION = "2026-11-22"
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
+PositiveCount: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+Share: TypeAlias = Annotated[str, Meta(pattern=r"^([0-9]|[1-9][0-9]|100)%$(?!\n)")]
+PositiveShare: TypeAlias = Annotated[str, Meta(pattern=r"^([1-9]|[1-9][0-9]|100)%$(?!\n)")]
+Seconds: TypeAlias = Annotated[int, Meta(ge=0, le=31_536_000)]
+Day: TypeAlias = Annotated[int, Meta(ge=0, le=86_400)]
+SourceName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
 MOST_DOUBLINGS = 20
 """Failed repairs in a row that double the pause after a repair."""
 ANY_SOURCE = "*"
@@ -40,21 +46,22 @@ class Limit(Struct, frozen=True):
         return max(1, members * self.number // 100)
 
     @classmethod
-    def read(cls, given: Json) -> "Limit":
+    def read(cls, given: object) -> "Limit":
         """Read a checked value of a document."""
         if isinstance(given, str):
             return cls(int(given.removesuffix("%")), given.endswith("%"))
         return cls(int(str(given)))
 
 
-class LadderStep(Struct, frozen=True):
+class LadderStep(Struct, frozen=True, forbid_unknown_fields=True):
     """One kind of repair."""
 
     step: RepairStep
-    settle: int | None = None
-    """Seconds that its effect is awaited; None: 300 for a reboot, 600 for a rebuild, `grace` for a replacement."""
+    """``reboot``, ``rebuild`` or ``replace``."""
+    settle: Seconds | None = None
+    """Seconds that its effect is awaited; none: 300 for a reboot, 600 for a rebuild, ``grace`` for a replacement."""
     any_time: bool = False
-    """True if it needs no window."""
+    """``true`` if it needs no window."""
 
 
 class Settings(Struct, frozen=True):
@@ -126,63 +133,101 @@ class Policy(Struct, frozen=True):
 DEFAULT = Policy()
 """The policy of a tree without one."""
 
-_COUNT: JsonMap = {"type": "integer", "minimum": 0, "maximum": 100000}
-_LIMIT: JsonMap = {"anyOf": [_COUNT, {"type": "string", "pattern": "^([0-9]|[1-9][0-9]|100)%$"}]}
-_SECONDS: JsonMap = {"type": "integer", "minimum": 0, "maximum": 31536000}
-_DAY: JsonMap = {"type": "integer", "minimum": 0, "maximum": 86400}
-_WINDOW = closed(
-    "cron",
-    "duration",
-    cron={"type": "string"},
-    duration={"type": "integer", "minimum": 60, "maximum": 604800},
-    timezone={"type": "string"},
-)
-_FIELDS: dict[str, JsonMap] = {
-    "mode": {"enum": [*Mode]},
-    "sources": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 64}, "maxItems": 100},
-    "grace": _DAY,
-    "confirm": closed(hold=_DAY, reports={"type": "integer", "minimum": 1, "maximum": 100}),
-    "max_unhealthy": _LIMIT,
-    "min_unhealthy": _COUNT,
-    "parallel": {"anyOf": [{**_COUNT, "minimum": 1}, {"type": "string", "pattern": "^([1-9]|[1-9][0-9]|100)%$"}]},
-    "cooldown": _SECONDS,
-    "max_repairs": closed("count", "per", count=_COUNT, per={**_SECONDS, "minimum": 1}),
-    "min_healthy": _SECONDS,
-    "give_up_after": {**_COUNT, "minimum": 1},
-    "second_opinion": {"enum": [*SecondOpinion]},
-    "windows": {"type": "array", "maxItems": 50, "items": _WINDOW},
-    "ladder": {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 10,
-        "items": closed("step", step={"enum": [*RepairStep]}, settle=_SECONDS, any_time={"type": "boolean"}),
-    },
-}
-_RULE = closed("match", match={"type": "string", "minLength": 1, "maxLength": 1024}, **_FIELDS)
-SCHEMA = closed(
-    "healing_policy",
-    healing_policy={"const": VERSION},
-    rules={"type": "array", "maxItems": 100, "items": _RULE},
-    **_FIELDS,
-)
+
+class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):
+    """The time and the number of reports that confirm a fault."""
+
+    hold: Day | UnsetType = UNSET
+    """Seconds that a report has to stand; default: 60."""
+    reports: Annotated[int, Meta(ge=1, le=100)] | UnsetType = UNSET
+    """Number of reports; default: 1."""
+
+
+class RepairRate(Struct, frozen=True, forbid_unknown_fields=True):
+    """The most repairs of a scope in a time."""
+
+    count: Count
+    """Number of repairs."""
+    per: Annotated[int, Meta(ge=1, le=31_536_000)]
+    """Seconds."""
+
+
+class WindowDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A time in which repairs may begin."""
+
+    cron: str
+    """Starts, as a line of cron."""
+    duration: Annotated[int, Meta(ge=60, le=604_800)]
+    """Seconds."""
+    timezone: str = "UTC"
+    """Time zone, such as ``Europe/Vienna``."""
+
+
+class SettingsDocument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings that a part of a document changes."""
+
+    mode: Mode | UnsetType = UNSET
+    """``off`` (default): marks only; ``propose``: a plan waits for approval; ``auto``."""
+    sources: Annotated[tuple[SourceName, ...], Meta(max_length=100)] | UnsetType = UNSET
+    """Sources of marks that are repaired; ``*`` (default): all of reports, not ``api`` and ``check``."""
+    grace: Day | UnsetType = UNSET
+    """Seconds in which an object is too young to be marked; default: 600."""
+    confirm: Confirmation | UnsetType = UNSET
+    """The confirmation of a fault."""
+    max_unhealthy: Count | Share | UnsetType = UNSET
+    """Unhealthy members, or per cent of the scope (``30%``, default), beyond which the breaker opens."""
+    min_unhealthy: Count | UnsetType = UNSET
+    """Number of unhealthy members below which nothing is repaired; default: 1."""
+    parallel: PositiveCount | PositiveShare | UnsetType = UNSET
+    """Most members of the scope under repair or settling, or per cent of it; default: 1."""
+    cooldown: Seconds | UnsetType = UNSET
+    """Seconds after a repair; doubles with each failure in a row; default: 300."""
+    max_repairs: RepairRate | UnsetType = UNSET
+    """The most repairs in a time; default: 3 in an hour."""
+    min_healthy: Seconds | UnsetType = UNSET
+    """Seconds: trouble sooner after a repair means that the repair failed; default: 3600."""
+    give_up_after: PositiveCount | UnsetType = UNSET
+    """Failed repairs in a row, after which the scope is ``SUSPENDED``; default: 3."""
+    second_opinion: SecondOpinion | UnsetType = UNSET
+    """``check``: repair only what a check finds unhealthy, too; default: ``none``."""
+    windows: Annotated[list[WindowDocument], Meta(max_length=50)] | UnsetType = UNSET
+    """Times in which repairs may begin; default: any time."""
+    ladder: Annotated[tuple[LadderStep, ...], Meta(min_length=1, max_length=10)] | UnsetType = UNSET
+    """Steps in their order. Steps that the type cannot do are skipped."""
+
+
+class Rule(SettingsDocument, frozen=True, kw_only=True):
+    """The settings for some paths."""
+
+    match: Annotated[str, Meta(min_length=1, max_length=1024)]
+    """Pattern of paths. The first rule that matches changes what it names."""
+
+
+class PolicyDocument(SettingsDocument, frozen=True, kw_only=True):
+    """The document of a policy."""
+
+    healing_policy: Literal["2026-11-22"]
+    """The version of the format."""
+    rules: Annotated[list[Rule], Meta(max_length=100)] = []
+    """Settings for paths: all of the above, for a pattern."""
 
 
 def read_policy(document: Json) -> Policy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
-    problems = [
-        Problem(("healing", *error.absolute_path), explain(error), error="HTTPBadRequest")
-        for error in sorted(faults(SCHEMA, document), key=lambda one: str(one.absolute_path))
+    try:
+        given = convert(document, PolicyDocument)
+    except ValidationError as error:
+        found = sorted(faults(schema_of(PolicyDocument), document), key=lambda one: str(one.absolute_path))
+        named = [(("healing", *one.absolute_path), explain(one)) for one in found] or [(("healing",), str(error))]
+        raise _refusal([Problem(path, text, error="HTTPBadRequest") for path, text in named]) from None
+    problems: list[Problem] = []
+    top = replace(Settings(), **_changed(given, ("healing",), problems))  # type: ignore[arg-type]
+    rules = [
+        (rule.match, _changed(rule, ("healing", "rules", at), problems)) for at, rule in enumerate(given.rules)
     ]
-    if not problems and isinstance(document, dict):
-        rules: list[tuple[str, Mapping[str, object]]] = []
-        top = replace(Settings(), **_changed(document, ("healing",), problems))  # type: ignore[arg-type]
-        given = document.get("rules", [])
-        for number, rule in enumerate(given if isinstance(given, list) else []):
-            if isinstance(rule, dict):
-                rules.append((str(rule["match"]), _changed(rule, ("healing", "rules", number), problems)))
-        if not problems:
-            return Policy(top, tuple(rules))
-    raise _refusal(problems)
+    if problems:
+        raise _refusal(problems)
+    return Policy(top, tuple(rules))
 
 
 def check_policy(document: Json) -> None:
@@ -208,51 +253,35 @@ def _refusal(problems: Sequence[Problem]) -> HTTPBadRequest:
     return HTTPBadRequest(f"The healing policy is not valid. {text}", problems=tuple(problems))
 
 
-def _changed(given: JsonMap, path: tuple[str | int, ...], problems: list[Problem]) -> dict[str, object]:
-    """Return the settings of a checked part of a document. Adds faults of its windows."""
-    found: dict[str, object] = {}
-    known = Settings.__struct_fields__
-    for name, value in given.items():
-        match name:
-            case "confirm" if isinstance(value, dict):
-                found |= value
-            case "max_repairs" if isinstance(value, dict):
-                found |= {"max_repairs": value["count"], "repairs_per": value["per"]}
-            case "max_unhealthy" | "parallel":
-                found[name] = Limit.read(value)
-            case "mode":
-                found[name] = Mode(str(value))
-            case "second_opinion":
-                found[name] = SecondOpinion(str(value))
-            case "sources" if isinstance(value, list):
-                found[name] = tuple(map(str, value))
-            case "ladder" if isinstance(value, list):
-                found[name] = tuple(_ladder_step(step) for step in value if isinstance(step, dict))
-            case "windows" if isinstance(value, list):
-                found[name] = tuple(_windows(value, (*path, name), problems))
-            case _ if name in known:
-                found[name] = value
+def _changed(
+    given: SettingsDocument, path: tuple[str | int, ...], problems: list[Problem]
+) -> dict[str, object]:
+    """Return the settings of a part of a document. Adds faults of its windows."""
+    found = _named(given, Settings.__struct_fields__)
+    for name in found.keys() & {"max_unhealthy", "parallel"}:
+        found[name] = Limit.read(found[name])
+    if given.confirm is not UNSET:
+        found |= _named(given.confirm, Confirmation.__struct_fields__)
+    if given.max_repairs is not UNSET:
+        found |= {"max_repairs": given.max_repairs.count, "repairs_per": given.max_repairs.per}
+    if given.windows is not UNSET:
+        found["windows"] = tuple(_windows(given.windows, (*path, "windows"), problems))
     return found
 
 
-def _ladder_step(given: JsonMap) -> LadderStep:
-    settle = given.get("settle")
-    return LadderStep(
-        RepairStep(str(given["step"])), settle if isinstance(settle, int) else None, bool(given.get("any_time"))
-    )
+def _named(given: Struct, fields: Sequence[str]) -> dict[str, object]:
+    """Return the values of those fields that a part of a document has."""
+    return {name: value for name in fields if (value := getattr(given, name, UNSET)) is not UNSET}
 
 
-def _windows(given: Sequence[Json], path: tuple[str | int, ...], problems: list[Problem]) -> list[Window]:
-    found = []
-    for number, one in enumerate(given):
-        if not isinstance(one, dict):
-            continue
-        name = str(one.get("timezone", "UTC"))
+def _windows(
+    given: Sequence[WindowDocument], path: tuple[str | int, ...], problems: list[Problem]
+) -> Iterator[Window]:
+    for at, one in enumerate(given):
         try:
-            found.append(Window(parse_cron(str(one["cron"])), int(str(one["duration"])), _zone(name)))
+            yield Window(parse_cron(one.cron), one.duration, _zone(one.timezone))
         except ValueError as error:
-            problems.append(Problem((*path, number), str(error), error="HTTPBadRequest"))
-    return found
+            problems.append(Problem((*path, at), str(error), error="HTTPBadRequest"))
 
 
 def _zone(name: str) -> ZoneInfo:

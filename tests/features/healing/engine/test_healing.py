@@ -34,7 +34,7 @@ from heatlite.features.healing.by_hand import HealRequest
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.loop.tree import read_tree
 from heatlite.features.healing.parts import Healing as Parts
-from heatlite.features.healing.rules.policy import DEFAULT, VERSION
+from heatlite.features.healing.rules.policy import DEFAULT
 from heatlite.features.healing.store.records import (
     HealingPolicyRecord,
     HealingScopeRecord,
@@ -67,7 +67,7 @@ class Healing:
         return self.engine.clock.now()
 
     def policy(self, **fields: object) -> None:
-        document: JsonMap = {"healing_policy": VERSION, **fields}  # type: ignore[dict-item]
+        document: JsonMap = {"healing_policy": "2026-11-22", **fields}  # type: ignore[dict-item]
         with self.store.transaction():
             self.rows.policies.put(HealingPolicyRecord(self.stack.id, document, 1, "mia", self.now))
 
@@ -804,14 +804,14 @@ def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(300)
     assert healing.told(incident) == ("MARKED", "mode_off")
-    operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, **AUTO})
+    operations.put_policy(MEMBER, healing.stack, {"healing_policy": "2026-11-22", **AUTO})
     healing.pass_(3600)
     assert healing.told(incident) == ("MARKED", "stale_evidence")
     with pytest.raises(PolicyChanged):
-        operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, "version": 7})
+        operations.put_policy(MEMBER, healing.stack, {"healing_policy": "2026-11-22", "version": 7})
     with pytest.raises(HTTPBadRequest, match="nested"):
-        operations.put_policy(MEMBER, healing.group, {"healing_policy": VERSION})
-    operations.put_policy(MEMBER, healing.stack, {"healing_policy": VERSION, "version": 1})
+        operations.put_policy(MEMBER, healing.group, {"healing_policy": "2026-11-22"})
+    operations.put_policy(MEMBER, healing.stack, {"healing_policy": "2026-11-22", "version": 1})
     operations.delete_policy(MEMBER, healing.stack)
     with pytest.raises(EntityNotFound):
         operations.delete_policy(MEMBER, healing.stack)
