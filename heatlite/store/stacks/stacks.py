@@ -40,6 +40,7 @@ _LOCK = Rows(
 _TAGS = Codec(
     lambda tags: f",{','.join(tags)},", lambda text: tuple(text[1:-1].split(",")) if text else (), empty=""
 )
+_PLACES = Rows(StackPlace, Stack)
 _SUMMARY = Rows(StackSummary, Stack, codecs={"tags": _TAGS})
 
 
@@ -72,6 +73,7 @@ class Stacks:
         self._features = features
         self._database = encryption.database
         self._table = _StackTable(encryption, _ROWS, fixed=("cloud",), stack="id", large_values=large_values)
+        self._places = Table(encryption, _PLACES)
         self._webhooks = Webhooks(self._database)
         self.locks = StackLocks(self._database)
         """Locks on stacks without their roots."""
@@ -204,12 +206,8 @@ class Stacks:
 
         Parents come before children.
         """
-        rows = self._database.read(
-            f"SELECT id, parent_id, parent_resource, depth FROM {self._table.name}"
-            " WHERE root_id = ? AND deleted_at IS NULL AND depth <= ?",
-            (record.root_id or record.id, record.depth + depth),
-        )
-        return _below(record.id, (StackPlace(*row) for row in rows))
+        rest = "WHERE root_id = ? AND deleted_at IS NULL AND depth <= ?"
+        return _below(record.id, self._places.select(rest, (record.root_id or record.id, record.depth + depth)))
 
     def of_ids(self, stack_ids: Sequence[str]) -> dict[str, StackRecord]:
         """Return the stacks with these ids."""
