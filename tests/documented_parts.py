@@ -85,7 +85,6 @@ DOCUMENTED: dict[str, tuple[str, ...]] = {
     "re2": ("re2",),  # https://pypi.org/project/google-re2
     "requests": ("requests",),  # https://requests.readthedocs.io/en/latest/api
     "rich": ("rich",),  # https://rich.readthedocs.io/en/stable/reference.html
-    "uvloop": ("uvloop.Loop",),  # https://uvloop.readthedocs.io/api
     # https://pyyaml.org/wiki/PyYAMLDocumentation
     "yaml": (
         *(f"yaml.{name}" for name in ("CSafeLoader", "SafeLoader=", "load", "safe_dump", "safe_load")),

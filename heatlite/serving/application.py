@@ -4,6 +4,7 @@ gunicorn reads and frames HTTP, and supervises the processes. The `Bridge` answe
 """
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -12,6 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
@@ -23,7 +25,7 @@ from heatlite.core.bulkhead import answer_requests
 from heatlite.core.config import Settings
 from heatlite.core.garbage import freeze_loaded
 from heatlite.serving.bridge import Bridge, Message
-from heatlite.serving.guard import INTERVAL, Guard
+from heatlite.serving.guard import Guard
 from heatlite.serving.supervisor import end_with_parent
 from heatlite.store.database.row_waits import RowWaits
 
@@ -40,6 +42,12 @@ ACCEPTED = 32
 OF_COPIES = ("Listening at", "ASGI server listening")
 CHECK_INTERVAL = 0.25
 """Seconds until a process notices that it has to stop."""
+M_MMAP_THRESHOLD = -3
+"""Option of mallopt(3): the size from which memory goes back to the system once it is free."""
+LARGE = 128 * 1024
+"""That size in bytes: glibc's first one, which otherwise grows."""
+LOOK_CHECKS = 8
+"""Checks from one look at idle connections to the next."""
 
 
 class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -83,7 +91,6 @@ class Server(BaseApplication):  # type: ignore[misc]
         self._bind = [f"fd://{os.dup(bound.fileno())}" for _ in range(ACCEPTED)]
         bound.close()
         self._embedded: wiring.Embedded | None = None
-        self._worker: Any = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -93,7 +100,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "workers": self._processes,
             "worker_class": "asgi",
             "asgi_lifespan": "on",
-            "asgi_loop": "asyncio",  # of the guard's policy
+            "asgi_loop": "uvloop",
             "asgi_disconnect_grace_period": 0,  # a request that waits for a thread ends with its client
             "http_parser": "python",
             "limit_request_field_size": 4094,  # a length of more than 4300 digits would be an error of Python
@@ -104,7 +111,6 @@ class Server(BaseApplication):  # type: ignore[misc]
             "logger_class": Log,
             "when_ready": self._prepare,
             "post_fork": self._begin_fork,
-            "post_worker_init": self._begin_process,
             "worker_exit": self._end_process,
             "forwarder_headers": "",  # SCRIPT_NAME would let a client change the path that a proxy has checked
             "control_socket_disable": True,  # its default path is shared by all servers of a user
@@ -125,7 +131,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Callable[..., Awaitable[None]]:
         """Start a process. Returns its ASGI application."""
         settings, embedded = self._settings, self._build(self._settings)
-        self._embedded = embedded
+        self._embedded, self._guard = embedded, Guard(settings.port)
         embedded.store.database.row_waits = RowWaits(settings.threads)
         self._bridge = Bridge(
             embedded.app,
@@ -161,18 +167,18 @@ class Server(BaseApplication):  # type: ignore[misc]
     async def _watch(self) -> None:
         """Guard the connections. Close them once the process has to stop."""
         assert self._embedded is not None
-        rounds = 0
-        while self._worker.alive:
+        checks = 0
+        while not self._guard.is_stopping:
             begun = time.monotonic()
             await asyncio.sleep(CHECK_INTERVAL)
             self._bridge.lines.lag = time.monotonic() - begun - CHECK_INTERVAL
-            rounds += 1
-            if rounds % round(INTERVAL / CHECK_INTERVAL) == 0:
+            if checks % LOOK_CHECKS == 0 or self._guard.is_due:
                 self._guard.look()
+            checks += 1
         self._embedded.components.streams.close()
         end = time.monotonic() + BODY_GRACE
         while True:
-            self._guard.look(closes_all=True, ends_bodies=time.monotonic() > end)
+            self._guard.look(stops=True, ends_bodies=time.monotonic() > end)
             await asyncio.sleep(CHECK_INTERVAL)
 
     def _begin_thread(self) -> None:
@@ -181,9 +187,10 @@ class Server(BaseApplication):  # type: ignore[misc]
         answer_requests()
         self._embedded.store.database.use_request_limits()
 
-    def _prepare(self, _server: Any) -> None:
+    def _prepare(self, _server: object) -> None:
         """Prepare the first process, before the others."""
         log.info("Listening at: http://%s (%d)", self._settings.address, os.getpid())
+        self._first = os.getpid()
         gc.freeze()  # a collection would write to the memory that processes share after the fork
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
@@ -194,13 +201,10 @@ class Server(BaseApplication):  # type: ignore[misc]
             text = "SIGHUP is ignored: the process has the engine of a SQLite file"
             signal.signal(signal.SIGHUP, lambda *_: log.warning(text))
 
-    def _begin_fork(self, server: Any, _worker: object) -> None:
-        end_with_parent(server.pid)
-        self._guard = Guard()
-        asyncio.set_event_loop_policy(self._guard)
-
-    def _begin_process(self, worker: Any) -> None:
-        self._worker = worker
+    def _begin_fork(self, _server: object, _worker: object) -> None:
+        end_with_parent(self._first)
+        with suppress(AttributeError):  # glibc would keep the memory of bodies and answers, in pieces between others
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
 
     def _end_process(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -24,7 +24,7 @@ from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.api.request import REFUSAL
 from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import Overloaded
-from heatlite.serving.guard import Connection, Peer
+from heatlite.serving.guard import IDLE_SECONDS, Connection, Peer
 from heatlite.serving.lines import Kind, LastAnswers, Lines, is_urgent
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class Bridge:
         application: Application,
         threads: int,
         max_body: int,
-        connections: Mapping[Peer, Connection],
+        connections: dict[Peer, Connection],
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
         reads_locally: bool = False,
@@ -167,20 +167,25 @@ class Bridge:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        connection = self._connections.get(scope["client"])
-        if connection is None:  # the client is gone
+        if scope["client"] is None:  # it is gone
             return
-        connection.begin_request(_head_size(scope))
-        is_answered = False
+        connection = self._connections.setdefault(scope["client"], Connection(0.0))
+        connection.begun += 1
+        connection.busy += 1
+        connection.taken += _head_size(scope)
+        limit = 0.0
         try:
             with self._memory.transfer(connection) as transfer:
                 await self._serve(scope, receive, send, transfer)
-            is_answered = True
+            limit = time.monotonic() + IDLE_SECONDS
+            if connection.is_ahead:
+                raise asyncio.CancelledError  # the server closes the connection
         except TimeoutError:
             log.info("a client did not take its answer in time")
             raise asyncio.CancelledError from None  # the server closes the connection
         finally:
-            connection.end_request(is_answered)
+            connection.busy -= 1
+            connection.limit = limit
 
     async def _serve(self, scope: Message, receive: Receive, send: Send, transfer: _Transfer) -> None:
         is_whole = False
@@ -196,7 +201,7 @@ class Bridge:
             answer = _plain(error.status, str(error))
         except Overloaded as error:
             answer = self._call({**_environ(scope, b""), REFUSAL: error})
-        if not is_whole:
+        if not is_whole or transfer.connection.is_ahead:
             answer.headers.append((b"Connection", b"close"))
         transfer.begun, transfer.is_moving = time.monotonic(), True
         await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
@@ -219,9 +224,8 @@ class Bridge:
                 is_whole = length == 0
             elif name == b"transfer-encoding":
                 is_whole = False
-        pieces: list[bytes] = []
-        if not is_whole:
-            transfer.connection.begin_body()
+        body, pieces = BytesIO(), 0
+        transfer.connection.is_in_body = not is_whole
         try:
             while not is_whole and max(length, transfer.size) <= self._max_body:
                 deadline = transfer.begun + TRANSFER_SECONDS + transfer.size / RATE
@@ -229,19 +233,22 @@ class Bridge:
                     message = await receive()
                 if message["type"] != "http.request":
                     raise _Disconnected
-                pieces.append(message.get("body", b""))
-                transfer.connection.take(len(pieces[-1]))
-                self._memory.add(transfer, len(pieces[-1]))
-                if len(pieces) > MAX_PIECES:
+                if not transfer.is_moving:  # it was ended, but `asyncio.wait_for` of Python 3.11 may lose that
+                    raise asyncio.CancelledError
+                size = body.write(message.get("body", b""))
+                transfer.connection.taken += size
+                self._memory.add(transfer, size)
+                pieces += 1
+                if pieces > MAX_PIECES:
                     raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
                 is_whole = not message.get("more_body", False)
-                if len(pieces) % TURN_PIECES == 0:
+                if pieces % TURN_PIECES == 0:
                     await asyncio.sleep(0)
         except TimeoutError:
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
-        if is_whole:
-            transfer.connection.end_body()
-        return b"".join(pieces), is_whole
+        finally:
+            transfer.connection.is_in_body = False
+        return body.getvalue(), is_whole
 
     async def _answer(self, scope: Message, body: bytes) -> Answer:
         """Call the application, in a thread unless the answer is quick."""
@@ -373,7 +380,7 @@ async def _linger(receive: Receive) -> None:
 
 def _head_size(scope: Message) -> int:
     """Return the number of bytes of a head, about."""
-    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"]) + len("  HTTP/1.1\r\n\r\n")
+    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"]) + len(" ? HTTP/1.1\r\n\r\n")
     return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 

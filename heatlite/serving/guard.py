@@ -1,15 +1,19 @@
-"""The guard watches connections between the event loop and gunicorn.
+"""The guard closes connections that gunicorn would keep.
 
 gunicorn's worker has no setting for three limits: the time for the head of a first request, the number of connections,
-and the bytes that a client sends ahead of its answers. The event loop shows each connection to the guard (asyncio:
-policies, `create_server`, protocols and transports).
+and the bytes that a client sends ahead of its answers. The guard looks at the sockets of its process, and ends them by
+shutdown(2). The event loop then sees that end. gunicorn closes its listening socket when it begins to stop.
 """
 
-import asyncio
+import os
 import resource
-from typing import Any, TypeAlias
+import socket
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-import uvloop
+from msgspec import Struct
 
 Peer: TypeAlias = tuple[str, int]
 """Address and port of a client."""
@@ -18,166 +22,135 @@ HEAD_SECONDS = 10.0
 """Time limit for the head of the first request of a connection."""
 IDLE_SECONDS = 80.0
 """Time limit for the next request: a little more than gunicorn's."""
-INTERVAL = 2.0
-"""Seconds between looks."""
 BACKLOG = 2048
 """Connections that arrive together and wait to be accepted."""
 SPARE_FILES = 100
-"""Files of a process that are no connections."""
-MAX_AHEAD = 64 * 1024
-"""Bytes of further requests that a client may send before it has its answer. Then the server reads no more."""
-LULL = 0.05
-"""Seconds without a request after which a connection has no further ones."""
+"""Files of a process that are kept for others than connections."""
+MAX_AHEAD = 1024 * 1024
+"""Bytes that a client may send ahead of its answers."""
+RECEIVED = struct.Struct("128xQ")
+"""`tcpi_bytes_received` in the start of `tcp_info` (tcp(7), linux/tcp.h)."""
 
 
-class Connection(asyncio.Protocol):
-    """A connection. To gunicorn's protocol it is the transport."""
+class Connection(Struct):
+    """A connection as the bridge knows it."""
 
-    def __init__(self, protocol: asyncio.Protocol, guard: "Guard") -> None:
-        self._protocol, self._guard = protocol, guard
-        self._transport: Any = None
-        self._peer: Peer = ("", 0)
-        self._loop = asyncio.get_running_loop()
-        self._is_held = self._is_paused = False
-        self.is_in_body = False
-        """True while a body is read."""
-        self._ahead = 0
-        """Bytes that came, without those of requests that have begun. A head counts by its fields, so about."""
-        self._begun = 0
-        """Number of requests that have begun."""
-        self.requests = 0
-        """Number of requests in progress."""
-        self.limit = self._loop.time() + HEAD_SECONDS
-        """Time limit for the head of the next request."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        peer = transport.get_extra_info("peername")
-        if peer is None:  # the client is gone
-            self._protocol = asyncio.Protocol()
-            transport.abort()
-            return
-        self._peer = peer[:2]
-        self._guard.connections[self._peer] = self
-        self._protocol.connection_made(self)  # type: ignore[arg-type]
-
-    def data_received(self, data: bytes) -> None:
-        self._protocol.data_received(data)
-        self._ahead += len(data)
-        if self._ahead > MAX_AHEAD and not self.is_in_body and not self._is_held:
-            self._is_held = True
-            self._transport.pause_reading()
-            self._loop.call_later(LULL, self._look, self._begun)
-
-    def eof_received(self) -> bool | None:
-        return self._protocol.eof_received()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._guard.connections.pop(self._peer, None)
-        self._protocol.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        self._protocol.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._protocol.resume_writing()
-
-    def pause_reading(self) -> None:
-        """Pause for gunicorn."""
-        self._is_paused = True
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Resume for gunicorn, unless the client is ahead."""
-        self._is_paused = False
-        if not self._is_held:
-            self._transport.resume_reading()
-
-    def begin_request(self, head: int) -> None:
-        """Note a request whose head has `head` bytes."""
-        self._begun += 1
-        self.requests += 1
-        self.take(head)
-
-    def begin_body(self) -> None:
-        """Read a body, whose bytes are not ahead."""
-        self.is_in_body = True
-        self._release()
-
-    def take(self, size: int) -> None:
-        """Count bytes of a request that has begun."""
-        self._ahead = max(0, self._ahead - size)
-
-    def end_body(self) -> None:
-        """Note that a body is whole."""
-        self.is_in_body = False
-
-    def end_request(self, is_answered: bool) -> None:
-        """Note the end of a request.
-
-        A client that did not take its answer loses the connection.
-        """
-        self.requests -= 1
-        self.is_in_body = False
-        self.limit = self._loop.time() + IDLE_SECONDS if is_answered else 0.0
-
-    def _look(self, begun: int) -> None:
-        """Read on once no request has begun for a while: what came ahead is used up."""
-        if self._is_held and (self.requests or begun != self._begun):
-            self._loop.call_later(LULL, self._look, self._begun)
-        else:
-            self._ahead = 0
-            self._release()
-
-    def _release(self) -> None:
-        if self._is_held:
-            self._is_held = False
-            if not self._is_paused:
-                self._transport.resume_reading()
+    limit: float
+    """Time limit for the head of the next request."""
+    begun: int = 0
+    """Number of requests that have begun."""
+    busy: int = 0
+    """Number of requests in progress."""
+    is_in_body: bool = False
+    """True while a body is read."""
+    taken: int = 0
+    """Bytes of its requests, about."""
+    seen: int = 0
+    """Value of `begun` when the guard has last compared `taken` with what was received."""
+    is_ahead: bool = False
+    """True if the client is so far ahead of its answers that the next one shall be the last."""
 
 
-class _Loop(uvloop.Loop):
-    def __init__(self, guard: "Guard") -> None:
-        super().__init__()
-        self._guard = guard
+def closing(
+    connections: Mapping[Peer, Connection], now: float, excess: int, stops: bool = False, ends_bodies: bool = False
+) -> dict[Peer, int]:
+    """Return which connections to shut down, and how (shutdown(2)).
 
-    async def create_server(self, protocol_factory: Any, *address: Any, **options: Any) -> Any:
-        def connect() -> Connection:
-            return Connection(protocol_factory(), self._guard)
+    These are connections whose next request is late, and the `excess` oldest ones without a request. If the process
+    `stops`, these are all without a request. With `ends_bodies`, bodies that are not whole end, too.
+    """
+    idle = sorted((peer for peer, one in connections.items() if not one.busy), key=lambda peer: connections[peer].limit)
+    late = [peer for peer in idle if connections[peer].limit < now]
+    in_body = [peer for peer, one in connections.items() if one.is_in_body and ends_bodies]
+    chosen = idle if stops else idle[: max(0, excess)]
+    # The event loop first sends the rest of an answer, unless the client is late in taking it.
+    return dict.fromkeys([*chosen, *in_body], socket.SHUT_RD) | dict.fromkeys(late, socket.SHUT_RDWR)
 
-        return await super().create_server(connect, *address, **(options | {"backlog": BACKLOG}))
 
+class Guard:
+    """Watches the connections to a port.
 
-class Guard(asyncio.DefaultEventLoopPolicy):
-    """Closes connections without a request.
-
-    Event loops that it makes show it their connections.
+    Used in the event loop only, which opens and closes them.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, port: int) -> None:
+        self._port = port
         self.connections: dict[Peer, Connection] = {}
+        self._listening: tuple[int, os.stat_result] | None = None
 
-    def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        """Create an event loop."""
-        return _Loop(self)
+    @property
+    def is_stopping(self) -> bool:
+        """True once gunicorn has closed the listening socket that the last look has found."""
+        if self._listening is None:
+            return False
+        number, found = self._listening
+        try:
+            return not os.path.samestat(os.fstat(number), found)
+        except OSError:
+            return True
 
-    def look(self, closes_all: bool = False, ends_bodies: bool = False) -> None:
-        """Close connections whose next request is late, and the oldest of too many.
+    @property
+    def is_due(self) -> bool:
+        """True if a connection had several requests since the last look."""
+        return any(one.begun > one.seen + 1 for one in self.connections.values())
 
-        With `closes_all`, close all without a request. With `ends_bodies`, end those whose body is not whole.
-        """
-        now = asyncio.get_running_loop().time()
-        idle = sorted((one for one in self.connections.values() if not one.requests), key=lambda one: one.limit)
-        excess = len(self.connections) + SPARE_FILES - resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        for number, connection in enumerate(idle):
-            if connection.limit < now:
-                connection.abort()
-            elif closes_all or number < excess:
-                connection.close()  # once its client has taken the last answer
-        for connection in [*self.connections.values()] if ends_bodies else ():
-            if connection.is_in_body:
-                connection.abort()
+    def look(self, stops: bool = False, ends_bodies: bool = False) -> None:
+        """Note new connections, and close others, see `closing`."""
+        now, files, found = time.monotonic(), _files(), set()
+        excess = len(files) + SPARE_FILES - resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        ends = closing(self.connections, now, excess, stops, ends_bodies)
+        for one in _sockets(files):
+            try:
+                if one.getsockname()[1:2] != (self._port,):
+                    continue
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    one.listen(BACKLOG)  # gunicorn's worker has the default of asyncio, which is 100
+                    self._listening = one.fileno(), os.fstat(one.fileno())
+                    continue
+                peer = one.getpeername()[:2]
+                found.add(peer)
+                connection = self.connections.setdefault(peer, Connection(now + HEAD_SECONDS))
+                if connection.begun > connection.seen and not connection.is_in_body:
+                    connection.seen = connection.begun
+                    connection.is_ahead = _received(one) - connection.taken > MAX_AHEAD
+                if peer in ends:
+                    one.shutdown(ends[peer])
+            except OSError:  # the client is gone
+                continue
+        for peer in self.connections.keys() - found:
+            del self.connections[peer]
+
+
+def _received(one: socket.socket) -> int:
+    """Return the number of bytes that a connection has received.
+
+    It is 0 if the system does not count them.
+    """
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED.size)
+    return int(RECEIVED.unpack(info)[0]) if len(info) == RECEIVED.size else 0
+
+
+def _files() -> Sequence[int]:
+    """Return the numbers of the open files of this process."""
+    try:
+        with os.scandir("/dev/fd") as found:
+            return [int(one.name) for one in found]
+    except OSError:  # no number is free to list them
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _sockets(files: Sequence[int]) -> Iterator[socket.socket]:
+    """Yield the sockets among open files.
+
+    Each is valid until the next one. No number is duplicated: to close a duplicate would release the locks of a SQLite
+    file.
+    """
+    for number in files:
+        try:
+            one = socket.socket(fileno=number)
+        except OSError:
+            continue
+        try:
+            yield one
+        finally:
+            one.detach()

@@ -1,8 +1,10 @@
 """Requests on one connection, in pieces of any size."""
 
 import socket
+from contextlib import suppress
 
 from tests.acceptance.processes import START_SECONDS, Server
+from tests.acceptance.raw_http import connect, read_reply, request
 
 VALUE = {"type": "OS::Heat::Value", "properties": {"value": "v"}}
 TEMPLATE = {"heat_template_version": "2021-04-16", "resources": {"a": VALUE}}
@@ -36,12 +38,12 @@ def test_a_request_after_a_refusal_may_have_any_form(server: Server) -> None:
     path = server.create("connections", TEMPLATE)
     server.settled(path)
 
-    def request(body: bytes, *lines: str, version: str = "1.1") -> bytes:
+    def post(body: bytes, *lines: str, version: str = "1.1") -> bytes:
         head = (f"POST /v1/demo{path}/actions HTTP/{version}", "Host: localhost", "Content-Type: application/json")
         return "\r\n".join((*head, *lines, "", "")).encode() + body
 
     def sized(body: bytes, *lines: str, version: str = "1.1") -> bytes:
-        return request(body, f"Content-Length: {len(body)}", *lines, version=version)
+        return post(body, f"Content-Length: {len(body)}", *lines, version=version)
 
     retry, check = b'{"retry": null}', b'{"check": null}'
     refused = sized(retry)  # there is nothing to retry
@@ -53,7 +55,7 @@ def test_a_request_after_a_refusal_may_have_any_form(server: Server) -> None:
         ([refused + read + refused], [409, 200, 409]),
         ([refused[:-4], refused[-4:]], [409]),
         ([refused[:30], refused[30:]], [409]),
-        ([request(chunked, "Transfer-Encoding: chunked")], [409]),
+        ([post(chunked, "Transfer-Encoding: chunked")], [409]),
         ([sized(retry + b" " * 70_000)], [409]),
         ([sized(retry + b" " * 50_000)], [409]),
         ([sized(b"{")], [400]),
@@ -73,3 +75,17 @@ def test_a_request_after_a_refusal_may_have_any_form(server: Server) -> None:
                 if codes[0] == 100 and len(found) == 1:
                     found += answers.next(1)
             assert [*found, *answers.next(len(codes) + 1 - len(found))] == [409, *codes], pieces
+
+
+def test_requests_far_ahead_of_their_answers_close_the_connection(server: Server) -> None:
+    """A few hundred are answered.
+
+    gunicorn would keep any number of them in memory.
+    """
+    ask = request("GET /healthcheck HTTP/1.1")
+    with connect(server.port) as client, client.makefile("rb") as lines:
+        client.sendall(ask * 500)
+        assert [reply.status for _ in range(500) if (reply := read_reply(lines))] == [200] * 500
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while True:  # the answers are not read
+                client.sendall(ask * 500)
