@@ -65,8 +65,8 @@ def create_app(
     app: App = falcon.App(request_type=Request, middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
-    faults.install(app, off)
     routes = Routes(app, middleware)
+    faults.install(app, routes.under_project, off)
     _add_server(routes, components, meter if settings.metrics else None)
     _add_stacks(routes, components, settings.hidden_stack_tags)
     _add_resources(routes, components)

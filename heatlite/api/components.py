@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.action_signals import ActionSignals
     from heatlite.engine.operations.export import Export
     from heatlite.engine.operations.groups import Groups
-    from heatlite.engine.operations.machine_keys import MachineKeys
     from heatlite.engine.operations.protection import Protection
     from heatlite.engine.operations.repairs import Repairs
     from heatlite.engine.operations.signals import Signals
@@ -143,12 +142,6 @@ class Components(Struct, frozen=True, dict=True):
         from heatlite.engine.operations.signals import Signals
 
         return Signals(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
-
-    @Part
-    def machines(self) -> "MachineKeys":
-        from heatlite.engine.operations.machine_keys import MachineKeys
-
-        return MachineKeys(self.store, self.settings, self.reader)
 
     @Part
     def controls(self) -> "ActionSignals":

@@ -4,7 +4,7 @@ The kind of an error gives the status code, its class the `error.type`.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -55,21 +55,14 @@ EXPLANATIONS: dict[int, str] = {
 }
 """Heat's texts for the codes. The specific text is in `error.message`."""
 
-UNDER_PROJECT = {
-    "access_keys", "actions", "audit", "build_info", "counts", "events", "healing", "health", "health_tokens",
-    "incidents", "node_actions", "node_playbook_runs", "node_playbooks", "resource_types", "resources", "services",
-    "software_configs", "software_deployments", "stacks", "template_versions", "validate",
-}  # fmt: skip
-"""First segments of paths below a project. Below the root, they mean that the project is missing."""
-
-
-def install(app: "falcon.App[Request, Response]", off: Sequence[str]) -> None:
+def install(app: "falcon.App[Request, Response]", under_project: Container[str], off: Sequence[str]) -> None:
     """Install handlers that answer every error of `app` in the fault format.
 
-    `off` are features that are off. Their paths are unknown.
+    `under_project` are the first segments of paths below a project: below the root, they mean that the project is
+    missing. `off` are features that are off, whose paths are unknown.
     """
     app.add_error_handler(Exception, on_unexpected)
-    app.add_error_handler(falcon.HTTPError, partial(_on_http_error, off))
+    app.add_error_handler(falcon.HTTPError, partial(_on_http_error, under_project, off))
     app.add_error_handler(HeatliteError, on_error)
 
 
@@ -110,14 +103,19 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
 
 
 def _on_http_error(
-    off: Sequence[str], req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]
+    under_project: Container[str],
+    off: Sequence[str],
+    req: Request,
+    resp: Response,
+    error: falcon.HTTPError,
+    params: dict[str, object],
 ) -> None:
     """Answer an error of Falcon: unknown URL or method, invalid header."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         message = f"{req.method} is not allowed here; allowed are {dict(error.headers or {})['Allow']}."
     elif isinstance(error, falcon.HTTPNotFound):
-        message = _unknown_url(req)
+        message = _unknown_url(req, under_project)
         if off:
             message += f" Features that are off here: {', '.join(off)} (setting `features`)."
     else:
@@ -135,11 +133,11 @@ def on_unexpected(req: Request, resp: Response, error: Exception, params: dict[s
     fault(resp, HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPInternalServerError", message)
 
 
-def _unknown_url(req: Request) -> str:
+def _unknown_url(req: Request, under_project: Container[str]) -> str:
     """Return a message with the correct endpoint: a wrong one is the usual cause."""
     parts = req.path.strip("/").split("/")
     if parts[0] == "v1":
         del parts[0]
-    if parts and parts[0] in UNDER_PROJECT:
+    if parts and parts[0] in under_project:
         return f"The URL {req.path} has no project. Configure the client with the endpoint {req.base}/v1/{{project}}."
     return f"There is nothing at {req.path}."

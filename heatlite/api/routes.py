@@ -62,6 +62,8 @@ class Routes:
 
     def __init__(self, app: App, middleware: RequestMiddleware) -> None:
         self.app = app
+        self.under_project: set[str] = set()
+        """First segments of the paths below a project."""
         self._middleware = middleware
 
     def add(
@@ -78,6 +80,8 @@ class Routes:
         """
         assert rules.keys() == map_http_methods(resource, suffix).keys(), f"{template} needs one rule for each method"
         self.app.add_route(template, resource, suffix=suffix)
+        if template.startswith(f"{P}/"):
+            self.under_project.add(template.split("/")[3])
         self._middleware.guard(template, rules, query)
 
     def add_below(

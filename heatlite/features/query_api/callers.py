@@ -11,8 +11,8 @@ from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.errors import Forbidden
 from heatlite.core.json import JsonMap
-from heatlite.engine.operations.machine_keys import MachineKeys
 from heatlite.features.query_api.errors import Code, QueryError
+from heatlite.features.query_api.machine_keys import MachineKeys
 from heatlite.features.query_api.signatures import Claim, Message, matches, read
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store

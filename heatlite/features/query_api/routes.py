@@ -13,6 +13,7 @@ from heatlite.features.query_api.access_keys import AccessKeys
 from heatlite.features.query_api.actions import Actions
 from heatlite.features.query_api.callers import Callers
 from heatlite.features.query_api.handler import QueryApi
+from heatlite.features.query_api.machine_keys import MachineKeys
 
 
 def add(routes: Routes, components: Components, access: AccessControl, trail: AuditTrail) -> None:
@@ -24,7 +25,8 @@ def add(routes: Routes, components: Components, access: AccessControl, trail: Au
     actions = Actions(
         store, components.stacks, components.software, components.signals, reader, definitions, details, hidden_tags
     )
-    callers = Callers(access, store, components.clock, components.machines, proxies(settings.trusted_proxies))
+    machines = MachineKeys(store, settings, reader)
+    callers = Callers(access, store, components.clock, machines, proxies(settings.trusted_proxies))
     errors.install(routes.app, VERSION)
     api = QueryApi(callers, actions, Versions(), trail)
     routes.add(VERSION, api, query={"GET": None, "POST": None}, GET=OPEN, POST=OPEN)

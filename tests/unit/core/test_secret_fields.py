@@ -7,13 +7,12 @@ from heatlite.clients.clouds import DomainAdmin
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.secret_fields import HidesSecrets
-from heatlite.engine.operations.machine_keys import Machine
 from heatlite.plugin.ports import Account
 from heatlite.store.records import AccessKeyRecord, AccountRecord
 from tests.tables import table
 
 KINDS: list[type[HidesSecrets]] = [
-    Account, AccessKeyRecord, AccountRecord, Context, DomainAdmin, Identity, Login, Machine, Settings,
+    Account, AccessKeyRecord, AccountRecord, Context, DomainAdmin, Identity, Login, Settings,
 ]  # fmt: skip
 
 
