@@ -22,9 +22,6 @@ from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.cloud import file_of
-from heatlite.features.simulator.services import OBJECTS
-from heatlite.features.simulator.simulation import count
 
 OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
 
@@ -333,6 +330,11 @@ class _Stage:
     def _look_at_cloud(self, expected: JsonMap) -> Iterator[str]:
         if "cloud" not in expected:
             return
+        # Loading takes longer than most commands run, and the help has this module.
+        from heatlite.features.simulator.cloud import file_of
+        from heatlite.features.simulator.services import OBJECTS
+        from heatlite.features.simulator.simulation import count
+
         counts = {**dict.fromkeys(OBJECTS, 0), **count(file_of(self._database), "test")}
         for kind, wanted in _map(expected["cloud"]).items():
             if kind not in counts:
