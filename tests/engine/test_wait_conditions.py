@@ -11,7 +11,7 @@ from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceede
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
-from heatlite.resources.heat.signals import wait_conditions
+from heatlite.resources.heat.signals import handles
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.messages import Messages
 
@@ -261,7 +261,7 @@ def test_a_handle_keeps_so_many_bytes(engine: Engine) -> None:
 
 
 def test_a_handle_keeps_so_many_signals(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_conditions, "MAX_SIGNALS", 5)
+    monkeypatch.setattr(handles, "MAX_SIGNALS", 5)
     stack = engine.create(template(handle=resource(HANDLE)))
     for _ in range(5):
         signal(engine, stack)

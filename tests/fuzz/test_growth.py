@@ -14,7 +14,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
-from heatlite.resources.heat.signals import wait_conditions
+from heatlite.resources.heat.signals import handles
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 from tests.thorough import THOROUGH
@@ -95,8 +95,8 @@ def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) ->
 def test_no_flood_of_signals_fills_the_disk(
     server: wiring.Embedded, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_conditions, "MAX_SIGNALS", 40)
-    monkeypatch.setattr(wait_conditions, "MAX_STORED", 4 * RESOURCE)
+    monkeypatch.setattr(handles, "MAX_SIGNALS", 40)
+    monkeypatch.setattr(handles, "MAX_STORED", 4 * RESOURCE)
     drawn, heat = random.Random(seed), Heat(server.app)
     kinds = ("OS::Heat::WaitConditionHandle", "AWS::CloudFormation::WaitConditionHandle")
     path = heat.create(template(**{f"h{number}": {"type": kind} for number, kind in enumerate(kinds)}))

@@ -15,7 +15,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.plugin import StackResource
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.resources.heat.signals.wait_conditions import Condition
+from heatlite.resources.heat.signals.conditions import Condition
 from heatlite.resources.heat.software.deployments import SoftwareDeploymentResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.source.loader import load_mapping

@@ -6,6 +6,7 @@ from typing import cast
 from heatlite.core.errors import InvalidValue
 from heatlite.core.json import Json, JsonMap, heat_text
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
+from heatlite.resources.heat.signals.conditions import WaitConditionFailure, WaitConditionTimeout
 from heatlite.resources.heat.signals.temp_urls import (
     AGAIN,
     SIGNAL,
@@ -16,7 +17,7 @@ from heatlite.resources.heat.signals.temp_urls import (
     signature_of,
     temp_url,
 )
-from heatlite.resources.heat.signals.wait_conditions import SUCCESS, WaitConditionFailure, WaitConditionTimeout
+from heatlite.resources.heat.signals.transports import SUCCESS
 from heatlite.resources.swift import StoreContainer
 
 KEY, ENDPOINT = "key", "endpoint"

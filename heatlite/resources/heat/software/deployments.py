@@ -27,7 +27,7 @@ from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT, UNGROUPED, Softw
 from heatlite.plugin.signing import NATIVE, Node
 from heatlite.resources.heat.signals.queues import AnswerQueue
 from heatlite.resources.heat.signals.temp_urls import AGAIN, AnswerBox
-from heatlite.resources.heat.signals.wait_conditions import NO_SIGNAL, TEMP_URL, WITH_ACCOUNT, ZAQAR
+from heatlite.resources.heat.signals.transports import NO_SIGNAL, TEMP_URL, WITH_ACCOUNT, ZAQAR
 from heatlite.resources.heat.software.configs import COMPONENT, own_id
 from heatlite.template.expression import UNKNOWN
 
