@@ -60,8 +60,6 @@ class Kind(Struct, frozen=True):
     """Key of the list of objects; "": the body is the list."""
     detail: str = ""
     """Path of the list with all attributes, below `path`."""
-    plural: str = ""
-    """Name of the verb that lists; "": the noun with an s."""
     key: str = "id"
     """Attribute that identifies an object."""
     creation: str = ""
@@ -99,11 +97,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "messaging.subscription": Kind(
         "/queues/{}/subscriptions", many="subscriptions", key="subscription_id", change="PATCH"
     ),
-    "network.fwaas_firewall": Kind("/fw/firewalls", "firewall", "firewalls"),
-    "network.fwaas_policy": Kind(
-        "/fw/firewall_policies", "firewall_policy", "firewall_policies", plural="fwaas_policies"
-    ),
-    "network.fwaas_rule": Kind("/fw/firewall_rules", "firewall_rule", "firewall_rules"),
     "network.l2_gateway": Kind("/l2-gateways", "l2_gateway", "l2_gateways"),
     "network.l2_gateway_connection": Kind(
         "/l2-gateway-connections", "l2_gateway_connection", "l2_gateway_connections"
@@ -111,7 +104,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "network.metering_label_rule": Kind(  # the SDK warns of remote_ip_prefix
         "/metering/metering-label-rules", "metering_label_rule", "metering_label_rules"
     ),
-    "network.network_gateway": Kind("/network-gateways", "network_gateway", "network_gateways"),
     "reservation.host": Kind("/os-hosts", "host", "hosts", bare=True),
     "reservation.lease": Kind("/leases", "lease", "leases", bare=True),
     "shared_file_system.security_service": Kind(
@@ -160,8 +152,6 @@ CALLS: Final[Mapping[str, Call]] = {
     "messaging.post_messages": Call("POST", "/queues/{}/messages"),
     "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
     "messaging.share_queue": Call("POST", "/queues/{}/share"),
-    "network.connect_network_gateway": Call("PUT", "/network-gateways/{}/connect_network"),
-    "network.disconnect_network_gateway": Call("PUT", "/network-gateways/{}/disconnect_network"),
     "shared_file_system.act_on_share": Call("POST", "/shares/{}/action"),
     "shared_file_system.act_on_share_network": Call("POST", "/share-networks/{}/action"),
     "shared_file_system.delete_share_type_spec": Call("DELETE", "/types/{}/extra_specs/{}"),
@@ -226,7 +216,7 @@ class Objects:
         """Yield each verb's name and function."""
         for verb in ("create", "get", "find", "update", "delete"):
             yield f"{self._service}.{verb}_{self._noun}", getattr(self, verb)
-        yield f"{self._service}.{self._kind.plural or f'{self._noun}s'}", self.list
+        yield f"{self._service}.{self._noun}s", self.list
 
     def _ask(
         self, connection: "Connection", method: str, path: str, body: Json = None, query: JsonMap | None = None

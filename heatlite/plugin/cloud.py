@@ -40,9 +40,12 @@ from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
 
 EXTENSIONS: Final = {
-    "fwaas": "fwaas", "l2_gateway": "l2-gateway", "metering": "metering", "network_gateway": "network-gateway",
-    "sfc": "sfc", "tap": "taas", "vpn": "vpnaas",
-}  # fmt: skip
+    "l2_gateway": "l2-gateway",
+    "metering": "metering",
+    "sfc": "sfc",
+    "tap": "taas",
+    "vpn": "vpnaas",
+}
 """Begin of a kind of the network service → alias of the extension that has it."""
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)

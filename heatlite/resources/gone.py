@@ -16,15 +16,18 @@ from heatlite.resources.heat.values import NoneProps
 class Left(Struct, frozen=True):
     """Reason why a type is gone."""
 
-    version: str
-    """Version of Heat that has hidden it."""
+    version: str | None
+    """Version of Heat that has hidden it; None: Heat still offers it."""
     successor: str
     """Type to use instead; "": there is none."""
     service: str = ""
     """Name of a service that is gone."""
+    advice: str = ""
+    """Advice, where no type takes its place."""
 
 
 _SAHARA: Final = Left("23.0.0", "", "Sahara")
+_FIREWALLS: Final = Left(None, "", "FWaaS v1", "Use security groups instead.")
 _MONASCA: Final = Left("25.0.0", "OS::Aodh::PrometheusAlarm", "Monasca")
 
 GONE: Final[Mapping[str, Left]] = {
@@ -32,11 +35,15 @@ GONE: Final[Mapping[str, Left]] = {
     "OS::Designate::Domain": Left("10.0.0", "OS::Designate::Zone"),
     "OS::Designate::Record": Left("10.0.0", "OS::Designate::RecordSet"),
     "OS::Glance::Image": Left("22.0.0", "OS::Glance::WebImage"),
+    "OS::Heat::HARestarter": Left("10.0.0", "", advice="Mark resources unhealthy, and update the stack, instead."),
     "OS::Magnum::Bay": Left("11.0.0", "OS::Magnum::Cluster"),
+    "OS::Magnum::BayModel": Left("11.0.0", "OS::Magnum::ClusterTemplate"),
     "OS::Monasca::AlarmDefinition": _MONASCA,
     "OS::Monasca::Notification": _MONASCA,
+    **{f"OS::Neutron::{noun}": _FIREWALLS for noun in ("Firewall", "FirewallPolicy", "FirewallRule")},
     "OS::Neutron::HealthMonitor": Left("9.0.0", "OS::Octavia::HealthMonitor"),
     "OS::Neutron::LoadBalancer": Left("9.0.0", "OS::Octavia::LoadBalancer"),
+    "OS::Neutron::NetworkGateway": Left(None, "", "VMware NSX for Neutron"),
     "OS::Neutron::Pool": Left("9.0.0", "OS::Octavia::Pool"),
     "OS::Neutron::PoolMember": Left("9.0.0", "OS::Octavia::PoolMember"),
     **{
@@ -68,7 +75,7 @@ class GoneResource(Resource[NoneProps]):
 
 def _class(type_name: str, left: Left) -> type[GoneResource]:
     cause = f"the service {left.service} is gone" if left.service else "it is gone"
-    instead = f"Use {left.successor} instead." if left.successor else "There is no successor."
+    instead = f"Use {left.successor} instead." if left.successor else left.advice or "There is no successor."
     text = f"{type_name} cannot be used: {cause}. {instead}"
     members = {"__doc__": text, "gone": text, "support_status": SupportStatus("HIDDEN", left.version, text)}
     return cast(type[GoneResource], type(type_name.replace(":", ""), (GoneResource,), members, type=type_name))

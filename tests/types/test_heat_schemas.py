@@ -81,6 +81,12 @@ def shown(field: Field) -> dict[str, Any]:
     return found
 
 
+DEAD = {
+    "OS::Magnum::BayModel", "OS::Neutron::Firewall", "OS::Neutron::FirewallPolicy", "OS::Neutron::FirewallRule",
+    "OS::Neutron::NetworkGateway",
+}  # fmt: skip
+"""Types that Heat describes, though no service has had their objects for years."""
+
 REJOINED = {
     "AWS::EC2::VPCGatewayAttachment",
     "OS::Neutron::ExtraRoute",
@@ -89,7 +95,7 @@ REJOINED = {
 """Updated where what they join is made anew; their properties cannot be changed, as in Heat."""
 
 
-@table("name", sorted(BUILTIN))
+@table("name", sorted(BUILTIN.keys() - DEAD))
 def test_the_schema_is_heats(heat: dict[str, Any], name: str) -> None:
     cls = Registry(BUILTIN).get(name)
     ours = {key: value for key, value in flat(described(cls.schema)).items() if key not in OURS.get(name, set())}
@@ -121,4 +127,4 @@ def test_every_type_of_heat_is_known(heat: dict[str, Any]) -> None:
     assert heat.keys() == BUILTIN.keys()
     types = Registry(BUILTIN)
     assert {name for name in heat if types.unavailable(name) is not None} == GONE.keys()
-    assert {heat[name]["status"] for name in GONE} <= {"HIDDEN", "UNSUPPORTED"}
+    assert {heat[name]["status"] for name in GONE.keys() - DEAD} <= {"HIDDEN", "UNSUPPORTED"}

@@ -192,9 +192,3 @@ class NoneResource(Resource[NoneProps], type="OS::Heat::None"):
 
     def handle_create(self) -> None:
         self.physical_id = self.physical_name
-
-
-class HARestarter(NoneResource, type="OS::Heat::HARestarter"):
-    """A placeholder that does nothing. Mark the resource unhealthy instead."""
-
-    support_status = SupportStatus("HIDDEN", "10.0.0", "Mark resources unhealthy, and update the stack, instead.")

@@ -52,14 +52,6 @@ class ClusterTemplate(
     support_status = SupportStatus(version="9.0.0")
 
 
-class BayModel(
-    CloudResource[ClusterTemplateProps], type="OS::Magnum::BayModel", kind="container_infra.cluster_template"
-):
-    """An old name of OS::Magnum::ClusterTemplate."""
-
-    support_status = SupportStatus("HIDDEN", "11.0.0", "Use OS::Magnum::ClusterTemplate instead.")
-
-
 class ClusterProps(Schema):
     name: str | None = prop(blank=True, doc="Its name.")
     cluster_template: str = prop(

@@ -18,7 +18,7 @@ from tests.types.rest_services import RestServices, rest_services
 pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install -e '.[openstack]'")
 
 ROUTER, SUBNET = ("10000000-0000-4000-8000-00000000000" + digit for digit in "12")
-ALIASES = ("fwaas", "taas", "vpnaas")
+ALIASES = ("taas", "vpnaas")
 
 
 class Agents(RestServices):
@@ -35,8 +35,6 @@ class Agents(RestServices):
                     "ipsec_site_connection", "ipsec_site_connections", "PENDING_CREATE"
                 ),
                 "/network/v2.0/taas/tap_services": objects("tap_service", "tap_services", "DOWN"),
-                "/network/v2.0/fw/firewalls": objects("firewall", "firewalls", "PENDING_CREATE"),
-                "/network/v2.0/fw/firewall_policies": objects("firewall_policy", "firewall_policies", ""),
             },
             {
                 "GET /network/v2.0/extensions": {"extensions": [{"alias": one} for one in ALIASES]},
@@ -55,14 +53,10 @@ class Agents(RestServices):
                 self._work(path, thing)
         path = target.partition("?")[0]
         thing = self.things.get(path, {})
-        held = [one for one in self.things.values() if one.get("firewall_policy_id") == thing.get("id")]
-        states = [str(one["status"]) for one in (thing, *held) if "PENDING_" in str(one.get("status"))]
-        if method == "PUT" and states:
+        state = str(thing.get("status"))
+        if method == "PUT" and "PENDING_" in state:
             self.refused += 1
-            if "/fw/" in path:
-                text = f"Operation cannot be performed since associated firewall f is in {states[0]}."
-                return 409, {"NeutronError": {"type": "FirewallInPendingState", "message": text, "detail": ""}}
-            text = f"Invalid state {states[0]} of vpnaas resource {thing['id']} for updating"
+            text = f"Invalid state {state} of vpnaas resource {thing['id']} for updating"
             return 400, {"NeutronError": {"type": "VPNStateInvalidToUpdate", "message": text, "detail": ""}}
         if method == "DELETE" and "/tap_services/" in path and thing:
             thing.update(status="PENDING_DELETE", gone=True)
@@ -73,10 +67,7 @@ class Agents(RestServices):
             return 200, {"ipsec_site_connections": [
                 one for one in self.things.values() if one.get("vpnservice_id") == wanted
             ]}  # fmt: skip
-        answer = super().answer(method, target, body)
-        if method == "PUT" and "/fw/firewalls/" in path:
-            thing.update(status="PENDING_UPDATE", looks=0)
-        return answer
+        return super().answer(method, target, body)
 
     def _work(self, path: str, thing: dict[str, Any]) -> None:
         """Agents see a VPN service with its first connection only."""
@@ -177,21 +168,3 @@ def test_a_tap_is_waited_for(cloud: Attended) -> None:
     assert cloud.state(1) == "ACTIVE"
     assert engine.delete(stack).status == "COMPLETE"
     assert cloud.services.things == {}
-
-
-def test_firewalls_take_changes_one_after_another(cloud: Attended) -> None:
-    engine = cloud.engine
-
-    def both(name: str) -> dict[str, Any]:
-        policy = resource("OS::Neutron::FirewallPolicy", name=name)
-        wall = resource("OS::Neutron::Firewall", name=name, firewall_policy_id={"get_resource": "policy"})
-        return template(policy=policy, wall=wall)
-
-    stack = engine.create(both("n"))
-    assert stack.status == "COMPLETE", stack.status_reason
-    (wall,) = [one for path, one in cloud.services.things.items() if "/firewalls/" in path]
-    wall.update(status="PENDING_UPDATE", looks=0)
-    stack = engine.put(stack, both("m"))
-    assert state(stack.verb, stack.status) == "UPDATE_COMPLETE", stack.status_reason
-    assert cloud.services.refused
-    assert engine.delete(stack).status == "COMPLETE"

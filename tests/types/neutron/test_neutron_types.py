@@ -487,10 +487,6 @@ NO_TEXT, KEPT = {"description": ""}, {}
 
 
 @table(("name", "given", "dropped", "sent"), [
-    ("Firewall", {"firewall_policy_id": ID}, "description", NO_TEXT),
-    ("Firewall", {"firewall_policy_id": ID}, "shared", KEPT),
-    ("FirewallPolicy", {}, "description", NO_TEXT),
-    ("FirewallRule", {}, "description", NO_TEXT),
     ("IKEPolicy", {}, "description", NO_TEXT),
     ("IPsecPolicy", {}, "description", NO_TEXT),
     ("IPsecSiteConnection", CONNECTION, "description", NO_TEXT),
@@ -546,9 +542,6 @@ def test_a_new_object_that_could_not_be_finished_is_made_again(
     cloudy.delete(stack)
 
 
-DEVICES = [{"id": "d", "interface_name": "i"}]
-
-
 @pytest.mark.parametrize(
     ("type_name", "properties", "token", "needed"),
     [
@@ -559,11 +552,6 @@ DEVICES = [{"id": "d", "interface_name": "i"}]
         ("OS::Neutron::Subnet", {"network": "n", "cidr": "10.0.0.0/24"}, None, False),
         ("OS::Neutron::Subnet", {"network": "n", "cidr": "10.0.0.0/24", "tags": ["a"]}, None, True),
         ("OS::Neutron::SecurityGroup", {}, None, True),
-        ("OS::Neutron::NetworkGateway", {"devices": DEVICES}, None, False),
-        (
-            "OS::Neutron::NetworkGateway",
-            {"devices": DEVICES, "connections": [{"network": "n", "segmentation_type": "flat"}]}, None, True,
-        ),
         ("OS::Neutron::FloatingIP", {"floating_network": "n"}, "DOWN", False),
         ("OS::Nova::Server", {"flavor": "f", "image": "i"}, "BUILD", True),
         ("OS::Designate::Zone", {"name": "a.b.", "email": "a@b.c"}, "ACTIVE", False),
