@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from heatlite import __version__, preflight, wiring
 from heatlite.api.components import Components
 from heatlite.core.config import Settings, load
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.garbage import freeze_loaded
+from heatlite.core.logs import logged
 from heatlite.core.meter import Meter
 from heatlite.engine.dispatch.local import Slots
 
@@ -49,13 +49,9 @@ class Engine:
 
     def _cancel_revoked(self, components: Components) -> None:
         for action_id in tuple(self._revoked):
-            try:
+            # It would fail at each sweep, and the sweep has other work.
+            with logged(log, "action %s, whose task was revoked, cannot be cancelled", action_id):
                 components.controls.revoke(action_id)
-            except DatabaseUnavailable:
-                raise
-            except Exception:
-                # It would fail at each sweep, and the sweep has other work.
-                log.exception("action %s, whose task was revoked, cannot be cancelled", action_id)
             self._revoked.discard(action_id)
 
     def close(self) -> None:

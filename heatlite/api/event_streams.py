@@ -18,6 +18,7 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
+from heatlite.core.logs import logged
 from heatlite.engine.dispatch.hints import Hints
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery, event_number
@@ -282,17 +283,15 @@ class Streams:
         """Read new events for streams, once for all. Returns True if there are more."""
         more = False
         try:
-            snapshot = _Snapshot(self._store, streams)
-            for stream in streams:
-                messages, has_more = snapshot.messages(stream)
-                stream.unsent = "".join(messages)
-                stream.is_ended = stream.is_refused or snapshot.is_over(stream)
-                more |= has_more
+            with logged(log, "cannot read events"):
+                snapshot = _Snapshot(self._store, streams)
+                for stream in streams:
+                    messages, has_more = snapshot.messages(stream)
+                    stream.unsent = "".join(messages)
+                    stream.is_ended = stream.is_refused or snapshot.is_over(stream)
+                    more |= has_more
         except DatabaseUnavailable as error:
             log.warning("cannot read events: %s", error)
-        except Exception:
-            # The streams have to continue.
-            log.exception("cannot read events")
         return more
 
 

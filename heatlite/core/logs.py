@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import heat_text
 from heatlite.core.masking import mask_record
 
@@ -45,6 +46,33 @@ def begin(**ids: str | None) -> Token[Ids]:
 def end(token: Token[Ids]) -> None:
     """Restore the ids from before the `begin` that returned the token."""
     _ids.reset(token)
+
+
+class logged:  # noqa: N801  # it reads as a word
+    """Context that logs an unexpected error and goes on: the thread has other work.
+
+    Errors of the classes `passing` leave it. `failed` is true if one was logged.
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        text: str,
+        *args: object,
+        passing: tuple[type[BaseException], ...] = (DatabaseUnavailable,),
+    ) -> None:
+        self.failed = False
+        self._log = partial(log.error, text, *args)
+        self._passing = passing
+
+    def __enter__(self) -> "logged":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self.failed = isinstance(error, Exception) and not isinstance(error, self._passing)
+        if self.failed:
+            self._log(exc_info=error)
+        return self.failed
 
 
 class about:  # noqa: N801  # it reads as a word

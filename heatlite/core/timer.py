@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.logs import logged
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +78,10 @@ class Job:
     def call(self) -> float:
         """Call it once, and log a failure. Returns the seconds until the next call."""
         try:
-            return self._call()
+            with logged(log, "%s: internal error", self.name):
+                return self._call()
         except DatabaseUnavailable as error:
             log.warning("%s: %s", self.name, error)
-        except Exception:
-            # The job has to survive any failure, or its work would never be done again.
-            log.exception("%s: internal error", self.name)
         return RETRY_INTERVAL
 
 

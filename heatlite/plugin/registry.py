@@ -243,7 +243,7 @@ def _load(name: str, entries: list[EntryPoint]) -> ResourceType | UnavailableTyp
     entry = entries[0]
     try:
         loaded = entry.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code
         return UnavailableType(name, f"{entry.value} cannot be loaded: {type(error).__name__}: {error}")
     if not (inspect.isclass(loaded) and issubclass(loaded, Resource)):
         return UnavailableType(name, f"{entry.value} is not a Resource class")

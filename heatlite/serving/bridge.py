@@ -332,7 +332,7 @@ class Bridge:
                 return Answer(status, headers, b"".join(parts))
             finally:
                 getattr(parts, "close", lambda: None)()
-        except Exception:
+        except Exception:  # the client gets an answer, whatever the application raises
             log.exception("%s %r failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error")
 

@@ -1,7 +1,7 @@
 """The store: the database behind one attribute for each kind of row."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
@@ -117,11 +117,10 @@ class Store:
                     give_to_owner(database.path, database.path.parent)
             except OSError as error:
                 raise DatabaseUnusable(path=database.path, reason=str(error), way="Correct that") from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(database.close)
             found = migrate.check_known(database)
-        except Exception:
-            database.close()
-            raise
+            undo.pop_all()
         store = cls(database, keys)
         store.migrations = found
         return store

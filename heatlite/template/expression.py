@@ -366,8 +366,8 @@ class Function(Expression):
             return self.apply(arguments)
         except HeatliteError:
             raise
-        except Exception:
-            if has_unknown(arguments):  # it takes UNKNOWN for data; what is wrong besides shows once all is known
+        except Exception:  # a function that takes UNKNOWN for data may fail in any way
+            if has_unknown(arguments):  # what is wrong besides shows once all is known
                 return UNKNOWN
             raise
 
@@ -424,7 +424,7 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
         failed.append((value, error.with_traceback(None)))  # there may be very many, and each would keep its frames
     except RecursionError:
         raise
-    except Exception as error:
+    except Exception as error:  # functions of other packages may raise anything
         log.exception("the function %s of a template failed", value.name)
         failed.append((value, StackValidationFailed(f"{type(error).__name__}: {error}")))
     return UNKNOWN

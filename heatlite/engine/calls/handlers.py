@@ -23,6 +23,7 @@ from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import SAVED_AS
 from heatlite.engine.state.unit_of_work import shortened
 from heatlite.engine.types.observation import live_values
+from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -135,8 +136,9 @@ def give_up(execution: StepExecution, why: str) -> None:
     execution.fail(why, why if execution.verb is Verb.CHECK else "")
     try:
         if was_called:
-            execution.resource.handle_cancel()
-    except Exception:
+            with type_code():
+                execution.resource.handle_cancel()
+    except HeatliteError:
         log.info("resource %s: %s cannot be cancelled", execution.row.name, execution.verb, exc_info=True)
 
 
@@ -280,7 +282,7 @@ def drop_saved(resource: Resource[Schema]) -> str | None:
     """Let the type delete its part of a snapshot. Returns the failure, or None."""
     try:
         resource.handle_delete_snapshot()
-    except Exception as error:
+    except Exception as error:  # the code of a type may raise anything
         log.info("resource %s: its snapshot stays", resource.name, exc_info=not isinstance(error, HeatliteError))
         return f"Snapshot DELETE failed: {failure_text(resource.name, error)}"
     return None
@@ -295,7 +297,7 @@ def failure_text(name: str, error: BaseException) -> str:
         error = error.__cause__  # the finding says more than the wrapper
     try:
         said = str(error)
-    except Exception:
+    except Exception:  # the text of a foreign error is foreign code
         log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
         said = "(an error without a text)"
     text = f"{type(error).__name__}: resources.{name}: {shortened(masked(said))}"

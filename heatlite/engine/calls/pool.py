@@ -123,7 +123,7 @@ class Calls:
             with self._transaction():
                 for call in calls:
                     advance(call, self.meter)
-        except Exception:
+        except Exception:  # whatever failed, each call may do so alone
             log.warning("a transaction of %d resources failed; each gets its own", len(calls), exc_info=True)
             for call, physical_id in zip(calls, ids, strict=True):
                 call.phase, call.failure, call.resource.physical_id = Phase.READY, None, physical_id

@@ -20,6 +20,7 @@ from heatlite.core import masking
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.extras import MissingLibrary
+from heatlite.core.logs import logged
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
@@ -118,7 +119,8 @@ class CeleryDispatcher:
         is_away = False
         while (announcement := self._unsent.get()) is not None:
             try:
-                self.send(announcement)
+                with logged(log, "a hint cannot be sent", passing=errors) as sending:
+                    self.send(announcement)
             except errors as error:
                 if not is_away:
                     log.warning("the broker takes no hints; workers poll the table meanwhile: %s", error)
@@ -128,13 +130,10 @@ class CeleryDispatcher:
                     announcement = self._unsent.get()
                 if announcement is None:
                     return
-            except Exception:
-                # An unknown error of one hint must not stop the sender.
-                log.exception("a hint cannot be sent")
             else:
-                if is_away:
+                if is_away and not sending.failed:
                     log.info("the broker takes hints again")
-                is_away = False
+                is_away = is_away and sending.failed
 
     def send(self, announcement: Announcement) -> None:
         """Send a hint before it returns. Raises the errors of the broker's connection."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from heatlite.core.logs import logged
 from heatlite.store.listeners import Listeners
 from heatlite.store.records import Announcement, ServiceRecord
 
@@ -135,13 +136,10 @@ def receive(inbox: Inbox, take: Callable[[Hint, str], None]) -> Callable[[], Non
     def run() -> None:
         while not stopping.is_set():
             received = inbox.socket.recv(MAX_HINT)
-            try:
+            with logged(log, "a hint has no effect", passing=()):
                 hint, _, about = received.decode().partition(" ")
                 if hint:  # else somebody asks whether this process is there
                     take(Hint(hint), about)
-            except Exception:
-                # An unknown error of one hint must not end the thread.
-                log.exception("a hint has no effect")
 
     thread = threading.Thread(target=run, name="hints", daemon=True)
     thread.start()

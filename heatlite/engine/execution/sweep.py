@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from heatlite.core.clock import Clock
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.logs import logged
 from heatlite.core.timer import for_each
 from heatlite.store.records import ServiceRecord
 from heatlite.store.store import Store
@@ -50,9 +50,5 @@ class Sweep:
 
 
 def _run_job(job: Callable[[], object]) -> None:
-    try:
+    with logged(log, "a job of the sweep: internal error"):
         job()
-    except DatabaseUnavailable:
-        raise
-    except Exception:
-        log.exception("a job of the sweep: internal error")

@@ -14,6 +14,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
+from heatlite.core.logs import logged
 from heatlite.core.masking import hiding
 from heatlite.core.meter import Meter
 from heatlite.core.status import Result
@@ -247,9 +248,8 @@ class Worker:
 
         def run() -> None:
             try:
-                call()
-            except Exception:
-                log.exception("clean-up after an attempt failed")
+                with logged(log, "clean-up after an attempt failed", passing=()):
+                    call()
             finally:
                 self._store.close()
 

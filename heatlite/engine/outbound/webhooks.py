@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.logs import logged
 from heatlite.core.masking import origin
 from heatlite.core.timer import Timer
 from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
@@ -150,11 +151,10 @@ class WebhookDelivery:
 
     def _deliver(self, record: WebhookRecord, until: float) -> None:
         try:
-            self._deliver_batch(record, until)
+            with logged(log, "stack %s: cannot deliver events to a webhook", record.stack_id):
+                self._deliver_batch(record, until)
         except DatabaseUnavailable as error:
             log.warning("stack %s: events may be delivered twice to a webhook: %s", record.stack_id, error)
-        except Exception:
-            log.exception("stack %s: cannot deliver events to a webhook", record.stack_id)
         finally:
             del self._busy[record.stack_id, record.digest]
             self._job.wake()

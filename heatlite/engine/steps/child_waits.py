@@ -85,7 +85,7 @@ class ChildWaits:
             if stop is not None and operation.verb in CONVERGING and (order is not None or operation.round == 0):
                 order = None
                 give_up(operation, aborted_text(operation.verb, stop))
-        except Exception as error:
+        except Exception as error:  # types and functions may raise anything; it fails this resource only
             name, is_fault = operation.row.name, not isinstance(error, HeatliteError)
             log.info("resource %s: %s failed", name, operation.verb, exc_info=is_fault)
             fail_with(operation, error)

@@ -83,15 +83,22 @@ def _metered(charge: Charge) -> Iterator[None]:
     meter.settle()
 
 
+@contextmanager
+def _failures(subject: str = "") -> Iterator[None]:
+    """Turn errors of the library into StackValidationFailed about the subject, else about their class."""
+    try:
+        yield
+    except StackValidationFailed:
+        raise
+    except Exception as error:  # a parser and an expression may fail in any way that Python knows
+        raise wrong(f"{subject or type(error).__name__}: {said(error)}") from error
+
+
 @functools.lru_cache(maxsize=256)
 def _parsed(expression: str) -> Query:
     _meter.get().charge(WORK_OF_PARSING + 10 * len(expression))
-    try:
+    with _failures(f"Bad expression {brief(expression)}"):
         return _language()(expression)
-    except Exception as error:  # the library raises whatever its parser's parts raise
-        if isinstance(error, StackValidationFailed):
-            raise
-        raise wrong(f"Bad expression {brief(expression)}: {said(error)}") from error
 
 
 @functools.cache
@@ -119,13 +126,8 @@ def _language() -> Callable[[str], Query]:
         statement = engine(expression)
 
         def evaluate(data: object, charge: Charge) -> object:
-            try:
-                with _metered(charge):
-                    return _plain(statement.evaluate({"data": data}, root.create_child_context()))
-            except StackValidationFailed:
-                raise
-            except Exception as error:  # an expression may fail in any way that Python knows
-                raise wrong(f"{type(error).__name__}: {said(error)}") from error
+            with _failures(), _metered(charge):
+                return _plain(statement.evaluate({"data": data}, root.create_child_context()))
 
         return evaluate
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core import logs
+from heatlite.core.errors import DatabaseUnavailable
 
 
 class Lines(logging.Handler):
@@ -171,3 +172,29 @@ def test_text_shows_the_ids_that_there_are() -> None:
 
     assert shown() == "message"
     assert shown(request_id="req-1", stack_id="s") == "[request_id=req-1 stack_id=s] message"
+
+
+def test_an_unexpected_error_is_logged_and_ends_there(caplog: pytest.LogCaptureFixture) -> None:
+    with logs.logged(logging.getLogger("a"), "%s has failed", "it") as work:
+        raise ValueError("why")
+    assert work.failed
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("ERROR", "it has failed")]
+    assert "ValueError: why" in caplog.text
+
+
+@pytest.mark.parametrize("error", [DatabaseUnavailable(reason="away"), KeyboardInterrupt()])
+def test_a_foreseen_error_and_the_end_of_a_process_leave(
+    caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    work = logs.logged(logging.getLogger("a"), "it has failed")
+    with pytest.raises(type(error)), work:
+        raise error
+    assert not work.failed
+    assert caplog.records == []
+
+
+def test_work_without_an_error_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with logs.logged(logging.getLogger("a"), "it has failed") as work:
+        pass
+    assert not work.failed
+    assert caplog.records == []

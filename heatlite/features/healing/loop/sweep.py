@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError
+from heatlite.core.logs import logged
 from heatlite.core.meter import Meter
 from heatlite.core.timer import for_each
 from heatlite.engine.operations.health_marks import row_with_mark
@@ -96,13 +97,10 @@ class HealingLoop:
         for_each(self._rows.incidents.due_roots(now, MOST_DUE), partial(self._look_at, now))
 
     def _look_at(self, now: float, root_id: str) -> None:
-        try:
+        # One tree must not keep the others from their repairs.
+        with logged(log, "cannot look at the incidents of stack %s", root_id) as look:
             self._see_to(root_id)
-        except DatabaseUnavailable:
-            raise
-        except Exception:
-            # One tree must not keep the others from their repairs.
-            log.exception("cannot look at the incidents of stack %s", root_id)
+        if look.failed:
             later = now + LONGEST_HOLD
             with self._store.transaction():
                 self._rows.incidents.postpone(root_id, now, later)

@@ -11,6 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
+from heatlite.core.logs import logged
 from heatlite.core.timer import Timer
 from heatlite.features.nodes.agents.client import Agents
 from heatlite.features.nodes.agents.deployments import Deployments
@@ -97,26 +98,28 @@ class Orchestrator:
             self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._job.stopping
         )
         root_id, began = claimed.root_id, time.monotonic()
+        foreseen = (Fenced, DatabaseUnavailable)
         try:
-            try:
-                Orchestration(turn, self._deployments).run()
-            except Interrupted:
-                turn.finish(self._clock.now())
-            except (Fenced, DatabaseUnavailable):
-                raise
-            except Exception:
-                # An internal error must not recur without a pause.
-                log.exception("the nodes of stack %s cannot be looked after", root_id)
-                turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
+            with logged(log, "the nodes of stack %s are left until the lease ends", root_id, passing=foreseen):
+                self._run(turn, root_id)
         except Fenced:
             log.warning("the nodes of stack %s: another engine looks after them by now", root_id)
         except DatabaseUnavailable as error:
             log.warning("the nodes of stack %s: %s", root_id, error)
-        except Exception:
-            log.exception("the nodes of stack %s are left until the lease ends", root_id)
         finally:
             self._store.close()
             ended = time.monotonic()
             self._resting[root_id] = ended + min(ended - began, MAX_REST)
             self._busy.discard(root_id)
             self._job.wake()
+
+    def _run(self, turn: Turn, root_id: str) -> None:
+        """Orchestrate, and release the tree. Raises Fenced, DatabaseUnavailable."""
+        passing = (Fenced, DatabaseUnavailable, Interrupted)
+        try:
+            with logged(log, "the nodes of stack %s cannot be looked after", root_id, passing=passing) as run:
+                Orchestration(turn, self._deployments).run()
+        except Interrupted:
+            turn.finish(self._clock.now())
+        if run.failed:  # it must not recur without a pause
+            turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
