@@ -133,19 +133,11 @@ class _Script(_Commanded):
 
     def check(self, args: JsonMap) -> None:
         _only(args, "config", "inputs", "outputs")
-        config, inputs, outputs = args.get("config"), args.get("inputs", {}), args.get("outputs", [])
+        config = args.get("config")
         if not isinstance(config, str) or not config.strip() or "\0" in config:
             raise _invalid("args.config must be the text of a script")
-        if not isinstance(inputs, dict):
-            raise _invalid("args.inputs must be an object: names and values")
-        for name, value in inputs.items():
-            if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
-                raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
-        if not isinstance(outputs, list) or len(outputs) > _MAX_NAMES:
-            raise _invalid(f"args.outputs must be a list of at most {_MAX_NAMES} names")
-        for output in outputs:
-            if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
-                raise _invalid("args.outputs: each must be the name of a file, of at most 200 characters")
+        _check_inputs(args.get("inputs", {}))
+        _check_outputs(args.get("outputs", []))
 
     def _start(self, action: Action, command: Command) -> bool:
         config, inputs, outputs = action.args["config"], action.args.get("inputs"), action.args.get("outputs")
@@ -310,6 +302,22 @@ def _age(action: Action) -> float:
 
 def _too_long(limits: Limits) -> str:
     return f"took longer than {limits.seconds:g} s (limits.seconds), and was ended"
+
+
+def _check_inputs(inputs: Json) -> None:
+    if not isinstance(inputs, dict):
+        raise _invalid("args.inputs must be an object: names and values")
+    for name, value in inputs.items():
+        if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
+            raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
+
+
+def _check_outputs(outputs: Json) -> None:
+    if not isinstance(outputs, list) or len(outputs) > _MAX_NAMES:
+        raise _invalid(f"args.outputs must be a list of at most {_MAX_NAMES} names")
+    for output in outputs:
+        if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
+            raise _invalid("args.outputs: each must be the name of a file, of at most 200 characters")
 
 
 def _only(args: Mapping[str, Json], *names: str) -> None:

@@ -373,9 +373,12 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
         number = target(value)
     except (ValueError, OverflowError):
         raise BadSetting(f"{origin}: {name} must be a number, not {value!r}.") from None
-    if isinstance(number, str):
-        return number
-    if target is int and isinstance(value, float) and number != value:
+    return number if isinstance(number, str) else _number(name, number, value, origin)
+
+
+def _number(name: str, number: int | float, value: object, origin: str) -> int | float:
+    """The number of a setting that was written as `value`, within its limits."""
+    if isinstance(number, int) and isinstance(value, float) and number != value:
         raise BadSetting(f"{origin}: {name} must be a whole number, not {value!r}.")
     if number == UNLIMITED and name in MAY_BE_UNLIMITED:
         return number

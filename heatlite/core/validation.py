@@ -6,7 +6,7 @@ command: it is loaded for playbooks, and for the first value that is no struct o
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -116,33 +116,35 @@ def place(error: "ValidationError", start: str = "") -> str:
     return (start + where).lstrip(".") or "The body"
 
 
+EXPECTATIONS: Final[Mapping[object, str]] = {
+    "const": "must be {!r}.",
+    "maxLength": "may have at most {} characters.",
+    "maximum": "must be at most {}.",
+    "minimum": "must be at least {}.",
+    "uniqueItems": "names something twice.",
+}
+"""Rules of a schema, and what they expect of a value."""
+
+
 def explain(error: "ValidationError") -> str:
     """Return the expectation that a value fails, for a message about its place."""
     expected: Any = error.validator_value
+    if error.validator in EXPECTATIONS:
+        return EXPECTATIONS[error.validator].format(expected)
     match error.validator:
         case "type":
             wanted = [expected] if isinstance(expected, str) else expected
             return f"must be {' or '.join(NAMES[kind] for kind in wanted)}, not {kind_of(error.instance)}."
-        case "maxLength":
-            return f"may have at most {expected} characters."
         case "minLength":
             return "may not be empty." if expected == 1 else f"must have at least {expected} characters."
         case "pattern":
             return f"must match {expected.removesuffix(NO_LINE_FEED)}."
-        case "minimum":
-            return f"must be at least {expected}."
-        case "maximum":
-            return f"must be at most {expected}."
         case "minItems" | "minProperties":
             return f"needs at least {expected} {'entry' if expected == 1 else 'entries'}."
         case "maxItems" | "maxProperties":
             return f"may have at most {expected} {'entry' if expected == 1 else 'entries'}."
-        case "uniqueItems":
-            return "names something twice."
         case "enum":
             return f"must be one of: {', '.join(str(one) for one in expected if one is not None)}."
-        case "const":
-            return f"must be {expected!r}."
         case "required":
             missing: Any = error.instance
             return f"needs {', '.join(name for name in expected if name not in missing)}."

@@ -253,10 +253,31 @@ class Definition:
         if len(name) > MAX_NAME and not self._stored:
             self._found(Phase.DEFINITIONS, path, f"Resource name may not have more than {MAX_NAME} characters")
 
+    def _check_keys(self, name: str, path: Path, written: Mapping[str, Json], allowed: frozenset[str]) -> None:
+        """Note keys that a resource cannot have, and those without a value."""
+        if not written.keys() <= allowed:
+            for key in written:
+                if key not in allowed:
+                    self._foreign_key(path, key)
+        if None in written.values() and not self._stored:
+            for key in _KINDS:
+                if self.keys.get(key) in written and written[self.keys[key]] is None:
+                    self._wrong_kind(name, key)
+
+    def _has_type(self, path: Path, written: Mapping[str, Json]) -> bool:
+        """Return True if a resource has a type, else note the fault."""
+        key = self.keys["type"]
+        kind = written.get(key)
+        if kind is None:
+            self._found(Phase.SECTIONS, path, f"Each resource must contain a {key} key.")
+        elif not isinstance(kind, str):
+            self._add(Phase.SECTIONS, stated((*path, key), "The type of a resource must be a string"))
+        return isinstance(kind, str)
+
     def _read_resources(self) -> None:
         template, keys = self.template, self.keys
         allowed = frozenset(keys.values())
-        type_key, condition_key = keys["type"], keys.get("condition", "")
+        condition_key = keys.get("condition", "")
         section = self.sections["resources"]
         enabled: list[tuple[str, Mapping[str, Json]]] = []
         disabled: list[tuple[str, Mapping[str, Json]]] = []
@@ -266,20 +287,8 @@ class Definition:
                 text = f'"{section}" must contain a map of resource maps, but "{name}" is none.'
                 self._found(Phase.SECTIONS, path, text)
                 continue
-            if not written.keys() <= allowed:
-                for key in written:
-                    if key not in allowed:
-                        self._foreign_key(path, key)
-            if None in written.values() and not self._stored:
-                for key in _KINDS:
-                    if keys.get(key) in written and written[keys[key]] is None:
-                        self._wrong_kind(name, key)
-            kind = written.get(type_key)
-            if kind is None:
-                self._found(Phase.SECTIONS, path, f"Each resource must contain a {type_key} key.")
-                continue
-            if not isinstance(kind, str):
-                self._add(Phase.SECTIONS, stated((*path, type_key), "The type of a resource must be a string"))
+            self._check_keys(name, path, written, allowed)
+            if not self._has_type(path, written):
                 continue
             self._check_name(name, path)
             conditional = condition_key and condition_key in written

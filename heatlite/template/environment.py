@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.errors import Problem, StackValidationFailed
-from heatlite.core.json import Json, JsonMap, overlaid
+from heatlite.core.json import Json, JsonMap, as_map, overlaid
 from heatlite.core.masking import MASK
 from heatlite.template.expression import raise_together
 from heatlite.template.globs import blocks_for, fault_of_globs
@@ -91,43 +91,27 @@ class Environment(Struct, frozen=True):
             elif content is None:
                 text, hint = f'environment has empty section "{section}"', f"Leave it out, or write {section}: {form()}"
             problems.append(_wrong(text, (section,), name, hint))
-        written = _section(data, "resource_registry")
-        registry: JsonMap = {}
-        for key, target in written.items():
-            path = ("resource_registry", key)
-            if key != "resources":
-                found = _mapping_problems(key, target, path, name)
-            elif isinstance(target, Mapping):
-                problems += _block_problems(target, path, name)
-                found = []
-            else:
-                found = [_wrong('"resources" of the registry must be a map', path, name)]
-            problems += found
-            if not found:
-                registry[key] = target
-        strategies = {}
-        for parameter, strategy in _section(data, "parameter_merge_strategies").items():
-            if isinstance(strategy, str) and strategy in STRATEGIES:
-                strategies[parameter] = strategy
-            else:
+        registry = _read_registry(_section(data, "resource_registry"), name, problems)
+        given = _section(data, "parameter_merge_strategies")
+        strategies = {key: one for key, one in given.items() if isinstance(one, str) and one in STRATEGIES}
+        for parameter, strategy in given.items():
+            if parameter not in strategies:
                 text = f'invalid merge strategy "{strategy}" for "{parameter}"'
-                path = ("parameter_merge_strategies", parameter)
-                problems.append(_wrong(text, path, name, f"one of {', '.join(STRATEGIES)}"))
-        names = data.get("encrypted_param_names", [])
-        sinks = data.get("event_sinks", [])
+                where = ("parameter_merge_strategies", parameter)
+                problems.append(_wrong(text, where, name, f"one of {', '.join(STRATEGIES)}"))
+        names, sinks = data.get("encrypted_param_names", []), data.get("event_sinks", [])
         assert isinstance(names, list) and isinstance(sinks, list)
         for i, sink in enumerate(sinks):
             if text := _fault_of_sink(sink):
                 problems.append(_wrong(text, ("event_sinks", i), name))
-        environment = cls(
+        return cls(
             parameters=_section(data, "parameters"),
             parameter_defaults=_section(data, "parameter_defaults"),
             resource_registry={**registry, "resources": registry.get("resources", {})},
             event_sinks=tuple(sinks),
             encrypted_param_names=tuple(map(str, names)),
             merge_strategies=strategies,
-        )
-        return environment, problems
+        ), problems
 
     def to_dict(self, hidden: Iterable[str] | None = None) -> JsonMap:
         """Return the API's form, with secrets masked.
@@ -438,9 +422,25 @@ def _masked(sink: Json) -> Json:
 
 
 def _section(data: Mapping[str, Json], name: str) -> JsonMap:
-    content = data.get(name, {})
-    assert isinstance(content, dict)
-    return content
+    return as_map(data.get(name))
+
+
+def _read_registry(written: JsonMap, name: str, problems: list[Problem]) -> JsonMap:
+    """Return the right entries of a registry; faults go to `problems`."""
+    registry: JsonMap = {}
+    for key, target in written.items():
+        path = ("resource_registry", key)
+        if key != "resources":
+            found = _mapping_problems(key, target, path, name)
+        elif isinstance(target, Mapping):
+            problems += _block_problems(target, path, name)
+            found = []
+        else:
+            found = [_wrong('"resources" of the registry must be a map', path, name)]
+        problems += found
+        if not found:
+            registry[key] = target
+    return registry
 
 
 def _mapping_problems(key: str, target: Json, path: tuple[str | int, ...], source: str) -> list[Problem]:

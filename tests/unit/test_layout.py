@@ -105,3 +105,24 @@ def test_few_handlers_take_any_exception_and_each_says_why() -> None:
                 bare += [] if comment else found[-1:]
     assert bare == []
     assert len(found) <= MOST_BROAD, found
+
+
+MOST_COMPLEX = 15
+BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
+
+
+def complexity(function: ast.AST) -> int:
+    """McCabe's number of a function, in which each `and` and `or` counts as well."""
+    nodes = [*ast.walk(function)]
+    terms = sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
+    return 1 + terms + sum(isinstance(node, BRANCHES) for node in nodes)
+
+
+def test_no_function_is_too_complex() -> None:
+    too_complex = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {complexity(node)}"
+        for path, text in SOURCES.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and complexity(node) > MOST_COMPLEX
+    ]
+    assert too_complex == []

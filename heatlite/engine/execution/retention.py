@@ -70,11 +70,9 @@ class Retention:
         """Delete one batch in a transaction. Returns False if nothing was left to delete."""
         store, settings = self._store, self._settings
         deleted, worked = now - settings.deleted_stack_days * DAY, now - settings.action_days * DAY
-        most, most_events, locks = settings.max_actions_per_stack, settings.max_events_per_stack, store.limit_locks
+        most, locks = settings.max_actions_per_stack, store.limit_locks
         return (
-            self._remove(store.events.remove, store.events.older_than(now - settings.event_days * DAY, ROW_BATCH))
-            or self._remove(store.events.remove, store.events.over_limit(most_events, ROW_BATCH, self._counted))
-            or self._remove(store.events.remove, store.events.of_deleted(deleted, ROW_BATCH))
+            self._purge_events(now, deleted)
             or self._remove(store.actions.remove, store.actions.older_than(worked, ROW_BATCH))
             or self._remove(store.actions.remove, store.actions.over_limit(most, ROW_BATCH))
             or any(
@@ -90,6 +88,18 @@ class Retention:
             or self._purge_large_values(now)
             or self._remove(store.ui_sessions.remove, store.ui_sessions.expired_before(now, ROW_BATCH))
             or self._remove(store.services.remove, store.services.silent_since(now - DAY))
+        )
+
+    def _purge_events(self, now: float, deleted: float) -> bool:
+        """Delete one batch of events. Returns False if nothing was left to delete.
+
+        Those of stacks that were deleted before the time `deleted` go as well.
+        """
+        events, settings = self._store.events, self._settings
+        return (
+            self._remove(events.remove, events.older_than(now - settings.event_days * DAY, ROW_BATCH))
+            or self._remove(events.remove, events.over_limit(settings.max_events_per_stack, ROW_BATCH, self._counted))
+            or self._remove(events.remove, events.of_deleted(deleted, ROW_BATCH))
         )
 
     def _remove(self, remove: Callable[[Sequence[Key]], object], found: Sequence[Key]) -> bool:

@@ -104,10 +104,8 @@ class HealthMarks:
         # A name finds the current row; a physical id may find one that waits for its clean-up.
         if row.name != mark.resource.strip("/").rpartition("/")[2] and not self._is_current(stack, row):
             raise ResourceNotFound(resource_name=mark.resource, stack_name=stack.name)
-        if mark.unhealthy and self._reader.may_nest(stack, row):
-            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
-            if locked is not None:
-                raise locked_error(Operation.MARK, locked, context)
+        if mark.unhealthy:
+            self._refuse_locked(context, stack, row)
         if row.status is Status.IN_PROGRESS:
             raise ActionInProgress(stack_name=stack.name, action=row.verb)
         now_is = row.state_without_lock
@@ -122,6 +120,13 @@ class HealthMarks:
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
         self._store.resource_marked(stack.root_id or stack.id, now)
         return None
+
+    def _refuse_locked(self, context: Context, stack: StackRecord, row: ResourceRecord) -> None:
+        """Raise StackLocked if a lock is in the row's nested stack, or below it."""
+        if self._reader.may_nest(stack, row):
+            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
+            if locked is not None:
+                raise locked_error(Operation.MARK, locked, context)
 
     def _is_current(self, stack: StackRecord, row: ResourceRecord) -> bool:
         """Return True unless the row waits for its clean-up."""

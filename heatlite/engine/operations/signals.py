@@ -46,6 +46,7 @@ from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.handlers import NoActionNeeded, Resize
 from heatlite.plugin.nested import StackResource
+from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -146,14 +147,7 @@ class Signals:
         if details and "unset_hook" in details:
             self._clear_hook(stack, row.name, details["unset_hook"])
             return None
-        if not kind.has("signal"):
-            raise ResourceActionNotSupported(action="signal")
-        if row.verb is Verb.INIT:
-            raise ResourceNotAvailable(resource_name=row.name)
-        if row.verb in kind.no_signal_during:
-            with self._store.transaction():
-                self._record_event(row, row.verb, f"Cannot signal resource during {row.verb}")
-            raise NotSupported(f"Signal resource during {row.verb} is not supported.")
+        self._refuse(kind, row)
         try:
             self._deliver(context, stack, row, details)
         except (DeletionProtected, OtherCloud):
@@ -173,6 +167,17 @@ class Signals:
                 raise InvalidStackState(nothing.detail) from nothing
             return self._ignored(row, IgnoredSignal(nothing.reason, nothing.retry_after), nothing.detail)
         return None
+
+    def _refuse(self, kind: ResourceType, row: ResourceRecord) -> None:
+        """Raise the error for a resource that takes no signals, or none in its state."""
+        if not kind.has("signal"):
+            raise ResourceActionNotSupported(action="signal")
+        if row.verb is Verb.INIT:
+            raise ResourceNotAvailable(resource_name=row.name)
+        if row.verb in kind.no_signal_during:
+            with self._store.transaction():
+                self._record_event(row, row.verb, f"Cannot signal resource during {row.verb}")
+            raise NotSupported(f"Signal resource during {row.verb} is not supported.")
 
     def _ignored(self, row: ResourceRecord, ignored: IgnoredSignal, detail: str) -> IgnoredSignal:
         """Count an ignored signal: one event per reason and period, with a number.

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import ipaddress
 import math
+import re
 import socket
 import ssl
 import threading
@@ -48,6 +49,8 @@ _SPECIAL_IPV6: Final = tuple(
 """IANA's special-purpose addresses among them, such as Teredo, 6to4 and documentation."""
 
 _PORTS: Final = {"http": 80, "https": 443}
+_NO_URL: Final = re.compile(r"[\x00-\x20\x7f]")
+"""Characters that no URL has."""
 
 
 class Refused(ValueError):
@@ -87,11 +90,7 @@ class EgressHosts(Struct, frozen=True):
         if parts.scheme not in _PORTS:
             raise Refused("only http and https are possible")
         host = parts.hostname
-        if (
-            not host
-            or parts.username is not None
-            or any(letter <= " " or letter == "\x7f" for letter in parts.geturl())
-        ):
+        if not host or parts.username is not None or _NO_URL.search(parts.geturl()):
             raise Refused("it is no address of a host")
         if not self.allows_public and not self._has(host, port):
             raise Refused(f'the setting {self.setting} does not list "{host}"')

@@ -21,6 +21,7 @@ from heatlite.engine.types.resource_factory import TRIED
 from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import fields, requires
 from heatlite.template.replacement import DELETE_FIRST, REBUILD
@@ -45,15 +46,11 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     row = facts.row
     if decision.reason is Reason.OUTSIDE:
         return decision
-    if decision.outcome is Outcome.KEEP and facts.wanted.kind.gives_way and candidates[0].row.id > row.id:
-        cause = "it takes back what its replacement has taken over"
-        return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
-    if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
-        before = _before(facts) or {}
-        cause = "an object that it is joined to is replaced"
-        if anew := _joined_anew(facts):
-            cause = f"it is joined to {', '.join(anew)}, of which there is another object"
-        decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
+    if decision.outcome is Outcome.KEEP:
+        if facts.wanted.kind.gives_way and candidates[0].row.id > row.id:
+            cause = "it takes back what its replacement has taken over"
+            return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
+        decision = _decide_joined(facts, replaced_above) or decision
     protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
         cause = f"it would be replaced ({decision.cause}), but {protected.text}"
@@ -63,6 +60,22 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
         return replace(decision, outcome=Outcome.RESTRICT, reason=Reason.RESTRICTED, cause=cause)
     if decision.outcome not in (Outcome.REPLACE, Outcome.CREATE):
         return decision
+    return _in_order(facts, decision, candidates)
+
+
+def _decide_joined(facts: Facts, replaced_above: frozenset[str]) -> Decision | None:
+    """Return the update of an object joined to a replaced one; None: it is not."""
+    if not _is_joined_replaced(facts, replaced_above):
+        return None
+    before = _before(facts) or {}
+    cause = "an object that it is joined to is replaced"
+    if anew := _joined_anew(facts):
+        cause = f"it is joined to {', '.join(anew)}, of which there is another object"
+    return Decision(Outcome.UPDATE, facts.row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
+
+
+def _in_order(facts: Facts, decision: Decision, candidates: Sequence[Facts]) -> Decision:
+    """Return the decision to make a new object, with what is deleted first."""
     if decision.outcome is Outcome.REPLACE:
         if _can_rebuild(facts):
             return replace(decision, outcome=Outcome.REBUILD)
@@ -91,17 +104,21 @@ def decide(facts: Facts) -> Decision:
         return _decide_external(row, wanted)
     # A changed template of a template resource is an update, as in Heat.
     kind = TemplateResource if issubclass(wanted.kind, TemplateResource) else wanted.kind
-    renamed = facts.kind.old_name_of != "" and facts.kind.old_name_of == kind.type_name
-    if facts.kind is not kind and not renamed:
+    if not _is_same_kind(facts.kind, kind):
         return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
-    is_rebooted = facts.is_done and facts.step is RepairStep.REBOOT
-    if is_rebooted or facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
-        return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
-    if facts.part is Part.SELECTED and not facts.is_done:
+    if facts.is_done:
+        if facts.step is RepairStep.REBOOT or not kind.schema.diff(row.properties, wanted.properties):
+            return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
+    elif facts.part is Part.SELECTED:
         return _decide_selected(facts)
     if issubclass(kind, StackResource):
         return _decide_nested(facts)
     return _decide_state(facts) or _decide_change(facts)
+
+
+def _is_same_kind(now: ResourceType, wanted: ResourceType) -> bool:
+    """Return True if the type is the same, perhaps by its old name."""
+    return now is wanted or (now.old_name_of != "" and now.old_name_of == wanted.type_name)
 
 
 def is_refused(row: ResourceRecord) -> bool:
@@ -169,14 +186,20 @@ def _decide_state(facts: Facts) -> Decision | None:
         return Decision(Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}")
     if row.status is Status.FAILED and row.verb is not Verb.DELETE and facts.ask.needs_replace_failed():
         return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
-    if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:
-        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
-    if row.status is Status.IN_PROGRESS and row.verb is Verb.ADOPT:
-        return Decision(Outcome.CREATE, row, Reason.CREATE_INTERRUPTED)  # the row has no id of the object yet
-    if row.status is Status.IN_PROGRESS and row.token is not None and "rebuild" in row.token:
-        return Decision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
-    if facts.observed is None:
+    interrupted = _decide_interrupted(row) if row.status is Status.IN_PROGRESS else None
+    if interrupted is None and facts.observed is None:
         return Decision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
+    return interrupted
+
+
+def _decide_interrupted(row: ResourceRecord) -> Decision | None:
+    """Decide about a row in progress; None: as if it were not."""
+    if row.verb is Verb.CREATE:
+        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+    if row.verb is Verb.ADOPT:
+        return Decision(Outcome.CREATE, row, Reason.CREATE_INTERRUPTED)  # the row has no id of the object yet
+    if row.token is not None and "rebuild" in row.token:
+        return Decision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
     return None
 
 

@@ -229,10 +229,9 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
     if (verb, status) != (stack.verb, stack.status):
         now += f" (before its lock: {state(verb, status)})"
     if operation is Operation.RETRY and (status is not Status.FAILED or verb not in RETRIES):
+        way_on = " To go on with a restore, restore the snapshot again, or update the stack."
         text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
-        if verb is Verb.RESTORE:
-            text += " To go on with a restore, restore the snapshot again, or update the stack."
-        return InvalidStackState(text)
+        return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""))
     if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None

@@ -218,14 +218,13 @@ class ConvergeSteps:
         nested = issubclass(wanted.kind, StackResource)
         # A nested stack gets a new id; the ids that matter are those of its resources.
         taken = None if row.external_id is not None else self._taken.get(row.name)
-        known = isinstance(found, dict) and (found.get("resource_id") or (nested and "resources" in found))
-        known = known and taken is None
-        found = found if known and isinstance(found, dict) else {}
+        found = as_map(found) if taken is None else {}
+        if not found.get("resource_id") and not (nested and "resources" in found):
+            found = {}
         name = str(found.get("physical_name") or row.physical_name)
         if not (nested and self._resources.is_stack_name(name)):  # The stack of the record may still be there.
             row = replace(row, physical_name=name)
-        data = found.get("resource_data")
-        data = as_map(data)
+        data = as_map(found.get("resource_data"))
         row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)
         resource = self._rows.made(row, wanted)
         # An external object is only looked at.

@@ -127,10 +127,9 @@ class Transitions:
             if execution.verb is Verb.DELETE and execution.failure is None:
                 self.rows.delete(execution.row)
             return None
-        if isinstance(execution, HandlerCall):
-            again = self._retry(execution)
-            if again is not None:
-                return again
+        again = self._retry(execution) if isinstance(execution, HandlerCall) else None
+        if again is not None:
+            return again
         if execution.wanted is not None and execution.phase is Phase.DONE:
             return self._finish_converged(execution)
         physical_id, data = execution.resource.physical_id, dict(execution.resource.data)
@@ -142,6 +141,10 @@ class Transitions:
             following = self._replace(execution, row)
             if following is not None or execution.is_recorded:
                 return following
+        return self._finish_handled(execution, row)
+
+    def _finish_handled(self, execution: StepExecution, row: ResourceRecord) -> StepExecution | None:
+        """Write the end of an execution that has changed no properties."""
         if execution.verb is Verb.CHECK and row.health is not None and row.health.before is not None:
             self._finish_check(execution, row)
         elif execution.failure is not None:

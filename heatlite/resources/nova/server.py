@@ -184,13 +184,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             todo.append("rebuild")
         if "flavor" in changed:
             todo.append("flavor")
-        if self._ports.readdress() or "networks" in changed:
-            before = self._specs(change.before, there=True)
-            after = self._specs(change.after, there="networks" not in changed)
-            self._ports.change(before, after, self._groups())
+        if self._changes_networks(change):
             todo.append("networks")
-        elif self._ports.reclaim() or not changed and not change.metadata_changed:
-            todo.append("networks")  # `detach_from` may have detached a port
         self.data["todo"], self.data["doing"] = cast(Json, todo), None
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
@@ -201,6 +196,17 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if "admin_pass" in changed and props.admin_pass is not None and "rebuild" not in todo:
             self.service("change_server_password", self.physical_id, props.admin_pass)
         return None
+
+    def _changes_networks(self, change: Change) -> bool:
+        """Note the changes of ports. Returns True if there may be some."""
+        changed = change.changed
+        if self._ports.readdress() or "networks" in changed:
+            before = self._specs(change.before, there=True)
+            after = self._specs(change.after, there="networks" not in changed)
+            self._ports.change(before, after, self._groups())
+            return True
+        # `detach_from` may have detached a port.
+        return self._ports.reclaim() or not changed and not change.metadata_changed
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """True if the other server is to have one of the same volumes."""

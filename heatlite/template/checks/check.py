@@ -348,13 +348,7 @@ class _Checker:
             missing = self._missing(resource.mapped_type, view)
             faults = [fault for fault in faults if fault not in missing]
         for fault in faults:
-            where = (*path, *fault.path)
-            problem = stated(where, fault.text, "Property error", hint=fault.hint)
-            unknown = fault.text.removeprefix("Unknown Property ")
-            if unknown != fault.text:
-                # The message names what is around the property, for that is Heat's; the place is its own.
-                problem = replace(problem, path=(*where, unknown))
-            self.findings.add(Phase.RESOURCES, problem)
+            self.findings.add(Phase.RESOURCES, _property_problem(path, fault))
         self.held += self._run.count(given)
         if self.definition.strict:
             metadata = self._resolved(resource.metadata, place(resource.name, "metadata"), "")
@@ -363,10 +357,9 @@ class _Checker:
             self._check_provided(resource, view, given or {})
             return
         self._note_secrets(resource.mapped_type, view, given or {})
-        if given is not None and not faults:
-            made = view.nested_template(given)
-            if made is not None:
-                self._check_made(resource, made)
+        made = view.nested_template(given) if given is not None and not faults else None
+        if made is not None:
+            self._check_made(resource, made)
 
     def _note_secrets(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> None:
         if kind not in self._run.secret:
@@ -502,3 +495,12 @@ def _when_read(problem: Problem) -> Problem:
 
 def _has_attribute(view: ResourceTypeView, name: str) -> bool:
     return view.has_attribute(name) if isinstance(view, Provider) else name in view.attribute_names
+
+
+def _property_problem(path: Path, fault: Fault) -> Problem:
+    """Return the problem for a fault of properties at a path."""
+    where = (*path, *fault.path)
+    problem = stated(where, fault.text, "Property error", hint=fault.hint)
+    unknown = fault.text.removeprefix("Unknown Property ")
+    # The message names what is around the property, for that is Heat's; the place is its own.
+    return problem if unknown == fault.text else replace(problem, path=(*where, unknown))

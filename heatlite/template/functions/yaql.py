@@ -85,7 +85,7 @@ def _metered(charge: Charge) -> Iterator[None]:
 
 @contextmanager
 def _failures(subject: str = "") -> Iterator[None]:
-    """Turn errors of the library into StackValidationFailed about the subject, else about their class."""
+    """Turn errors of the library into StackValidationFailed."""
     try:
         yield
     except StackValidationFailed:

@@ -195,32 +195,21 @@ class ParameterSchema(Struct, frozen=True):
         path: Path = ("parameters", name)
         if not isinstance(definition, Mapping):
             raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
-        keys = [key for key in _KEYS if key != "tags" or version >= TAGS_SINCE]
         problems: list[Problem] = []
-        for key in definition:
-            if key not in keys:
-                hint = nearest(key, keys) if len(problems) < MAX_HINTS else ""
-                problems += invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", hint).problems
-        kind = definition.get("type")
-        if kind is None:
-            text = f"Missing parameter type for parameter: {name}"
-            problems += invalid(path, text, f"one of {', '.join(TYPES)}").problems
-        elif not isinstance(kind, str) or kind not in TYPES:
-            hint = nearest(str(kind), TYPES) or f"one of {', '.join(TYPES)}"
-            problems += invalid((*path, "type"), f"Invalid type ({kind})", hint).problems
-            kind = None
+        _check_keys(name, definition, version, problems)
+        kind = _type_of(name, definition.get("type"), problems)
         flags = {}
         for key in ("hidden", "immutable"):
             try:
                 flags[key] = to_boolean(definition.get(key) or False)
             except ValueError as error:
                 problems += invalid((*path, key), f"Invalid {key} of parameter {name}: {error}").problems
-        written = definition.get("constraints") or []
         constraints: list[Rule] = []
+        written = definition.get("constraints") or []
         if not isinstance(written, list):
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
             problems += invalid((*path, "constraints"), text).problems
-        elif isinstance(kind, str):
+        elif kind:
             parse = ConstraintParser(name, kind, version, charge)
             for i, item in enumerate(written):
                 with noted(problems):
@@ -230,7 +219,6 @@ class ParameterSchema(Struct, frozen=True):
             text = f"The tags property of parameter {name} should be a list of strings"
             problems += invalid((*path, "tags"), text).problems
         raise_all(problems)
-        assert isinstance(kind, str)
         schema = cls(
             name=name,
             type=kind,
@@ -481,3 +469,26 @@ class Parameters(Mapping[str, object]):
             for name, schema in self.schemas.items()
             if schema.immutable and name in before and self._values.get(name) not in (before[name], UNKNOWN)
         ]
+
+
+def _check_keys(name: str, definition: Mapping[str, object], version: str, problems: list[Problem]) -> None:
+    keys = [key for key in _KEYS if key != "tags" or version >= TAGS_SINCE]
+    for key in definition:
+        if key not in keys:
+            hint = nearest(key, keys) if len(problems) < MAX_HINTS else ""
+            text = f"Invalid key '{key}' for parameter ({name})"
+            problems += invalid(("parameters", name, key), text, hint).problems
+
+
+def _type_of(name: str, kind: object, problems: list[Problem]) -> str:
+    """Return the type of a parameter; "" for a wrong one, which goes to `problems`."""
+    path: Path = ("parameters", name)
+    if isinstance(kind, str) and kind in TYPES:
+        return kind
+    if kind is None:
+        text = f"Missing parameter type for parameter: {name}"
+        problems += invalid(path, text, f"one of {', '.join(TYPES)}").problems
+    else:
+        hint = nearest(str(kind), TYPES) or f"one of {', '.join(TYPES)}"
+        problems += invalid((*path, "type"), f"Invalid type ({kind})", hint).problems
+    return ""

@@ -281,17 +281,10 @@ class _Taking:
         place = found.place
         if place is None:
             return Outcome(index, report.key, found.result, detail=found.detail)
+        without = self._without_incident(index, report, place, current)
+        if without is not None:
+            return without
         target, root_id, path = _target(place), place.stacks[0].id, place.slot.path
-        held = _held(place)
-        if held is not None:
-            if held is ReportResult.SUPPRESSED:
-                self._note_suppressed(place)
-            return Outcome(index, report.key, held, target=target)
-        if current is not None and current.muted_for == (place.row.physical_id or ""):
-            self._save(replace(current, last_seen=self.now, reports=current.reports + 1))
-            return Outcome(index, report.key, ReportResult.MUTED, target=target)
-        if not place.row.physical_id and (place.stacks[0].id, place.slot.path) not in self._incidents:
-            return Outcome(index, report.key, ReportResult.UNKNOWN, detail="the resource has no object")
         is_over = current is None and self._is_full()
         incident = None if is_over else self._incident(place, report)
         if incident is None:
@@ -308,6 +301,22 @@ class _Taking:
             self._save(replace(again, ended_at=None, muted_for=None))
         result = ReportResult.REPEATED if is_known else ReportResult.ACCEPTED
         return Outcome(index, report.key, result, incident, target)
+
+    def _without_incident(
+        self, index: int, report: Report, place: Place, current: ObservationRecord | None
+    ) -> Outcome | None:
+        """Return the outcome of a report that opens no incident; None: it opens one."""
+        held = _held(place)
+        if held is not None:
+            if held is ReportResult.SUPPRESSED:
+                self._note_suppressed(place)
+            return Outcome(index, report.key, held, target=_target(place))
+        if current is not None and current.muted_for == (place.row.physical_id or ""):
+            self._save(replace(current, last_seen=self.now, reports=current.reports + 1))
+            return Outcome(index, report.key, ReportResult.MUTED, target=_target(place))
+        if not place.row.physical_id and (place.stacks[0].id, place.slot.path) not in self._incidents:
+            return Outcome(index, report.key, ReportResult.UNKNOWN, detail="the resource has no object")
+        return None
 
     def _note_suppressed(self, place: Place) -> None:
         """List the mark that a locked stack has refused, once for each slot and lock."""

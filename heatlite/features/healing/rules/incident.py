@@ -297,11 +297,15 @@ def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event
     if state is SETTLING:
         over = incident.settles_until is not None and incident.settles_until <= now
         return Event.SETTLED if over else None
+    return _pending_write(incident, situation, now) if can_write else None
+
+
+def _pending_write(incident: IncidentRecord, situation: Situation, now: float) -> Event | None:
+    """Return the event that changes the row; None: there is none."""
     alive_at = max(incident.last_report_at, situation.clock_since)
-    expired = incident.ttl is not None and alive_at + incident.ttl < now
-    if expired and can_write:
+    if incident.ttl is not None and alive_at + incident.ttl < now:
         return Event.EXPIRED
-    return Event.MARK_LOST if situation.lost_mark and can_write else None
+    return Event.MARK_LOST if situation.lost_mark else None
 
 
 def marked(incident: IncidentRecord, now: float) -> IncidentRecord:
