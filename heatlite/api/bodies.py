@@ -404,8 +404,8 @@ def create(req: Request) -> requests.Request:
     return msgspec.structs.replace(definition(body, "optional", Creation), adopted=read_record(record))
 
 
-def replace(req: Request) -> requests.Request:
-    """Parse the body of a PUT of a stack or its preview."""
+def whole(req: Request) -> requests.Request:
+    """Parse the body of a PUT of a stack, its preview, or a validation."""
     return definition(_object(read(req)), "required")
 
 
@@ -415,11 +415,6 @@ def change(body: Json) -> requests.Request:
     Without a body, nothing changes.
     """
     return definition({} if body is None else _object(body), "optional")
-
-
-def validate(req: Request) -> requests.Request:
-    """Parse the body of a validation."""
-    return definition(_object(read(req)), "required")
 
 
 def definition(

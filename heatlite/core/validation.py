@@ -87,6 +87,7 @@ def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
         elif "type" in found and "type" in one:
             found = one | found | {"type": [*_listed(found["type"]), *_listed(one["type"])]}
         else:
+            assert not found.keys() & {"type", "enum"}, f"{schema} has alternatives that one schema cannot say"
             found = one | found
     return found
 

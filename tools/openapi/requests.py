@@ -9,7 +9,7 @@ from heatlite.api import bodies, group_bodies
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.validation import schema_of
 from heatlite.engine.state import group_requests
-from heatlite.features.healing.api import bodies as healing_bodies
+from heatlite.features.healing import by_hand
 from heatlite.features.healing.api import intake, policies
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
@@ -19,7 +19,7 @@ from tools.openapi.reference import plain
 from tools.openapi.schemas import ref
 
 MODULES = (
-    bodies, group_bodies, group_requests, healing_bodies, intake, node_actions, playbooks, policies, registration,
+    bodies, group_bodies, group_requests, by_hand, intake, node_actions, playbooks, policies, registration,
     policy, source_document,
 )  # fmt: skip
 """Modules with the structs of bodies, whose fields have docstrings."""
@@ -110,7 +110,7 @@ BODIES: dict[str, JsonMap] = {
     "Rotate signal keys": _only("rotate_keys", NO_OPTIONS),
     "Lock stack": _action("lock", bodies.LockOptions),
     "Unlock stack": _action("unlock", bodies.Nothing),
-    "Repair resources": _action("heal", healing_bodies.HealOptions),
+    "Repair resources": _action("heal", by_hand.HealRequest),
     "Protect stack or resource": _action("protect", bodies.ProtectionOptions),
     "Unprotect stack or resource": _action("unprotect", bodies.ProtectionOptions),
     "Resize group": _action("resize", group_requests.Resize, group_requests.FollowTemplate, optional=False),

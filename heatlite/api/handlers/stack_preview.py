@@ -24,7 +24,7 @@ class StackPreview:
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Preview a PUT."""
-        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.replace(req), False)
+        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.whole(req), False)
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Preview a PATCH, or with the key `heal` the repair that `actions` would begin."""

@@ -233,7 +233,7 @@ class Stack:
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Update the stack. The body is the whole definition."""
-        request = bodies.replace(req)
+        request = bodies.whole(req)
         self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=False)
         set_status(resp, HTTPStatus.ACCEPTED)
 

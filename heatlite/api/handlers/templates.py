@@ -29,7 +29,7 @@ class Validate:
         for code in ignored:
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
-        request = bodies.validate(req)
+        request = bodies.whole(req)
         if query.flag(req, "all_errors"):
             resp.media = {"problems": [to_dict(problem) for problem in self._stacks.review(req.caller, request)]}
             return

@@ -6,8 +6,9 @@ the source `api`, so that it counts in cooldown, rate and failures.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
@@ -30,12 +31,17 @@ from heatlite.features.healing.rules.brakes import repair_brakes
 from heatlite.features.healing.rules.incident import pending
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import Brake, IncidentState
+from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 NOTHING_MARKED = "Nothing is marked in stack {}. Name the resources to repair."
 
+MOST_RESOURCES = 1000
+Paths: TypeAlias = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=MOST_RESOURCES)
+]
+Ignorable: TypeAlias = Annotated[Brake, Meta(extra_json_schema={"enum": sorted(IGNORABLE)})]
 MOST_NAMED = 10
 """Resources that a refusal names."""
 
@@ -43,16 +49,17 @@ BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
 
 
-class HealRequest(Struct, frozen=True):
-    """A repair as an operator asks for it."""
+class HealRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The repair; ``null`` and ``{}`` mean all that is marked."""
 
-    resources: tuple[str, ...] = ()
-    """Paths; empty: all that is marked."""
+    resources: Paths = ()
+    """Paths from the stack on, such as ``web/2``; they need no mark. Default: all resources that are marked."""
     step: RepairStep | None = None
-    """None: the first of the ladder that the types of a member can do."""
+    """``replace``, ``rebuild`` or ``reboot``. Default: the first step of the policy's ladder that the type can do."""
     plan_digest: str | None = None
-    """Digest of the plan that the operator has approved."""
-    ignore: frozenset[Brake] = frozenset()
+    """Digest of an approved plan. If the plan is another one now, the answer is 409 ``PlanChanged``."""
+    ignore: tuple[Ignorable, ...] = ()
+    """Brakes that do not hold this repair."""
 
 
 class HealByHand:
@@ -212,13 +219,13 @@ def _incident(scene: Scene, path: str) -> IncidentRecord:
     )  # fmt: skip
 
 
-def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], ignored: frozenset[Brake]) -> None:
+def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], ignored: Sequence[Brake]) -> None:
     """Raise HealingHeld with all brakes that hold the members.
 
     Raises StackLocked for a lock on the path.
     """
     held = {brake for one in chosen for brake in _brakes(scene, one)} | {*_crowded(scene, chosen)}
-    held -= ignored | BY_CALLER
+    held -= {*ignored, *BY_CALLER}
     if Brake.LOCKED in held:
         stacks = [stack for one in chosen for path in one.steps for stack in _stacks(scene.tree.places[path])]
         raise locked_error(Operation.HEAL, next(stack for stack in stacks if stack.locked), context)

@@ -19,9 +19,10 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.meter import Meter
 from heatlite.core.status import Verb
+from heatlite.core.validation import convert
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.features.healing.intake.formats import MAX_DETAIL, Delivery, read_delivery
-from heatlite.features.healing.intake.source_document import SourceDocument, default_document, read_document
+from heatlite.features.healing.intake.source_document import SourceDocument, default_document
 from heatlite.features.healing.intake.targets import Targets
 from heatlite.features.healing.loop.tree import Place
 from heatlite.features.healing.metrics import REPORTS
@@ -85,7 +86,7 @@ class Intake:
         record = self._rows.sources.get(project, source)
         document = default_document(source)
         if record is not None and record.document is not None:
-            document = read_document(record.document)
+            document = convert(record.document, SourceDocument)
         if document is None:
             raise EntityNotFound(entity="Health source", name=source)
         return record or HealthSourceRecord(project, source), document
@@ -100,7 +101,7 @@ class Intake:
         None: return it to its defaults, or remove it.
         """
         if document is not None:
-            read_document(document)
+            convert(document, SourceDocument)
         sources = self._rows.sources
         with self._store.transaction():
             if document is None and default_document(source) is None:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from heatlite.core.json import Json
 from heatlite.core.validation import convert
 from heatlite.features.healing.reports import DEFAULT_TTL
 from heatlite.features.healing.terms import DEFAULT_SOURCES
@@ -96,15 +95,10 @@ class SourceDocument(Struct, frozen=True, forbid_unknown_fields=True):
         return bool(condition) and _matches(condition, given)
 
 
-def read_document(document: Json) -> SourceDocument:
-    """Check a document and add its defaults. Raises HTTPBadRequest."""
-    return convert(document, SourceDocument)
-
-
 @cache
 def default_document(name: str) -> SourceDocument | None:
     """Return the document of a source without configuration; None for other names."""
-    return read_document({"format": name}) if name in DEFAULT_SOURCES else None
+    return convert({"format": name}, SourceDocument) if name in DEFAULT_SOURCES else None
 
 
 def _at(place: str, given: Given) -> str:

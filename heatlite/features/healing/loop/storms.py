@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from heatlite.features.healing.intake.source_document import StormLimit, read_document
+from heatlite.core.validation import convert
+from heatlite.features.healing.intake.source_document import SourceDocument, StormLimit
 from heatlite.features.healing.store.records import HealthSourceRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.records import EventRecord
@@ -24,7 +25,7 @@ class Storms(Struct, frozen=True):
 
 def limit_of(record: HealthSourceRecord) -> StormLimit:
     """Return the limit that the document of a source names, else the default."""
-    return StormLimit() if record.document is None else read_document(record.document).storm
+    return StormLimit() if record.document is None else convert(record.document, SourceDocument).storm
 
 
 def storms(store: Store, project: str, sources: Sequence[str], now: float, root_id: str | None = None) -> Storms:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.validation import convert
 from heatlite.features.healing.intake.formats import MAX_REPORTS, read_delivery
-from heatlite.features.healing.intake.source_document import SourceDocument, default_document, read_document
+from heatlite.features.healing.intake.source_document import SourceDocument, default_document
 from heatlite.features.healing.reports import Outcome, Report
 from heatlite.features.healing.terms import ReportResult, Word
 from tests.tables import table
@@ -16,7 +17,7 @@ TIME = "2026-11-02T12:00:00Z"
 
 
 def source(name: str, **more: Any) -> SourceDocument:
-    return read_document({"format": name, **more})
+    return convert({"format": name, **more}, SourceDocument)
 
 
 def alert(status: str = "firing", starts: object = TIME, **more: Any) -> dict[str, Any]:
@@ -172,7 +173,7 @@ def test_our_own_format_is_strict(broken: Any) -> None:
 )  # fmt: skip
 def test_a_faulty_document_is_refused(document: Any) -> None:
     with pytest.raises(HTTPBadRequest):
-        read_document(document)
+        convert(document, SourceDocument)
 
 
 def test_defaults() -> None:
