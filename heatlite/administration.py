@@ -11,6 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
+from heatlite.feature import active
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
@@ -64,7 +65,7 @@ def open_store(settings: Settings) -> Store:
     operator decides when to upgrade.
     """
     store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
-    for kind in _feature_stores():
+    for kind in _feature_stores(settings):
         store.of(kind)
     missing = [step.name for step in store.migrations if not step.applied]
     if missing and store.database.path is not None:
@@ -75,12 +76,11 @@ def open_store(settings: Settings) -> Store:
     return store
 
 
-def _feature_stores() -> Sequence[type[FeatureStore]]:
-    """Return the kinds of the stores of features."""
-    from heatlite.features.healing.store.store import HealingStore
+def _feature_stores(settings: Settings) -> Sequence[type[FeatureStore]]:
+    """Return the stores of the features that are on."""
     from heatlite.features.nodes.store.store import NodeStore
 
-    return (HealingStore, NodeStore)
+    return [*(kind for one in active(settings) for kind in one.stores()), NodeStore]
 
 
 def _open_existing(settings: Settings) -> Store:
@@ -166,7 +166,7 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
     from heatlite.store.admin import backup
 
     try:
-        return backup.restore(settings.database, settings.encryption_keys, source, force, _feature_stores())
+        return backup.restore(settings.database, settings.encryption_keys, source, force, _feature_stores(settings))
     except EngineRunning as error:
         raise busy(error.info, settings.database) from error
 

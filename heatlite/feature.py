@@ -22,11 +22,14 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.entry_points import announced
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
+    from heatlite.api.access.authentication import AccessControl, Credentials
     from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
     from heatlite.clients.clouds import CloudProvider
+    from heatlite.core.clock import Clock
+    from heatlite.store.feature_store import FeatureStore
+    from heatlite.store.store import Store
 
 GROUP = "heatlite.features"
 """Group of entry points, and the package of the features of this distribution."""
@@ -42,10 +45,27 @@ class Feature:
     """Name in the setting `features`; that of its folder."""
     commands: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({})
     """Titles of the help → modules → their commands, as in `cli.main.SECTIONS`."""
+    modules: Sequence[str] = ()
+    """Modules that a server imports before it forks: processes share them."""
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         """Return the rules of its routes, with the roles of which one suffices."""
         return {}
+
+    def stores(self) -> "Sequence[type[FeatureStore]]":
+        """Return the stores of its rows."""
+        return ()
+
+    def credentials(self, store: "Store", clock: "Clock") -> "Sequence[Credentials]":
+        """Return the kinds of credentials that it admits beside users."""
+        return ()
+
+    def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
+        """Return the functions that the engine calls once a second.
+
+        With `one_command`, the engine runs for one command, and nothing that this does without is imported.
+        """
+        return ()
 
     def check(self, settings: Settings) -> None:
         """Raise the error that would prevent a server from starting."""

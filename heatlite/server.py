@@ -20,6 +20,7 @@ from heatlite.administration import hold_engine
 from heatlite.core import logs
 from heatlite.core.config import Auth, Settings
 from heatlite.engine.dispatch.hints import Hints
+from heatlite.feature import active
 from heatlite.serving import engine
 from heatlite.serving.application import GRACE, Server
 from heatlite.serving.supervisor import Child, Supervisor, unblock
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 COMMON = (
     "heatlite.api.further_routes",
-    "heatlite.features.healing.loop.sweep",
     "heatlite.features.nodes.agents.deployments",
     "heatlite.features.nodes.agents.orchestrator",
 )
@@ -95,7 +95,7 @@ def _supervisor(settings: Settings, bound: socket, hints: Hints) -> Supervisor:
         unblock()
         Server(settings, partial(wiring.api, hints=hints), settings.serve_processes, bound).run()
 
-    for module in COMMON:
+    for module in (*COMMON, *(name for one in active(settings) for name in one.modules)):
         import_module(module)
     gc.freeze()  # a collection would write to the memory that processes share after the fork
     children = (Child("the engine", run_engine), Child("the API", run_api, reloads=True))

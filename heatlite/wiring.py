@@ -48,8 +48,6 @@ from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
 from heatlite.feature import active, off
-from heatlite.features.healing.parts import Healing
-from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.plugin.installation import read_installation
@@ -131,12 +129,12 @@ class Embedded(Struct, frozen=True):
 
 def _create_app(components: Components, settings: Settings, meter: Meter, on_demand: bool = False) -> App:
     """Create the application. Raises BadSetting, MissingLibrary."""
-    access = create_access_control(
-        settings, components.clock, rules(settings), components.self_auth, components.accounts, components.store
-    )
+    store, clock, features = components.store, components.clock, active(settings)
+    others = [kind for one in features for kind in one.credentials(store, clock)]
+    access = create_access_control(settings, clock, rules(settings), components.self_auth, components.accounts, others)
 
     def add_features(routes: Routes, trail: AuditTrail) -> None:
-        for one in active(settings):
+        for one in features:
             one.add_routes(routes, components, access, trail)
 
     return create_app(components, settings, meter, access, add_features, off(settings), on_demand)
@@ -213,10 +211,15 @@ def embedded(
             store.services.remove([engine.id for engine in store.services.list()])
     components = _components(settings, store, clock, meter, begins=hints is None)
     dispatcher = _dispatcher(settings, store)
-    heal = partial(_heal_if_any, components) if one_command else components.of(Healing).loop.sweep
+    others = [sweep for one in active(settings) for sweep in one.sweeps(components, one_command)]
     if slots is None:
         slots = Slots(settings.engine_slots, lambda: dispatcher.claim_filter)
-    sweeps = (components.maintenance.expire_locks, components.schedule.sweep, heal, partial(due, components))
+    sweeps: tuple[Callable[[], None], ...] = (
+        components.maintenance.expire_locks,
+        components.schedule.sweep,
+        *others,
+        partial(due, components),
+    )
     timer = Timer(clock, store.close)
     worker = Worker(
         store,
@@ -239,12 +242,6 @@ def embedded(
     dispatcher.attach(worker)
     make_app = cache(partial(_create_app, components, settings, meter, one_command))
     return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, orchestrator, lock)
-
-
-def _heal_if_any(components: Components) -> None:
-    """Sweep, once there is an incident or a healing policy."""
-    if components.store.of(HealingStore).incidents.exist():
-        components.of(Healing).loop.sweep()
 
 
 def _run_moved(components: Components) -> Moved:

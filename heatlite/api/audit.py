@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 
 from heatlite.api.access.login_throttle import Network, address_of
-from heatlite.api.access.policy import OPEN, PROVEN, REPORT
+from heatlite.api.access.policy import OPEN, PROVEN
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
@@ -24,11 +24,10 @@ UNRECORDED = frozenset(
         "stacks:preview_update_patch",
         "stacks:validate_template",
         OPEN,
-        REPORT,  # of monitoring systems, every few seconds; incidents tell what came of them
         PROVEN,  # of agents, at each change; transitions of node actions tell what they did
     }
 )
-"""Rules of requests that change nothing, and of reports."""
+"""Rules of requests that change nothing, or are recorded elsewhere."""
 
 _OF_COLUMNS = frozenset({"project", "stack_name", "stack_id", "resource_name", "form"})
 """Variables of paths that have columns of their own, or none."""
@@ -44,6 +43,13 @@ class AuditTrail:
         self._audit = audit
         self._clock = clock
         self._trusted = trusted
+        self._left_out = {*UNRECORDED}
+        self._kept_if_refused = {PROVEN}
+
+    def leave_out(self, rule: str) -> None:
+        """Record requests with a rule only if they are refused."""
+        self._left_out.add(rule)
+        self._kept_if_refused.add(rule)
 
     def begin(self, req: Request) -> None:
         """Begin the row of a request that may change something."""
@@ -58,7 +64,7 @@ class AuditTrail:
 
     def admitted(self, req: Request) -> None:
         """Drop the row of a request that the log leaves out."""
-        if req.entry is not None and req.operation in UNRECORDED:
+        if req.entry is not None and req.operation in self._left_out:
             req.entry.close(is_kept=False)
             req.entry = None
 
@@ -74,7 +80,7 @@ class AuditTrail:
         req.answered = status
         try:
             # A refused report is kept: another system may have tried a token.
-            is_kept = req.operation in (REPORT, PROVEN) or req.operation not in UNRECORDED
+            is_kept = req.operation in self._kept_if_refused or req.operation not in self._left_out
             entry.close(is_kept=bool(req.operation) and is_kept)
         except DatabaseUnavailable as error:
             log.error("%s %r by %s is missing in the audit log: %s", req.method, req.path, _user(req), error)

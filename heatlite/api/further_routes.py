@@ -18,8 +18,6 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.routes import VERSION, P, Routes, S
-from heatlite.features.healing.api import routes as healing
-from heatlite.features.healing.parts import Healing
 from heatlite.features.nodes.api.routes import add as add_nodes
 
 PAGES = ("limit", "marker")
@@ -31,7 +29,6 @@ def add(routes: Routes, components: Components) -> None:
     routes.add(VERSION, Versions(), "one", GET=OPEN)
     _add_stack_parts(routes, components)
     add_nodes(routes, components)
-    healing.add(routes, components)
     _add_templates_and_software(routes, components)
 
 
@@ -39,11 +36,10 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
     maintenance, reading, signals = components.maintenance, components.reader, components.signals
 
-    by_hand = components.of(Healing).by_hand
-    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, by_hand)
+    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, routes.actions)
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
-    preview = StackPreview(finder, components.stacks, by_hand)
+    preview = StackPreview(finder, components.stacks, routes.actions)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))
     routes.add(S + "/preview", preview, query=keys, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 

@@ -32,8 +32,6 @@ SECTIONS: Sections = {
             "mark-unhealthy", "mark-healthy", "check", "protect", "unprotect", "lock", "action-lock", "unlock",
             "action-unlock", "lock-status", "rotate-keys",
         ),
-        ".healing": ("heal", "healing", "incident"),
-        ".health": ("health",),
     },
     "Groups and members": {
         ".groups": ("group",),

@@ -696,7 +696,7 @@ def test_a_role_that_only_the_policy_gives_is_not_delegated(tmp_path: Path) -> N
     file = tmp_path / "policy.yaml"
     file.write_text('"context_is_admin": "role:operator"\n')
     req, notary = Request(create_environ()), Notary()
-    AccessControl(Issued(), oslo.PolicyFile(file, {}), None, None, None).admit(req, "demo", None, {})
+    AccessControl(Issued(), oslo.PolicyFile(file, {}), None, None).admit(req, "demo", None, {})
     assert req.caller.is_admin
     assert Trusts(notary).delegate(req.caller) == {"trust_id": "trust"}  # type: ignore[arg-type]
     assert notary.roles == ["member", "operator"]

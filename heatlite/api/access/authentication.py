@@ -1,6 +1,6 @@
 """Access control: authenticates a caller, and checks the project and the rule."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec.structs import replace
@@ -14,7 +14,6 @@ from heatlite.core.json import JsonMap
 from heatlite.core.secret_fields import HidesSecrets
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
-from heatlite.features.healing.api.tokens import IntakeTokens
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
 """Headers with credentials. python-heatclient sends user and key if it has a password."""
@@ -91,6 +90,16 @@ class SignatureAuthority(Authenticator, Protocol):
         """
 
 
+class Credentials(Protocol):
+    """A kind of credentials that are not those of users."""
+
+    def caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context | None:
+        """Return the caller of a request with such credentials, else None.
+
+        Raises Unauthorized, HTTPForbidden.
+        """
+
+
 class AccessControl:
     """Admits requests to projects.
 
@@ -103,13 +112,13 @@ class AccessControl:
         policy: Policy,
         self_auth: SelfAuth | None,
         accounts: Accounts | None,
-        intake_tokens: IntakeTokens | None,
+        others: Sequence[Credentials] = (),
     ) -> None:
         self._authenticator = authenticator
         self._policy = policy
         self._self_auth = self_auth
         self._accounts = accounts
-        self._intake_tokens = intake_tokens
+        self._others = others
 
     @property
     def is_guarded(self) -> bool:
@@ -192,9 +201,10 @@ class AccessControl:
             req.env.setdefault(SECRETS["token"], token.strip())
 
     def _caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context:
-        reporter = self._intake_tokens.caller(req, project, named) if self._intake_tokens else None
-        if reporter is not None:
-            return reporter
+        for one in self._others:
+            other = one.caller(req, project, named)
+            if other is not None:
+                return other
         if self._authenticator is None:
             anonymous = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
             return self._ruled(anonymous)

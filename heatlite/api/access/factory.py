@@ -3,11 +3,11 @@
 Imports the libraries of an authentication method only if it is used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, write_account
-from heatlite.api.access.authentication import AccessControl, Authenticator
+from heatlite.api.access.authentication import AccessControl, Authenticator, Credentials
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
@@ -16,8 +16,6 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.extras import MissingLibrary
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
-from heatlite.features.healing.api.tokens import IntakeTokens
-from heatlite.store.store import Store
 
 
 def create_access_control(
@@ -26,14 +24,13 @@ def create_access_control(
     rules: Mapping[str, frozenset[str]],
     self_auth: SelfAuth | None = None,
     accounts: Accounts | None = None,
-    store: Store | None = None,
+    others: Sequence[Credentials] = (),
 ) -> AccessControl:
-    """Create the access control. `rules` are those of features.
+    """Create the access control. `rules` and `others` are those of features.
 
     Raises BadSetting, MissingLibrary.
     """
-    tokens = None if store is None else IntakeTokens(store, clock)
-    return AccessControl(_authenticator(settings, clock), _policy(settings, rules), self_auth, accounts, tokens)
+    return AccessControl(_authenticator(settings, clock), _policy(settings, rules), self_auth, accounts, others)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:

@@ -20,7 +20,6 @@ ADMINS: Final = frozenset({ADMIN})
 OPEN: Final = ""
 """In place of a rule: no authentication."""
 
-REPORT: Final = "health:report"
 """The only rule that an intake token has."""
 SIGNAL: Final = "resource:signal"
 PROVEN: Final = REGISTER
@@ -34,7 +33,6 @@ TABLE: Final = {
     "actions:complete_lifecycle": MEMBERS,
     "actions:delete_members": MEMBERS,
     "actions:force": ADMINS,
-    "actions:heal": MEMBERS,
     "actions:history": READERS,
     "actions:list": READERS,
     "actions:lock": MEMBERS,
@@ -56,11 +54,6 @@ TABLE: Final = {
     "build_info:build_info": READERS,
     "events:index": READERS,
     "events:show": READERS,
-    "health:configure": MEMBERS,
-    "health:operate": MEMBERS,
-    REPORT: MEMBERS,
-    "health:show": READERS,
-    "health:tokens": MEMBERS,
     "node_actions:approve": MEMBERS,
     "node_actions:cancel": MEMBERS,
     "node_actions:create": MEMBERS,
@@ -104,7 +97,6 @@ TABLE: Final = {
     "stacks:files": READERS,
     "stacks:generate_template": MEMBERS,
     "stacks:global_index": ADMINS,
-    "stacks:healing": MEMBERS,
     "stacks:index": READERS,
     "stacks:list_outputs": READERS,
     "stacks:list_resource_types": READERS,
@@ -119,8 +111,6 @@ TABLE: Final = {
     "stacks:resource_schema": READERS,
     "stacks:restore_snapshot": MEMBERS,
     "stacks:show": READERS,
-    "stacks:list_healing": READERS,
-    "stacks:show_healing": READERS,
     "stacks:show_lock": READERS,
     "stacks:show_output": READERS,
     "stacks:show_snapshot": READERS,

@@ -1,6 +1,6 @@
 """POST S/actions: starts the action that the key of the body names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from falcon import Response
@@ -8,6 +8,7 @@ from falcon import Response
 from heatlite.api import bodies
 from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.request import Request
+from heatlite.api.routes import StackAction
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
@@ -16,8 +17,6 @@ from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.features.healing.api import bodies as healing_bodies
-from heatlite.features.healing.by_hand import HealByHand
 from heatlite.store.records import StackRecord
 
 
@@ -31,26 +30,29 @@ class StackActions:
         maintenance: MaintenanceLock,
         protection: Protection,
         signals: Signals,
-        healing: HealByHand,
+        others: Mapping[str, StackAction],
     ) -> None:
         self._finder = finder
         self.stacks = stacks
         self.maintenance = maintenance
         self.protection = protection
         self.signals = signals
-        self.healing = healing
+        self._others = others
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Start the named action."""
         stack = self._finder.find(req, stack_name, stack_id)
         name, value = bodies.action(req)
-        if name not in ACTIONS:
+        other = self._others.get(name)
+        if name not in ACTIONS and other is None:
             raise HTTPBadRequest(f"Invalid action {name} specified")
         req.require(f"actions:{name}")
         named = bodies.named_resources(value)
         if named:
             req.concerns(resource_name=", ".join(named))
-        if ACTIONS[name](self, req.caller, stack, value) is False:
+        if other is not None:
+            other.start(req.caller, stack, value)
+        elif ACTIONS[name](self, req.caller, stack, value) is False:
             ignored(resp, "no_change")
         resp.text = "null"
 
@@ -78,10 +80,6 @@ def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Jso
     return to.protection.unprotect(caller, stack, asked.resource, asked.reason)
 
 
-def _heal(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
-    to.healing.heal(caller, stack, healing_bodies.heal(value), {"heal": value})
-
-
 ACTIONS: dict[str, Start] = {
     "check": lambda to, caller, stack, value: to.stacks.check(caller, stack, bodies.check(value)),
     "suspend": lambda to, caller, stack, value: to.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
@@ -89,7 +87,6 @@ ACTIONS: dict[str, Start] = {
     "retry": lambda to, caller, stack, _: to.stacks.retry(caller, stack),
     "cancel_update": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=True),
     "cancel_without_rollback": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=False),
-    "heal": _heal,
     "lock": _lock,
     "unlock": _unlock,
     "rotate_keys": lambda to, caller, stack, _: to.signals.rotate_keys(caller, stack),

@@ -1,37 +1,41 @@
 """S/preview, S/export and S/abandon."""
 
+from collections.abc import Mapping
+
 from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
+from heatlite.api.routes import StackAction
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state import requests
-from heatlite.features.healing.api import bodies as healing_bodies
-from heatlite.features.healing.by_hand import HealByHand
 from heatlite.store.records import StackRecord
 
 
 class StackPreview:
-    """S/preview: previews of an update or a repair."""
+    """S/preview: previews of an update, or of an action of a feature."""
 
-    def __init__(self, finder: StackFinder, stacks: Stacks, healing: HealByHand) -> None:
+    def __init__(self, finder: StackFinder, stacks: Stacks, others: Mapping[str, StackAction]) -> None:
         self._finder = finder
         self._stacks = stacks
-        self._healing = healing
+        self._others = others
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Preview a PUT."""
         resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.whole(req), False)
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Preview a PATCH, or with the key `heal` the repair that `actions` would begin."""
+        """Preview a PATCH, or the action of a feature that the only key names."""
         stack = self._finder.find_live(req, stack_name, stack_id)
         body = bodies.read(req)
-        if isinstance(body, dict) and body.keys() == {"heal"}:
-            resp.media = views.repair(self._healing.plan(stack, healing_bodies.heal(body["heal"])))
+        named = [*body.items()] if isinstance(body, dict) and len(body) == 1 else []
+        for name, value in named:
+            if name in self._others:
+                resp.media = views.repair(self._others[name].plan(stack, value))
+                break
         else:
             resp.media = self._preview(req, stack, bodies.change(body), True)
 

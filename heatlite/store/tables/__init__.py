@@ -5,6 +5,8 @@ The models are bound to no database; `Database` runs the queries.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 
 import peewee
 
@@ -30,6 +32,7 @@ from heatlite.store.tables.stacks import (
     Template,
 )
 
+FEATURES = Path(__file__).parents[2] / "features"
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, SuppressedDropped, Service, Mail, SoftwareConfig,
     SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Account, AccountProject, StackSize, Audit,
@@ -39,8 +42,6 @@ MODELS: tuple[type[peewee.Model], ...] = (
 
 
 def models() -> Sequence[type[peewee.Model]]:
-    """Return the tables of the core and of all features."""
-    from heatlite.features.healing.store import tables as healing
-    from heatlite.features.nodes.store import tables as nodes
-
-    return (*MODELS, *healing.MODELS, *nodes.MODELS)
+    """Return the tables of the core and of all features, also of those that are off."""
+    names = sorted(one.parts[-3] for one in FEATURES.glob("*/store/tables.py"))
+    return (*MODELS, *(one for name in names for one in import_module(f"heatlite.features.{name}.store.tables").MODELS))

@@ -1,17 +1,25 @@
 """Routes of reports, incidents and policies."""
 
-from heatlite.api.access.policy import REPORT
+from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.routes import P, Routes, S
+from heatlite.api.routes import P, Routes, S, StackAction
+from heatlite.features.healing.api import bodies
 from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
 from heatlite.features.healing.api.policies import KEYS, HealingPolicies, Incidents, ProjectPolicies
+from heatlite.features.healing.api.rules import REPORT
 from heatlite.features.healing.parts import Healing
 
 
-def add(routes: Routes, components: Components) -> None:
-    """Add the routes."""
+def add(routes: Routes, components: Components, trail: AuditTrail) -> None:
+    """Add the routes, and the action of repairs by hand."""
     store, finder, made = components.store, StackFinder(components.store), components.of(Healing)
+
+    trail.leave_out(REPORT)  # one comes every few seconds; incidents tell what became of them
+    routes.actions["heal"] = StackAction(
+        lambda caller, stack, value: made.by_hand.heal(caller, stack, bodies.heal(value), {"heal": value}),
+        lambda stack, value: made.by_hand.plan(stack, bodies.heal(value)),
+    )
 
     policies = HealingPolicies(finder, made.operations)
     routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from heatlite.api.access.basic_header import credentials
-from heatlite.api.access.policy import REPORT
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPForbidden, Unauthorized
+from heatlite.features.healing.api.rules import REPORT
 from heatlite.features.healing.store.sources import PREFIX, token_digest
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from heatlite.cli.arguments import LISTING, STACK, YES, CommandGroup, argument
 from heatlite.cli.client import an_object, objects, part, text
-from heatlite.cli.commands.healing import FILE, SCOPE_COLUMNS, overview
 from heatlite.cli.commands.maintenance import coming
 from heatlite.cli.files import load_file
 from heatlite.cli.output import render
@@ -13,6 +12,7 @@ from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap
+from heatlite.features.healing.commands.healing import FILE, SCOPE_COLUMNS, overview
 from heatlite.features.healing.terms import STOP_BRAKES
 
 INCIDENT_COLUMNS = ("path", "state", "reason", "due", "also", "source", "summary", "id")

@@ -1,0 +1,67 @@
+"""Statement of the feature healing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from heatlite.feature import Feature
+
+if TYPE_CHECKING:
+    from heatlite.api.access.authentication import AccessControl, Credentials
+    from heatlite.api.audit import AuditTrail
+    from heatlite.api.components import Components
+    from heatlite.api.routes import Routes
+    from heatlite.core.clock import Clock
+    from heatlite.store.feature_store import FeatureStore
+    from heatlite.store.store import Store
+
+
+class HealingFeature(Feature):
+    """Reports of monitoring systems, incidents, policies and repairs."""
+
+    name = "healing"
+    commands = {
+        "Health, locks and protection": {
+            "heatlite.features.healing.commands.healing": ("heal", "healing", "incident"),
+            "heatlite.features.healing.commands.health": ("health",),
+        }
+    }
+    modules = ("heatlite.features.healing.parts",)
+
+    def rules(self) -> Mapping[str, frozenset[str]]:
+        from heatlite.features.healing.api.rules import RULES
+
+        return RULES
+
+    def stores(self) -> "Sequence[type[FeatureStore]]":
+        from heatlite.features.healing.store.store import HealingStore
+
+        return (HealingStore,)
+
+    def credentials(self, store: "Store", clock: "Clock") -> "Sequence[Credentials]":
+        from heatlite.features.healing.api.tokens import IntakeTokens
+
+        return (IntakeTokens(store, clock),)
+
+    def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
+        from heatlite.features.healing.store.store import HealingStore
+
+        incidents = components.store.of(HealingStore).incidents
+
+        def sweep() -> None:
+            # The loop takes long to import, and most commands need none.
+            if not one_command or incidents.exist():
+                from heatlite.features.healing.parts import Healing
+
+                components.of(Healing).loop.sweep()
+
+        return (sweep,)
+
+    def add_routes(
+        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
+    ) -> None:
+        from heatlite.features.healing.api.routes import add
+
+        add(routes, components, trail)
+
+
+feature = HealingFeature()
