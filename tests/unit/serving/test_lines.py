@@ -8,7 +8,7 @@ from pytest import MonkeyPatch
 
 from heatlite.core.errors import Overloaded
 from heatlite.serving import lines
-from heatlite.serving.lines import AT_ONCE, RESERVED, Kind, LastAnswers, Lines, is_urgent
+from heatlite.serving.lines import AT_ONCE, MAX_WAIT, RESERVED, ROUNDS, Kind, LastAnswers, Lines, is_urgent
 from tests.tables import table
 
 
@@ -114,6 +114,20 @@ async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     await crowd.come(Kind.READ, "read")  # the lines are apart
     await crowd.come(Kind.AHEAD, "lock")
     assert crowd.order == ["first", "a", "read", "lock"]
+    crowd.end()
+
+
+@in_loop
+async def test_a_late_event_loop_refuses_all_but_quick_and_urgent_requests() -> None:
+    """To refuse a quick one takes as long as to answer it."""
+    crowd = Crowd(2)
+    crowd.lines.lag = MAX_WAIT / ROUNDS + 0.01
+    for kind in (Kind.READ, Kind.DEAR, Kind.WRITE):
+        with pytest.raises(Overloaded):
+            await crowd.lines.enter(kind)
+    await crowd.come(Kind.QUICK, "quick")
+    await crowd.come(Kind.AHEAD, "lock")
+    assert crowd.order == ["quick", "lock"]
     crowd.end()
 
 
