@@ -42,12 +42,10 @@ MOST_MARKS = 200
 MAX_DEPENDENCIES = 100
 MIN_INTERVAL = 10
 """Seconds. A repeated check has to leave time for other operations on the stack."""
-MAX_SPAN = 10 * 365 * 86_400
 
 ShortText: TypeAlias = Annotated[str, Meta(max_length=255)]
 Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 ItemType: TypeAlias = Literal["String", "Number", "CommaDelimitedList", "Json", "Boolean"]
-Span: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SPAN)]
 _TRUTH = {"type": ["boolean", "string"], "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}
 Truth: TypeAlias = Annotated[Any, Meta(extra_json_schema=_TRUTH)]
 """A flag that may be text, as Heat's clients send it: `query.truth` reads it."""
@@ -194,14 +192,14 @@ class TimingOptions(Body, frozen=True):
     Meanwhile the action is ``WAITING`` and holds the stack; if one of them ends otherwise it ends ``FAILED`` without
     having begun.
     """
-    timeout: Span | None = None
+    timeout: requests.Span | None = None
     """Seconds, the wait for other actions included. 0 or none: as the stack says, else the installation."""
 
 
 class CheckOptions(TimingOptions, frozen=True):
     """``null`` or ``""``: once and now. An object says when."""
 
-    interval: Annotated[float, Meta(ge=0, le=MAX_SPAN)] | None = None
+    interval: Annotated[float, Meta(ge=0, le=requests.MAX_SPAN)] | None = None
     """Seconds, at least 10, from the end of a check to the next; 0: once. A stack has at most one such series."""
     believe_absent: bool = False
     """``true``: mark objects that are not found, even more than half of a service's."""

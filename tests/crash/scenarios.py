@@ -423,7 +423,7 @@ def play(server: Embedded) -> None:
 def play_and_cancel(server: Embedded) -> None:
     """The same, but the run is cancelled when the first agent is at work."""
     if not runs(server):
-        request = RunRequest(document=PLAYBOOK, granted=True)
+        request = RunRequest(document=PLAYBOOK, approval="granted")
         server.components.of(NodeOperations).playbooks.run(CALLER, stack_of(server), request)
     (run,) = runs(server)
     for one in server.store.of(NodeStore).node_actions.of_run(run.id)[:1]:

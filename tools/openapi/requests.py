@@ -13,6 +13,7 @@ from heatlite.features.healing import by_hand
 from heatlite.features.healing.api import intake, policies
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
+from heatlite.features.nodes import playbooks as runs
 from heatlite.features.nodes.agents import registration
 from heatlite.features.nodes.api import node_actions, playbooks
 from tools.openapi.reference import plain
@@ -20,7 +21,7 @@ from tools.openapi.schemas import ref
 
 MODULES = (
     bodies, group_bodies, group_requests, by_hand, intake, node_actions, playbooks, policies, registration,
-    policy, source_document,
+    policy, runs, source_document,
 )  # fmt: skip
 """Modules with the structs of bodies, whose fields have docstrings."""
 NO_OPTIONS: JsonMap = {"description": "Not read; clients send null or an empty text."}
@@ -126,7 +127,7 @@ BODIES: dict[str, JsonMap] = {
     "Reject node action": _schema(node_actions.Decision),
     "Cancel node action": _schema(bodies.Nothing),
     "Put playbook": _schema(playbooks.PlaybookText),
-    "Run playbook": _schema(playbooks.NewRun),
+    "Run playbook": _schema(runs.RunRequest),
     "Approve playbook run": _schema(node_actions.Decision),
     "Reject playbook run": _schema(bodies.Nothing),
     "Take snapshot": _schema(bodies.SnapshotOptions),

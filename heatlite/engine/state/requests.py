@@ -1,14 +1,18 @@
 """Requests and previews: plain data between API and engine."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
 from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
+
+MAX_SPAN = 10 * 365 * 86_400
+Span: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SPAN)]
+"""Seconds of a request."""
 
 
 class Adopted(Struct, frozen=True):

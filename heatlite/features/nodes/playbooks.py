@@ -6,7 +6,7 @@ maintenance lock permits. `runs` continues from there.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Literal, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,12 +25,13 @@ from heatlite.core.errors import (
     StackNotFound,
 )
 from heatlite.core.ids import random_id
-from heatlite.core.json import Json, canonical
+from heatlite.core.json import AnyMap, Json, canonical
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.requests import Span
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.playbook_text import Attribute, Playbook, Stage, read_playbook
 from heatlite.features.nodes.states import NodeActionState, Requester
@@ -52,16 +53,30 @@ METADATA = "metadata"
 """Name that stands for a resource's metadata instead of an attribute."""
 
 
-class RunRequest(Struct, frozen=True):
-    """A requested run."""
+class RunRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A new run, of a name or of a text."""
 
-    name: str | None = None
-    """Name of a stored playbook; None: `document` has it."""
-    document: Json = None
-    granted: bool = False
-    """True if the request approves the run, too."""
-    timeout: int = 0
-    """Seconds from the approval; 0: the stack's timeout, else that of the settings."""
+    playbook: str | None = None
+    """The name of the playbook."""
+    document: str | AnyMap | None = None
+    """A playbook that is not kept, text or object; instead of ``playbook``."""
+    approval: Literal["required", "granted"] = "required"
+    """``required``: it must be approved; ``granted``: this request approves it.
+
+    ``granted`` is for callers who may approve, and only without the setting ``node_approval_by_another``.
+    """
+    timeout: Span | None = None
+    """Seconds from the approval on. Then the run fails, and what has not ended is cancelled.
+
+    Default: what the stack says, else the installation.
+    """
+    dry_run: bool = False
+    """``true`` only shows the effect."""
+
+    @property
+    def granted(self) -> bool:
+        """True if the request approves the run, too."""
+        return self.approval == "granted"
 
 
 class PlannedStage(Struct, frozen=True):
@@ -165,7 +180,7 @@ class Playbooks:
                 )
             plan = self.plan(held, request)
             stages = (PlaybookStage(one.stage.name, one.stage.at_once or "all", len(one.nodes)) for one in plan.stages)
-            inputs = ActionInputs(playbook=request.name, digest=plan.digest, stages=tuple(stages))
+            inputs = ActionInputs(playbook=request.playbook, digest=plan.digest, stages=tuple(stages))
             run = replace(
                 self._admission.new_action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
             )
@@ -262,9 +277,9 @@ class Playbooks:
     # -- what it comes to ----------------------------------------------------------------------------
 
     def _read(self, project: str, request: RunRequest) -> Playbook:
-        if request.name is None:
+        if request.playbook is None:
             return read_playbook(request.document)
-        return read_playbook(self.get(project, request.name).document, request.name)
+        return read_playbook(self.get(project, request.playbook).document, request.playbook)
 
     def _chosen(self, stack: StackRecord, stage: Stage, nodes: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
         """Return the nodes of a stage, in order.

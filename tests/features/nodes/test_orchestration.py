@@ -291,7 +291,7 @@ def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_health
     of.lock(site.stack, LockLevel.STACKS)
     action = {"kind": "test/success"}
     stages = [{"name": "restart", "nodes": {"names": ["a", "b"]}, "action": action}]
-    request = RunRequest(document={"node_playbook": "2026-11-21", "stages": stages}, granted=True)
+    request = RunRequest(document={"node_playbook": "2026-11-21", "stages": stages}, approval="granted")
     run_id = of.components.of(NodeOperations).playbooks.run(ADMIN, site.stack, request)
 
     def run() -> ActionRecord:

@@ -5,7 +5,6 @@ A run is an action: the routes of actions show it and send signals to it.
 
 from functools import partial
 from http import HTTPStatus
-from typing import Literal
 
 from falcon import Response
 
@@ -13,7 +12,7 @@ from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
-from heatlite.core.json import AnyMap, JsonMap
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
 from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.api.node_actions import MAX_PAGE, digest_of
@@ -29,27 +28,6 @@ class PlaybookText(bodies.Body, frozen=True):
 
     document: str
     """The playbook: YAML or JSON."""
-
-
-class NewRun(bodies.Body, frozen=True):
-    """A new run, of a name or of a text."""
-
-    playbook: str | None = None
-    """The name of the playbook."""
-    document: str | AnyMap | None = None
-    """A playbook that is not kept, text or object; instead of ``playbook``."""
-    approval: Literal["required", "granted"] = "required"
-    """``required``: it must be approved; ``granted``: this request approves it.
-
-    ``granted`` is for callers who may approve, and only without the setting ``node_approval_by_another``.
-    """
-    timeout: bodies.Span | None = None
-    """Seconds from the approval on. Then the run fails, and what has not ended is cancelled.
-
-    Default: what the stack says, else the installation.
-    """
-    dry_run: bool = False
-    """``true`` only shows the effect."""
 
 
 class Playbooks:
@@ -86,13 +64,14 @@ class Playbooks:
 
     def on_post_run(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Create a run, or preview it."""
-        given = bodies.checked(req, NewRun)
-        asked = _run(given)
+        asked = bodies.checked(req, RunRequest)
+        if (asked.playbook is None) == (asked.document is None):
+            raise HTTPBadRequest('A run needs either the name of a playbook ("playbook") or its text ("document").')
         stack = self._finder.find_live(req, stack_name, stack_id)
-        if given.dry_run:
+        if asked.dry_run:
             resp.media = node_views.playbook_plan(self._playbooks.plan(stack, asked))
             return
-        req.concerns(target=asked.name or "")
+        req.concerns(target=asked.playbook or "")
         run = self._store.actions.get(self._playbooks.run(req.caller, stack, asked))
         assert run is not None
         resp.status = HTTPStatus.ACCEPTED
@@ -121,9 +100,3 @@ class Playbooks:
             raise EntityNotFound(entity="Run of a playbook", name=run_id)
         req.concerns(self._store.stacks.get(found.stack_id))
         return found
-
-
-def _run(given: NewRun) -> RunRequest:
-    if (given.playbook is None) == (given.document is None):
-        raise HTTPBadRequest('A run needs either the name of a playbook ("playbook") or its text ("document").')
-    return RunRequest(given.playbook, given.document, given.approval == "granted", given.timeout or 0)

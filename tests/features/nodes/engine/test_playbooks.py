@@ -148,7 +148,7 @@ def test_what_it_keeps_out(engine: Engine, stack: StackRecord) -> None:
     with pytest.raises(ResourceIsLocked, match=run.id):
         engine.components.of(NodeOperations).playbooks.approve(OTHER, second)
     with pytest.raises(ResourceIsLocked, match=run.id):
-        put(engine, stack, granted=True)
+        put(engine, stack, approval="granted")
     assert again(engine, second).status is ActionStatus.INIT
     assert work(engine.front, stack) == ["a", "b", "c"]
     engine.components.of(NodeOperations).playbooks.approve(OTHER, second)
@@ -283,7 +283,7 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     force_setattr(engine.settings, "node_approval_by_another", True)
     engine.open()
     with pytest.raises(Forbidden, match='leave out "approval"'):
-        put(engine, stack, granted=True)
+        put(engine, stack, approval="granted")
     assert engine.store.queue.count_scheduled(stack.id) == 0
     run = put(engine, stack)
     with pytest.raises(Forbidden):
