@@ -257,16 +257,16 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
     """Parse the output of a `check` command. Returns status, error and outputs."""
     wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
     try:
-        said = form.parse(text)
+        answer = form.parse(text)
     except ValueError as error:
         return "failed", f"{wrong}: {error}", {}
-    status = said.get("status") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or status not in ("running", "finished", "failed"):
+    status = answer.get("status") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or status not in ("running", "finished", "failed"):
         return "failed", wrong, {}
-    outputs = said.get("outputs") or {}
+    outputs = answer.get("outputs") or {}
     if not isinstance(outputs, dict):
         return "failed", "check: outputs must be an object", {}
-    return str(status), str(said.get("error") or ""), outputs
+    return str(status), str(answer.get("error") or ""), outputs
 
 
 def _judge(result: Result, limits: Limits, cancelled: bool, interrupted: str = _INTERRUPTED) -> Step:

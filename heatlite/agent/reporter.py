@@ -140,10 +140,10 @@ def _message(answer: urllib.error.HTTPError, url: str) -> str:
     It never has the URL, which is a secret.
     """
     try:
-        said = json.loads(answer.read(65536))["error"]["message"]
+        message = json.loads(answer.read(65536))["error"]["message"]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return ": " + str(said).replace(url, "[url]").replace(urlsplit(url).query or url, "[url]")[:_LONGEST]
+    return ": " + str(message).replace(url, "[url]").replace(urlsplit(url).query or url, "[url]")[:_LONGEST]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -130,10 +130,10 @@ def main(folder: Path) -> int:
     if child:
         os.close(writes)
         with os.fdopen(reads) as pipe:
-            said = pipe.read()
-        if said == "begun":
+            report = pipe.read()
+        if report == "begun":
             return 0
-        return _refused(OSError(int(said), os.strerror(int(said))) if said else "the supervisor died")
+        return _refused(OSError(int(report), os.strerror(int(report))) if report else "the supervisor died")
     os.close(reads)
     os.setsid()
     claim = None

@@ -53,12 +53,12 @@ class CloudError(HeatliteError):
         self.request_id = request_id
         if status is not None:
             self.status = status
-        said = reason
+        text = reason
         if self.status is not None:
-            said += f" (HTTP {self.status})"
+            text += f" (HTTP {self.status})"
         if request_id:
-            said += f" (request {request_id})"
-        super().__init__(verb=verb, reason=said)
+            text += f" (request {request_id})"
+        super().__init__(verb=verb, reason=text)
 
     @property
     def is_refusal(self) -> bool:

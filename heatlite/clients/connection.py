@@ -409,8 +409,8 @@ def _plain(answer: object) -> Json:
 
     if isinstance(answer, Resource):
         # Only the service's attributes: to_dict() would add missing ones, and some names of the SDK.
-        said = cast(JsonMap, _jsonable({**answer._header.attributes, **answer._body.attributes}))
-        return said if answer.id is None else {"id": answer.id, **said}
+        attributes = cast(JsonMap, _jsonable({**answer._header.attributes, **answer._body.attributes}))
+        return attributes if answer.id is None else {"id": answer.id, **attributes}
     if isinstance(answer, str | int | float | bool | None):
         return answer
     return _jsonable(answer)

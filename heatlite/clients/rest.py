@@ -229,8 +229,8 @@ class Objects:
             raise KeyError(self._kind.key)
         return {**thing, "id": found}
 
-    def _inner(self, said: JsonMap) -> JsonMap:
-        return cast(JsonMap, said[self._kind.one]) if self._kind.one else said
+    def _inner(self, answer: JsonMap) -> JsonMap:
+        return cast(JsonMap, answer[self._kind.one]) if self._kind.one else answer
 
     def _wrapped(self, attributes: JsonMap) -> Json:
         return {self._kind.one: attributes} if self._kind.one and not self._kind.bare else attributes
@@ -238,8 +238,8 @@ class Objects:
     def create(self, connection: "Connection", *whole: str, **attributes: Json) -> JsonMap:
         """Create an object."""
         path = self._kind.path.format(*whole) + self._kind.creation
-        said = self._ask(connection, "POST", path, self._wrapped(attributes))
-        return self._identified(self._inner(said))
+        answer = self._ask(connection, "POST", path, self._wrapped(attributes))
+        return self._identified(self._inner(answer))
 
     def get(self, connection: "Connection", key: str, *whole: str) -> JsonMap:
         """Return an object by its id."""
@@ -249,8 +249,8 @@ class Objects:
 
     def list(self, connection: "Connection", *whole: str, **query: Json) -> list[JsonMap]:
         """List the objects; those that lack the attributes of the query are left out."""
-        said = request(connection, self._service, "GET", self._kind.path.format(*whole) + self._kind.detail)
-        found = cast(list[JsonMap], said[self._kind.many] if isinstance(said, dict) else said)
+        answer = request(connection, self._service, "GET", self._kind.path.format(*whole) + self._kind.detail)
+        found = cast(list[JsonMap], answer[self._kind.many] if isinstance(answer, dict) else answer)
         things = [self._identified(one) for one in found]
         return [one for one in things if all(one.get(name) == value for name, value in query.items())]
 

@@ -27,8 +27,8 @@ def _update_image(connection: "Connection", key: str, **attributes: Json) -> obj
 
     Null removes a property; the SDK's verb would store the null.
     """
-    there = connection.image.get_image(key).to_dict(original_names=True, computed=False)
-    names = there.keys() | (there.get("properties") or {}).keys()
+    present = connection.image.get_image(key).to_dict(original_names=True, computed=False)
+    names = present.keys() | (present.get("properties") or {}).keys()
     changes: list[Json] = []
     for name, value in attributes.items():
         if value is not None:

@@ -52,15 +52,14 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 _OF_STATUS: Final = ("check_create_complete", "check_update_complete", "check_delete_complete")
 """Checks that look at the object's status."""
-WHOLE = "whole"
-"""Data key with the id of the whole that the object is part of.
-Used where the properties give a name."""
-OTHERS = "others"
-"""The key in `data` for the ids of what carried the mark before anything was made."""
+PARENT = "whole"
+"""Key of `data`: id of the object that this one is a part of, if the properties give a name."""
+FOUND_BEFORE = "others"
+"""Key of `data`: ids of the objects that looked like the new one before it was made."""
 
 UNFINISHED = "unfinished"
-"""The key in `data` of a new object that lacks what further calls give it.
-One that fails then is replaced, though it is well."""
+"""Key of `data`: a new object still lacks what further calls give it.
+A failure then replaces the object, even a healthy one."""
 
 HOW_TO_SET_A_CLOUD = "Give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated."
 DEPARTING: Final = frozenset({"DELETED", "DELETING", "PENDING_DELETE"})
@@ -149,14 +148,14 @@ class CloudResource(NamingResource[P_co]):
         """
         if not self.within:
             return ()
-        kept = self.data.get(WHOLE)
+        kept = self.data.get(PARENT)
         field = self.schema.fields[self.within]
         return (getattr(self.props, field.attribute) if kept is None else kept,)
 
     def keep_whole(self) -> None:
         """Keep the id of what a finished object is a part of: its name may change."""
         if self.within and self.whole[0] != self.facts.properties[self.within]:
-            self.data[WHOLE] = self.whole[0]
+            self.data[PARENT] = self.whole[0]
 
     @property
     def address(self) -> tuple[Json, ...]:
@@ -264,18 +263,18 @@ class CloudResource(NamingResource[P_co]):
 
     def survey(self) -> bool:
         """Note objects with a mark that others may use, since they are foreign."""
-        if not self.searched or OTHERS in self.data or type(self).find is not CloudResource.find or self.marked:
+        if not self.searched or FOUND_BEFORE in self.data or type(self).find is not CloudResource.find or self.marked:
             return False
-        self.data[OTHERS] = [identity(one) for one in self.alike()]
+        self.data[FOUND_BEFORE] = [identity(one) for one in self.alike()]
         return True
 
     def find(self) -> str | None:
         """Return the new object that carries the mark; several are foreign."""
         if not self.searched:
             return None
-        others = cast(list[Json], self.data.get(OTHERS, []))
+        others = cast(list[Json], self.data.get(FOUND_BEFORE, []))
         try:
-            if OTHERS not in self.data and not self.marked:
+            if FOUND_BEFORE not in self.data and not self.marked:
                 return None  # nothing was made yet
             ours = [one for one in self.alike() if identity(one) not in others and self._may_be_ours(one)]
             ours = [one for one in ours if not self.is_held(identity(one))]

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
-from heatlite.plugin.cloud import OTHERS, expect_absent
+from heatlite.plugin.cloud import FOUND_BEFORE, expect_absent
 from heatlite.resources.heat.signals.temp_urls import delete_object
 
 AT_ONCE = 100
@@ -64,7 +64,7 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
 
     def handle_create(self) -> Json:
         name = self.key()
-        if self.data.get(OTHERS):  # the service would treat the call as a change of the existing container
+        if self.data.get(FOUND_BEFORE):  # the service would treat the call as a change of the existing container
             raise CloudConflict("object_store.create_container", f"there is a container {name} already")
         headers = {**self.sent(frozenset({"X-Container-Read", "X-Container-Write"}))}
         headers.update({f"X-Container-Meta-{key}": str(value) for key, value in self.props.x_container_meta.items()})

@@ -14,7 +14,7 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.state.requests import Request
 from heatlite.plugin import CloudResource
-from heatlite.plugin.cloud import WHOLE
+from heatlite.plugin.cloud import PARENT
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import resource, template
@@ -58,7 +58,7 @@ class Withdrawn:
         definition["properties"] = {**{key: one for key, one in given if fields[key].means != name}, name: value}
         definition["depends_on"] = sorted(row.requires)
         # As it is stored when the whole was found by its name.
-        data = {WHOLE: row.properties[name]} if getattr(TYPES.get(row.type), "within", "") == name else {}
+        data = {PARENT: row.properties[name]} if getattr(TYPES.get(row.type), "within", "") == name else {}
         self._write(self.document, properties={**row.properties, name: value}, data={**row.data, **data})
 
     def _write(self, document: Any, **changes: Any) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from heatlite.plugin.cloud import WHOLE
+from heatlite.plugin.cloud import PARENT
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
 from tests.types.conftest import Cloudy
 
-Wholes = Callable[[str], dict[str, Any]]
+Parents = Callable[[str], dict[str, Any]]
 
 
 def pools(name: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def policies(name: str) -> dict[str, Any]:
     return {"whole": resource("OS::Neutron::QoSPolicy", name=name)}
 
 
-PARTS: list[tuple[Wholes, Any]] = [
+PARTS: list[tuple[Parents, Any]] = [
     (pools, resource("OS::Octavia::PoolMember", pool="first", address="10.0.0.9", protocol_port=80)),
     (policies, resource("OS::Neutron::QoSDscpMarkingRule", policy="first", dscp_mark=10)),
 ]
@@ -47,7 +47,7 @@ class Pair:
     part: StackRecord
     census: dict[str, int]
     """The objects without the part."""
-    wholes: Wholes
+    wholes: Parents
 
 
 @pytest.fixture(params=PARTS, ids=["member", "rule"])
@@ -79,7 +79,7 @@ def test_a_part_goes_though_its_whole_has_another_name(cloudy: Cloudy, pair: Pai
 def test_a_name_that_leads_nowhere_is_no_proof_of_a_deletion(cloudy: Cloudy, pair: Pair) -> None:
     """A row from before the id was kept."""
     row = cloudy.row(pair.part, "part")
-    assert row.data.pop(WHOLE) == cloudy.row(pair.whole, "whole").physical_id
+    assert row.data.pop(PARENT) == cloudy.row(pair.whole, "whole").physical_id
     with cloudy.store.transaction():
         cloudy.store.resources.save_many([row])
     rename(cloudy, pair, "second")

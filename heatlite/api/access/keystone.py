@@ -196,19 +196,19 @@ def _confirmed(environ: dict[str, object], start_response: Callable[..., object]
 
 
 def _identity(environ: Mapping[str, object], req: Request) -> Identity:
-    def said(name: str) -> str:
+    def header(name: str) -> str:
         return str(environ.get(f"HTTP_X_{name}") or "")
 
-    roles = frozenset(filter(None, said("ROLES").split(",")))
-    if said("IS_ADMIN_PROJECT") == "False":
+    roles = frozenset(filter(None, header("ROLES").split(",")))
+    if header("IS_ADMIN_PROJECT") == "False":
         roles -= {ADMIN}
-    project = said("PROJECT_ID")
+    project = header("PROJECT_ID")
     return Identity(
-        user=said("USER_NAME"),
+        user=header("USER_NAME"),
         projects={project: roles} if project else {},
-        user_id=said("USER_ID"),
-        user_domain_id=said("USER_DOMAIN_ID"),
-        project_domain_id=said("PROJECT_DOMAIN_ID"),
+        user_id=header("USER_ID"),
+        user_domain_id=header("USER_DOMAIN_ID"),
+        project_domain_id=header("PROJECT_DOMAIN_ID"),
         secrets=secrets_of(req),
     )
 

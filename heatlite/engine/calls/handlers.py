@@ -296,9 +296,9 @@ def failure_text(name: str, error: BaseException) -> str:
     if isinstance(error, Unhealthy) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # the finding says more than the wrapper
     try:
-        said = str(error)
+        reason = str(error)
     except Exception:  # the text of a foreign error is foreign code
         log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
-        said = "(an error without a text)"
-    text = f"{type(error).__name__}: resources.{name}: {shortened(masked(said))}"
+        reason = "(an error without a text)"
+    text = f"{type(error).__name__}: resources.{name}: {shortened(masked(reason))}"
     return text.encode(errors="replace").decode().replace("\0", "?")

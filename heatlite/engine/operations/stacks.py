@@ -45,7 +45,7 @@ from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.preview.update_checks import check_changes, check_external, may_object
 from heatlite.engine.state.conflict_rules import Operation, is_repeated, locked_error
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
+from heatlite.engine.state.protected import PROTECTED_BEFORE, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
@@ -175,7 +175,7 @@ class Stacks:
         """Return the protection of an adopted stack, as its document declares it."""
         if request.adopted is None or not request.adopted.protected:
             return None
-        return ProtectionRecord(context.user, self._clock.now(), BY_RECORD)
+        return ProtectionRecord(context.user, self._clock.now(), PROTECTED_BEFORE)
 
     def _check_quota(self, context: Context, is_creating: bool = False) -> None:
         """Raise RequestLimitExceeded if the project has too many stacks.

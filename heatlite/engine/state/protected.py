@@ -75,7 +75,7 @@ def against_deletion(store: Store, stack: StackRecord) -> Protected | None:
     return first_within(store, [stack, *store.resources.attached(store.stacks.descendants(stack))])
 
 
-BY_RECORD = "the stack was adopted with it"
+PROTECTED_BEFORE = "the stack was adopted with it"
 
 
 def protection_event(event: EventRecord, operation: Operation, user: str, reason: str | None) -> EventRecord:
@@ -109,8 +109,8 @@ def declare(
             entry = _entry(above[2], name)
             levels[one.id] = (above[0].within(name), above[1].within(name), entry.get("resources"))
             if entry.get("stack_protection") is not None and one.protection is None:
-                store.stacks.save(replace(one, protection=ProtectionRecord(by, now, BY_RECORD)))
-                events.append(protection_event(stack_event(one, now), Operation.PROTECT, by, BY_RECORD))
+                store.stacks.save(replace(one, protection=ProtectionRecord(by, now, PROTECTED_BEFORE)))
+                events.append(protection_event(stack_event(one, now), Operation.PROTECT, by, PROTECTED_BEFORE))
         for row, reason in _declared(store.resources.of(one.id), *levels[one.id]):
             rows.append(replace(row, protection=ProtectionRecord(by, now, reason)))
             events.append(protection_event(resource_event(row, now), Operation.PROTECT, by, reason))
@@ -128,7 +128,7 @@ def _declared(
             if reason is not None and earlier.protection(row.name) is None:
                 yield row, reason
             elif _entry(entries, row.name).get("protection") is not None:
-                yield row, BY_RECORD
+                yield row, PROTECTED_BEFORE
 
 
 def _says_so(entries: Json) -> bool:

@@ -121,9 +121,9 @@ def _nested(resources: ResourceFactory, entries: Mapping[str, Json], path: str =
     for name, entry in entries.items():
         within = as_map(as_map(entry).get("resources"))
         for member, inner in within.items():
-            said = as_text(as_map(inner).get("mapped_type")) or as_text(as_map(inner).get("type"))
+            kind = as_text(as_map(inner).get("mapped_type")) or as_text(as_map(inner).get("type"))
             with suppress(EntityNotFound, ResourceTypeUnavailable):
-                yield from _wanted(f"{path}{name}.resources.{member}", resources.types.get(said or ""), as_map(inner))
+                yield from _wanted(f"{path}{name}.resources.{member}", resources.types.get(kind or ""), as_map(inner))
         yield from _nested(resources, within, f"{path}{name}.resources.")
 
 

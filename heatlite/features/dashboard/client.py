@@ -30,10 +30,10 @@ class ApiError(Exception):
     def __init__(self, status: int, data: Json) -> None:
         fault = data if isinstance(data, Mapping) else {}
         error = fault.get("error")
-        said = error.get("message") if isinstance(error, Mapping) else None
+        message = error.get("message") if isinstance(error, Mapping) else None
         self.status = status
         self.kind = str(error.get("type")) if isinstance(error, Mapping) else ""
-        self.message = str(said or fault.get("title") or f"The API answered {status}.")
+        self.message = str(message or fault.get("title") or f"The API answered {status}.")
         super().__init__(self.message)
 
 

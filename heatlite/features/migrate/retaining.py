@@ -46,9 +46,9 @@ def retaining(found: FoundStack) -> JsonMap:
         ("Resources", "DeletionPolicy", "Properties") if is_cfn else ("resources", "deletion_policy", "properties")
     )
     kept: JsonMap = {}
-    there = {one.name: one for one in found.resources}
+    resources = {one.name: one for one in found.resources}
     for name, definition in as_map(found.template.get(section)).items():
-        one = there.get(name)
+        one = resources.get(name)
         kept[name] = definition
         if one is not None and not _is_record(one):
             kept[name] = {**as_map(definition), key: "Retain", **_sized(one, as_map(definition), properties)}

@@ -7,7 +7,7 @@ from typing import TypeVar
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, prop
-from heatlite.plugin.cloud import OTHERS
+from heatlite.plugin.cloud import FOUND_BEFORE
 from heatlite.resources.cinder import attaching
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
@@ -103,7 +103,7 @@ class Attachment(CloudResource[P_co]):
 
     def handle_create(self) -> Json:
         server, volume, device = self.parts(self.facts.properties)
-        if self.data.get(OTHERS):
+        if self.data.get(FOUND_BEFORE):
             text = f"volume {volume} is attached to server {server} already"
             raise CloudConflict("compute.create_volume_attachment", text)
         if self._takes_over(self.facts.former(), server, volume):

@@ -100,8 +100,8 @@ def of_image(image: JsonMap) -> list[JsonMap]:
 
     They are maps with ``snapshot_id`` and ``boot_index``.
     """
-    said = cast(JsonMap, image.get("properties") or {}).get("block_device_mapping")
-    found = cast(list[JsonMap], parse(said) if isinstance(said, str) else said or [])
+    mapping = cast(JsonMap, image.get("properties") or {}).get("block_device_mapping")
+    found = cast(list[JsonMap], parse(mapping) if isinstance(mapping, str) else mapping or [])
     return [one for one in found if one.get("snapshot_id") is not None]
 
 

@@ -123,9 +123,9 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
     def why(self, thing: JsonMap, what: str) -> str:
         """Return the service's error message with the id of the request concerned."""
         fault = thing.get("fault")
-        said = str(fault.get("message")).strip() if isinstance(fault, dict) else "the service gives no reason"
+        reason = str(fault.get("message")).strip() if isinstance(fault, dict) else "the service gives no reason"
         request = self._request()
-        return f"{self.status_of(thing)}: {said}" + (f" (request {request})" if request else "")
+        return f"{self.status_of(thing)}: {reason}" + (f" (request {request})" if request else "")
 
     def _request(self) -> Json:
         """Return the id of the latest request on the server, if the service tells."""

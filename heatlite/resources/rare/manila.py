@@ -102,10 +102,10 @@ class ShareNetwork(
 
     def check_create_complete(self, token: Json) -> bool | float:
         """Add the security services, also to a network found after a crash."""
-        said = self.map(self.service("security_services_of", self.physical_id))
-        there = [one["id"] for one in cast(list[JsonMap], said["security_services"])]
+        answer = self.map(self.service("security_services_of", self.physical_id))
+        present = [one["id"] for one in cast(list[JsonMap], answer["security_services"])]
         for one in self.props.security_services:
-            if one not in there:
+            if one not in present:
                 self._act("add_security_service", security_service_id=one)
         return True
 
@@ -172,10 +172,10 @@ class Share(CloudResource[ShareProps], type="OS::Manila::Share", kind="shared_fi
 
     def _grant(self) -> bool:
         """Give and withdraw access as the rules say. True."""
-        said = self.map(self._act("access_list", None))
+        answer = self.map(self._act("access_list", None))
         rules = cast(list[JsonMap], self.schema.fields["access_rules"].wire(self.facts.properties.get("access_rules")))
         wanted, kept = [*(rules or [])], []
-        for one in cast(list[JsonMap], said["access_list"]):
+        for one in cast(list[JsonMap], answer["access_list"]):
             same = [rule for rule in wanted if all(one.get(name) == value for name, value in rule.items())]
             if same:
                 kept.append(same[0])

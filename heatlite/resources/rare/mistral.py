@@ -332,12 +332,12 @@ class ExternalResource(
         """
         if token is None:
             return True
-        said = self.map(self.service("get_execution", token))
-        if said["state"] not in self.ENDED:
+        execution = self.map(self.service("get_execution", token))
+        if execution["state"] not in self.ENDED:
             return False
-        if said["state"] != "SUCCESS":
-            raise ResourceInError(f"the execution {token} ended in {said['state']}: {said.get('state_info')}")
-        output = parse(str(said.get("output") or "{}"))
+        if execution["state"] != "SUCCESS":
+            raise ResourceInError(f"the execution {token} ended in {execution['state']}: {execution.get('state_info')}")
+        output = parse(str(execution.get("output") or "{}"))
         self.data["output"] = {**self.fetch(), **output}
         self.physical_id = str(output.get("resource_id") or token)[:MAX_ID]
         return True

@@ -12,7 +12,7 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import heat_text
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
-from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
+from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, text_of
 from heatlite.template.patterns import Match, Program
 from heatlite.template.source.loader import verify_json_value
 
@@ -91,7 +91,7 @@ def _failures(subject: str = "") -> Iterator[None]:
     except StackValidationFailed:
         raise
     except Exception as error:  # a parser and an expression may fail in any way that Python knows
-        raise wrong(f"{subject or type(error).__name__}: {said(error)}") from error
+        raise wrong(f"{subject or type(error).__name__}: {text_of(error)}") from error
 
 
 @functools.lru_cache(maxsize=256)

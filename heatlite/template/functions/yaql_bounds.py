@@ -264,7 +264,7 @@ MAX_SHOWN: Final = 200
 """Characters. Python itself shows only so many of a text that is no number."""
 
 
-def said(error: Exception) -> str:
+def text_of(error: Exception) -> str:
     """Return an error text of the library without addresses.
 
     Of a long one only the beginning, without values: a part of a hidden value would not be masked.

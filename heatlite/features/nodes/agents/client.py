@@ -210,14 +210,14 @@ class Line:
         if body is not None:
             headers["Content-Type"] = "application/json"
         response = exchange(self._connected, method, path, headers, MAX_BYTES, raw or None)
-        status, said, proof = response.status, response.body, response.headers[signature.SIGNATURE]
-        if len(said) > MAX_BYTES:
+        status, answer, proof = response.status, response.body, response.headers[signature.SIGNATURE]
+        if len(answer) > MAX_BYTES:
             raise NodeFault(f"its answer has more than {MAX_BYTES} bytes")
         if status == http.HTTPStatus.UNAUTHORIZED:
             raise NodeFault("the agent does not know the server's signature (401): it must register again")
-        if not signature.is_right(proof, signature.of_answer(self._secret, status, nonce, said)):
+        if not signature.is_right(proof, signature.of_answer(self._secret, status, nonce, answer)):
             raise NodeFault(f"its answer ({status}) is not signed by the agent that has registered")
-        value = _read(said)
+        value = _read(answer)
         if status >= 300:
             refusal = _as(_Refusal, value)
             raise Declined(status, refusal.error, refusal.message)
@@ -288,11 +288,11 @@ class Agents:
         return context
 
 
-def _read(said: bytes) -> JsonMap:
+def _read(answer: bytes) -> JsonMap:
     """Return the answer as storable JSON. Raises NodeFault."""
     try:
         # Databases cannot store NUL, and the output of scripts may have some.
-        value = parse_finite(_ESCAPE.sub(_without_nul, said.decode()))
+        value = parse_finite(_ESCAPE.sub(_without_nul, answer.decode()))
         dump(value).encode()  # half of a surrogate pair
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None
@@ -331,20 +331,20 @@ def _answer(value: JsonMap) -> Answer:
 
 
 def _reported_action(found: _Action) -> ReportedAction:
-    said = found.action
+    action = found.action
     return ReportedAction(
-        id=said.id,
-        kind=said.kind,
-        args=said.args,
-        requester=said.requester,
-        created_at=_moment(said.created_at),
-        scheduled_at=_perhaps(said.scheduled_at),
-        started_at=_perhaps(said.started_at),
-        finished_at=_perhaps(said.finished_at),
-        state=NodeActionState(said.state),
-        progress=said.progress,
-        outputs=said.outputs,
-        error=said.error,
+        id=action.id,
+        kind=action.kind,
+        args=action.args,
+        requester=action.requester,
+        created_at=_moment(action.created_at),
+        scheduled_at=_perhaps(action.scheduled_at),
+        started_at=_perhaps(action.started_at),
+        finished_at=_perhaps(action.finished_at),
+        state=NodeActionState(action.state),
+        progress=action.progress,
+        outputs=action.outputs,
+        error=action.error,
         history=tuple(
             Step(_moment(line.time), NodeActionState(line.state), line.reason) for line in reversed(found.history)
         ),

@@ -93,10 +93,10 @@ def boots_from_volume(server: JsonMap) -> bool:
 
 def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
     """Return the disks of a server, with those of an image made of volume snapshots."""
-    said = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
-    if said is None:
+    mapping = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
+    if mapping is None:
         return wanted
-    of_image = [{**one, "uuid": one["snapshot_id"]} for one in parse(str(said))]
+    of_image = [{**one, "uuid": one["snapshot_id"]} for one in parse(str(mapping))]
     return [*of_image, *(one for one in wanted if (one["source_type"], one.get("boot_index")) != ("image", 0))]
 
 
