@@ -29,7 +29,7 @@ _NEEDS_ENGINE = frozenset({"READY", "RUNNING"})
 """Statuses of actions that only an engine leads on."""
 
 
-class Facts(Struct, frozen=True):
+class StackFacts(Struct, frozen=True):
     """Everything that a page is about."""
 
     stack: Stack
@@ -60,7 +60,7 @@ def _has_failed(item: Object) -> bool:
     return text(item.get("resource_status")).endswith("_FAILED")
 
 
-def gather(client: Client, stack: Stack) -> Facts:
+def gather(client: Client, stack: Stack) -> StackFacts:
     """Read the facts of a stack."""
     held = an_object(client.request("GET", f"{stack.path}/lock"))
     actions = _permitted(client, "actions", {"target": stack.id, "status": _OPEN}) or []
@@ -75,7 +75,7 @@ def gather(client: Client, stack: Stack) -> Facts:
     lacks_engine = engines is not None and all(engine.get("status") != "up" for engine in engines)
     lock = None if held.get("lock") is None else an_object(held, "lock")
     suppressed = len(objects(held, "suppressed"))
-    return Facts(stack, resources, actions, lock, suppressed, lacks_engine)
+    return StackFacts(stack, resources, actions, lock, suppressed, lacks_engine)
 
 
 def _permitted(client: Client, listed: str, query: Mapping[str, str]) -> list[Object] | None:
@@ -88,7 +88,7 @@ def _permitted(client: Client, listed: str, query: Mapping[str, str]) -> list[Ob
         return None
 
 
-def draw(facts: Facts, shown: Object) -> None:
+def draw(facts: StackFacts, shown: Object) -> None:
     """Print the page of `heatlite show`; `shown` is the stack with its outputs."""
     now = time.time()
     heading(facts.stack)
@@ -120,7 +120,7 @@ def draw(facts: Facts, shown: Object) -> None:
     print(render.folded(f"\nid {facts.stack.id}; {more}", sys.stdout))
 
 
-def explain(facts: Facts) -> None:
+def explain(facts: StackFacts) -> None:
     """Print the reasons for the state of a stack, and the commands that help."""
     heading(facts.stack)
     told = [*failures(facts), *waiting(facts, time.time()), *held_by(facts), *health(facts)]
@@ -144,7 +144,7 @@ def heading(stack: Stack) -> None:
     )
 
 
-def failures(facts: Facts) -> Iterator[str]:
+def failures(facts: StackFacts) -> Iterator[str]:
     """Yield the reason for a failure: that of the resources, else that of the stack."""
     if facts.stack.failed or facts.stack.status.startswith("ROLLBACK_"):
         if not facts.failed:
@@ -156,7 +156,7 @@ def failures(facts: Facts) -> Iterator[str]:
             yield progress.why_not_rolled_back(facts.stack)
 
 
-def health(facts: Facts) -> Iterator[str]:
+def health(facts: StackFacts) -> Iterator[str]:
     """Yield a sentence on each resource that is unhealthy or of unknown health."""
     if not facts.stack.failed:
         for item in facts.unwell[:MOST_SHOWN]:
@@ -169,7 +169,7 @@ def health(facts: Facts) -> Iterator[str]:
             yield f"{told}: {', '.join(found[:MOST_SHOWN])}"
 
 
-def held_by(facts: Facts) -> Iterator[str]:
+def held_by(facts: StackFacts) -> Iterator[str]:
     """Yield sentences on the lock and on protection."""
     if facts.lock is not None:
         lock = facts.lock
@@ -188,7 +188,7 @@ def held_by(facts: Facts) -> Iterator[str]:
         yield f"protected resources: {', '.join(protected[:MOST_SHOWN])}"
 
 
-def waiting(facts: Facts, now: float) -> Iterator[str]:
+def waiting(facts: StackFacts, now: float) -> Iterator[str]:
     """Yield sentences on open actions, and on running and waiting resources."""
     for action in facts.actions:
         since = span(now - from_text(text(action.get("start_time") or action.get("created_at"))))
@@ -204,7 +204,7 @@ def waiting(facts: Facts, now: float) -> Iterator[str]:
         yield f"{text(item.get('path'))} is {text(item.get('resource_status'))}{waits}"
 
 
-def ways(facts: Facts) -> Iterator[str]:
+def ways(facts: StackFacts) -> Iterator[str]:
     """Yield the commands that lead on, each with its effect."""
     name = facts.stack.name
     for action in facts.actions:

@@ -1,6 +1,6 @@
 """Plan a converge: collect facts, decide, and order the steps.
 
-Facts are evaluated definitions, answers of types and observations; `decide` and `planner` judge them. Previews and
+RowFacts are evaluated definitions, answers of types and observations; `decide` and `planner` judge them. Previews and
 walks collect them here, so both decide alike.
 """
 
@@ -13,7 +13,16 @@ from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, as_map, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose, is_refused
-from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Questions, Relations, Wanted
+from heatlite.engine.planning.facts import (
+    Choice,
+    Involvement,
+    MemberFacts,
+    NestedFacts,
+    Questions,
+    Relations,
+    RowFacts,
+    Wanted,
+)
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
@@ -171,13 +180,13 @@ def _section(name: str, value: object) -> JsonMap:
 
 def collect(
     row: ResourceRecord, wanted: Wanted, resources: ResourceFactory, chosen: Mapping[str, ResourceRecord]
-) -> Facts:
+) -> RowFacts:
     """Collect the facts of one row, with the questions for expensive ones."""
     is_done = _is_finished(row, resources) or _is_made(row, resources) and row.metadata == wanted.metadata
     asked = _Asked(row, wanted, resources)
     # What a refused deletion has changed before it was refused is changed back.
     observed = observe(resources.make(row)) if is_refused(row) else resources.observed(row)
-    return Facts(row, wanted, resources.type_of(row), chosen, observed, is_done, asked)
+    return RowFacts(row, wanted, resources.type_of(row), chosen, observed, is_done, asked)
 
 
 class _Asked(Questions):
@@ -240,22 +249,22 @@ class _Asked(Questions):
         return self._resources.protected(self._row)
 
 
-def _restricted(facts: Facts, values: Values) -> Facts:
+def _restricted(facts: RowFacts, values: Values) -> RowFacts:
     """Add the resource's part in an update that repairs selected resources only."""
     selection, row = values.resources.selection, facts.row
     if selection is None:
         return facts
     step = selection.step(row.name)
     if step is not None:
-        return replace(facts, part=Part.SELECTED, step=step)
+        return replace(facts, involvement=Involvement.SELECTED, step=step)
     if selection.leads_to(row.name):
-        return replace(facts, part=Part.LEADS)
+        return replace(facts, involvement=Involvement.LEADS)
     used = facts.wanted.definition.resources[row.name].requires
     follows = selection.compares or any(map(values.is_affected, used))
     is_well = row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)
     if row.status is Status.IN_PROGRESS or follows and is_well:
-        return replace(facts, part=Part.FOLLOWS)
-    return replace(facts, part=Part.OUTSIDE)
+        return replace(facts, involvement=Involvement.FOLLOWS)
+    return replace(facts, involvement=Involvement.OUTSIDE)
 
 
 def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:

@@ -15,7 +15,7 @@ from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.facts import Facts, Part, Wanted
+from heatlite.engine.planning.facts import Involvement, RowFacts, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
 from heatlite.engine.types.resource_factory import TRIED
 from heatlite.engine.types.template_types import TemplateResource
@@ -30,7 +30,7 @@ REFUSED = "deletion_refused"
 """Key in the `data` of a row: its deletion has begun when it was well. True: the service has refused it last."""
 
 
-def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
+def choose(candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
     """Return the decision for one resource name.
 
     It is about the newest row that needs no replacement, else about the newest. So a retry continues with the newest
@@ -63,7 +63,7 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     return _in_order(facts, decision, candidates)
 
 
-def _decide_joined(facts: Facts, replaced_above: frozenset[str]) -> Decision | None:
+def _decide_joined(facts: RowFacts, replaced_above: frozenset[str]) -> Decision | None:
     """Return the update of an object joined to a replaced one; None: it is not."""
     if not _is_joined_replaced(facts, replaced_above):
         return None
@@ -74,7 +74,7 @@ def _decide_joined(facts: Facts, replaced_above: frozenset[str]) -> Decision | N
     return Decision(Outcome.UPDATE, facts.row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
 
 
-def _in_order(facts: Facts, decision: Decision, candidates: Sequence[Facts]) -> Decision:
+def _in_order(facts: RowFacts, decision: Decision, candidates: Sequence[RowFacts]) -> Decision:
     """Return the decision to make a new object, with what is deleted first."""
     if decision.outcome is Outcome.REPLACE:
         if _can_rebuild(facts):
@@ -88,13 +88,13 @@ def _in_order(facts: Facts, decision: Decision, candidates: Sequence[Facts]) -> 
     return decision
 
 
-def decide(facts: Facts) -> Decision:
+def decide(facts: RowFacts) -> Decision:
     """Return the decision about one row.
 
     Raises errors of its observation and of its type.
     """
     row, wanted = facts.row, facts.wanted
-    if facts.part is Part.OUTSIDE:
+    if facts.involvement is Involvement.OUTSIDE:
         return Decision(Outcome.KEEP, row, Reason.OUTSIDE)
     if row.verb is Verb.INIT:
         return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
@@ -109,7 +109,7 @@ def decide(facts: Facts) -> Decision:
     if facts.is_done:
         if facts.step is RepairStep.REBOOT or not kind.schema.diff(row.properties, wanted.properties):
             return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
-    elif facts.part is Part.SELECTED:
+    elif facts.involvement is Involvement.SELECTED:
         return _decide_selected(facts)
     if issubclass(kind, StackResource):
         return _decide_nested(facts)
@@ -138,7 +138,7 @@ def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
     return Decision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
 
 
-def _decide_selected(facts: Facts) -> Decision:
+def _decide_selected(facts: RowFacts) -> Decision:
     """Decide about a resource that is to be repaired, whatever its state."""
     row = facts.row
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
@@ -150,12 +150,13 @@ def _decide_selected(facts: Facts) -> Decision:
     return Decision(Outcome.REPLACE, row, Reason.SELECTED, cause)
 
 
-def _decide_nested(facts: Facts) -> Decision:
+def _decide_nested(facts: RowFacts) -> Decision:
     """Decide about a resource that makes a nested stack."""
     row, wanted, nested = facts.row, facts.wanted, facts.ask.nested()
     if nested is None:
         return Decision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
-    if facts.part is not Part.LEADS and nested.locked and row.status is Status.COMPLETE and nested.stays():
+    leads = facts.involvement is Involvement.LEADS
+    if not leads and nested.locked and row.status is Status.COMPLETE and nested.stays():
         return Decision(Outcome.KEEP, row, Reason.NESTED_STACK_LOCKED)
     if is_marked(row, nested.state):
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
@@ -170,15 +171,15 @@ def _decide_nested(facts: Facts) -> Decision:
         return _not_updatable(row, changed)
     if changed or row.metadata != wanted.metadata:
         return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, "the definition changed", changed)
-    if facts.part is Part.FOLLOWS and row.status is Status.COMPLETE:
+    if facts.involvement is Involvement.FOLLOWS and row.status is Status.COMPLETE:
         return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
     return Decision(Outcome.UPDATE, row, Reason.MEMBERS_DECIDE, "its members decide")
 
 
-def _decide_state(facts: Facts) -> Decision | None:
+def _decide_state(facts: RowFacts) -> Decision | None:
     """Decide by the state of the row and its object; None: the definition decides."""
     row = facts.row
-    if facts.wanted.kind.anew_with_update and facts.part is Part.WHOLE and facts.ask.is_outdated():
+    if facts.wanted.kind.anew_with_update and facts.involvement is Involvement.WHOLE and facts.ask.is_outdated():
         return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
@@ -203,7 +204,7 @@ def _decide_interrupted(row: ResourceRecord) -> Decision | None:
     return None
 
 
-def _decide_change(facts: Facts) -> Decision:
+def _decide_change(facts: RowFacts) -> Decision:
     """Decide by the difference between the object and its definition."""
     row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
     before = _before(facts)
@@ -231,7 +232,7 @@ def _decide_change(facts: Facts) -> Decision:
     return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
 
 
-def _with_tried(facts: Facts, before: JsonMap) -> JsonMap:
+def _with_tried(facts: RowFacts, before: JsonMap) -> JsonMap:
     """Return the properties with tried values in place of those wanted again.
 
     After a failed update the object may have either. What cannot be changed back in place stays as it is.
@@ -247,7 +248,7 @@ def _with_tried(facts: Facts, before: JsonMap) -> JsonMap:
     return before
 
 
-def _decide_in_place(facts: Facts, before: JsonMap, changed: frozenset[str]) -> Decision | None:
+def _decide_in_place(facts: RowFacts, before: JsonMap, changed: frozenset[str]) -> Decision | None:
     """Replace or refuse where a change cannot be made in place; None: it can."""
     row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
     followed = _followed(facts, changed)
@@ -284,7 +285,7 @@ def _unsupported(row: ResourceRecord, names: Iterable[str]) -> str:
     return f"Update to properties {', '.join(sorted(names))} of {row.name} ({row.type}) is not supported."
 
 
-def _before(facts: Facts) -> JsonMap | None:
+def _before(facts: RowFacts) -> JsonMap | None:
     """Return the properties that an update starts from.
 
     Raises the error of the observation.
@@ -294,7 +295,7 @@ def _before(facts: Facts) -> JsonMap | None:
     return facts.observed
 
 
-def _followed(facts: Facts, changed: frozenset[str]) -> frozenset[str]:
+def _followed(facts: RowFacts, changed: frozenset[str]) -> frozenset[str]:
     """Return the changed properties that refer to a resource with a new object."""
     row = facts.row
     renewed = _renewed(row, row.requires, facts.chosen)
@@ -322,7 +323,7 @@ def is_marked(row: ResourceRecord, nested_state: tuple[Verb, Status]) -> bool:
     return nested_state != check_failed or row.health is not None and row.health.marked
 
 
-def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
+def _is_joined_replaced(facts: RowFacts, replaced_above: frozenset[str]) -> bool:
     """Return True if an object that this one joins (`Resource.joins`) was replaced."""
     row, kind = facts.row, facts.wanted.kind
     if not kind.joins or row.external_id is not None or not kind.has("update"):
@@ -334,7 +335,7 @@ def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
     return bool(_joined_anew(facts))
 
 
-def _joined_anew(facts: Facts) -> list[str]:
+def _joined_anew(facts: RowFacts) -> list[str]:
     """Return the names of joined resources whose object is new, or is taken back."""
     row, resources, chosen = facts.row, facts.wanted.definition.resources, facts.chosen
     names = [name for name in resources[row.name].requires if name in row.requires]
@@ -343,7 +344,7 @@ def _joined_anew(facts: Facts) -> list[str]:
     return sorted(taken_back | _renewed(row, joined, chosen))
 
 
-def _joining(facts: Facts) -> frozenset[str]:
+def _joining(facts: RowFacts) -> frozenset[str]:
     """Return the updatable properties that name an object that this one joins.
 
     They are sent again: detaching may have changed them.
@@ -355,7 +356,7 @@ def _joining(facts: Facts) -> frozenset[str]:
     return frozenset(naming) & kind.schema.updatable
 
 
-def _can_rebuild(facts: Facts) -> bool:
+def _can_rebuild(facts: RowFacts) -> bool:
     """Return True if the object is to be rebuilt in place, and its type supports that."""
     row, wanted = facts.row, facts.wanted
     return (
@@ -367,7 +368,7 @@ def _can_rebuild(facts: Facts) -> bool:
     )
 
 
-def deletes_first(facts: Facts) -> bool:
+def deletes_first(facts: RowFacts) -> bool:
     """Return True if a replacement deletes the old object before making the new one.
 
     The template or the environment sets the order. Without one, the new object must wait if both exclude each other, or

@@ -42,7 +42,7 @@ class Wanted(Struct, frozen=True):
     """Properties that a restore has put in place of given ones, for the row's `data`."""
 
 
-class Part(Enum):
+class Involvement(Enum):
     """The part of a resource in an update that repairs selected resources only."""
 
     WHOLE = auto()
@@ -115,7 +115,7 @@ class Questions:
         return None
 
 
-class Facts(Struct, frozen=True):
+class RowFacts(Struct, frozen=True):
     """Facts of one row of a resource."""
 
     row: ResourceRecord
@@ -129,7 +129,7 @@ class Facts(Struct, frozen=True):
     is_done: bool = False
     """The running action has finished the row in an earlier attempt, or a retry finds it finished."""
     ask: Questions = Questions()
-    part: Part = Part.WHOLE
+    involvement: Involvement = Involvement.WHOLE
     step: RepairStep | None = None
     """Of a selected resource."""
 

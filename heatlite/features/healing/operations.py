@@ -24,7 +24,7 @@ from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.rules.brakes import ScopeFacts, cooldown_until
 from heatlite.features.healing.rules.incident import Event
-from heatlite.features.healing.rules.policy import Settings, check_policy
+from heatlite.features.healing.rules.policy import PolicySettings, check_policy
 from heatlite.features.healing.rules.windows import next_start, opened_at
 from heatlite.features.healing.store.records import (
     HealingPolicyRecord,
@@ -46,7 +46,7 @@ class ScopeView(Struct, frozen=True):
 
     scope: str
     facts: ScopeFacts
-    settings: Settings
+    settings: PolicySettings
     record: HealingScopeRecord
     cooldown_until: float | None
     next_window: float | None

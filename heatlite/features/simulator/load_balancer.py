@@ -82,7 +82,7 @@ def _begin(view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str,
         view.put(above, one)
 
 
-class Part(Collection, frozen=True):
+class BalancerPart(Collection, frozen=True):
     """Kind of object whose changes take time and occupy the whole load balancer."""
 
     def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
@@ -292,12 +292,12 @@ def _policy_made(view: View, thing: JsonMap) -> None:
 _COMMON: Final[JsonMap] = {"name": "", "description": "", "admin_state_up": True, "tags": []}
 
 COLLECTIONS: list[Collection] = [
-    Part(
+    BalancerPart(
         BALANCER,
         {**_COMMON, "provider": "amphora", "flavor_id": None, "availability_zone": None, "vip_qos_policy_id": None},
         made=_made(BALANCER, _balancer_made),
     ),
-    Part(
+    BalancerPart(
         LISTENER,
         {
             **_COMMON, "connection_limit": -1, "default_pool_id": None, "default_tls_container_ref": None,
@@ -306,14 +306,14 @@ COLLECTIONS: list[Collection] = [
         required=("loadbalancer_id", "protocol", "protocol_port"),
         made=_made(LISTENER, _listener_made),
     ),
-    Part(
+    BalancerPart(
         POOL,
         {**_COMMON, "session_persistence": None, "tls_enabled": False},
         required=("protocol", "lb_algorithm"),
         made=_made(POOL, _pool_made),
         removed=_pool_removed,
     ),
-    Part(
+    BalancerPart(
         MEMBER,
         {
             "name": "", "admin_state_up": True, "tags": [], "weight": 1, "subnet_id": None, "monitor_address": None,
@@ -323,7 +323,7 @@ COLLECTIONS: list[Collection] = [
         required=("address", "protocol_port"),
         made=_made(MEMBER, _member_made),
     ),
-    Part(
+    BalancerPart(
         MONITOR,
         {
             "name": "", "admin_state_up": True, "tags": [], "max_retries_down": 3, "http_method": None,
@@ -332,14 +332,14 @@ COLLECTIONS: list[Collection] = [
         required=("pool_id", "type", "delay", "timeout", "max_retries"),
         made=_made(MONITOR, _monitor_made),
     ),
-    Part(
+    BalancerPart(
         POLICY,
         {**_COMMON, "redirect_pool_id": None, "redirect_url": None},
         plural="l7_policies",
         required=("listener_id", "action"),
         made=_made(POLICY, _policy_made),
     ),
-    Part(
+    BalancerPart(
         RULE,
         {"admin_state_up": True, "tags": [], "invert": False, "key": None},
         within="l7policy_id",

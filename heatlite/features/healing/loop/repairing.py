@@ -37,7 +37,7 @@ from heatlite.features.healing.rules.incident import (
     pending,
     proposed,
 )
-from heatlite.features.healing.rules.policy import Settings
+from heatlite.features.healing.rules.policy import PolicySettings
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
@@ -314,7 +314,7 @@ def selection_of(chosen: Sequence[Chosen]) -> Selection:
 
 def _by_settings(scene: Scene, incidents: Sequence[IncidentRecord]) -> list[list[IncidentRecord]]:
     """Group incidents by their settings, first those that need no approval."""
-    groups: list[tuple[Settings, list[IncidentRecord]]] = []
+    groups: list[tuple[PolicySettings, list[IncidentRecord]]] = []
     for one in incidents:
         settings = scene.tree.policy.at(one.path)
         alike = next((alike for known, alike in groups if known == settings), None)

@@ -9,7 +9,7 @@ from heatlite.core.check_tally import CheckCounts
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.features.healing.loop.tree import Place, Tree
 from heatlite.features.healing.reports import API, CHECK
-from heatlite.features.healing.rules.brakes import Facts
+from heatlite.features.healing.rules.brakes import BrakeFacts
 from heatlite.features.healing.rules.incident import Event, Situation
 from heatlite.features.healing.rules.windows import next_start, opened_at
 from heatlite.features.healing.store.records import IncidentRecord
@@ -84,12 +84,12 @@ class Scene(Struct, frozen=True, dict=True):
         ends = {ActionStatus.SUCCEEDED: Event.SUCCEEDED, ActionStatus.CANCELLED: Event.CANCELLED}
         return ends.get(action.status, Event.FAILED)
 
-    def facts(self, incident: IncidentRecord, place: Place, any_time: bool = False) -> Facts:
+    def facts(self, incident: IncidentRecord, place: Place, any_time: bool = False) -> BrakeFacts:
         """Return the facts that the brakes of an incident are asked with."""
         tree, now = self.tree, self.now
         settings = tree.policy.at(incident.path)
         open_since = opened_at(settings.windows, now)
-        return Facts(
+        return BrakeFacts(
             now=now,
             source=incident.source,
             settings=settings,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from heatlite.features.healing.rules.policy import MOST_DOUBLINGS, Settings
+from heatlite.features.healing.rules.policy import MOST_DOUBLINGS, PolicySettings
 from heatlite.features.healing.terms import STOP_BRAKES, Brake, Mode
 
 LONGEST_HOLD = 60.0
@@ -38,14 +38,14 @@ class ScopeFacts(Struct, frozen=True):
     """Begins of its repairs, earliest first."""
 
 
-class Facts(Struct, frozen=True):
+class BrakeFacts(Struct, frozen=True):
     """Facts of one incident, read in the transaction that would move it."""
 
     now: float
     source: str = "alertmanager"
-    settings: Settings = Settings()
+    settings: PolicySettings = PolicySettings()
     """Settings of its path."""
-    scope_settings: Settings = Settings()
+    scope_settings: PolicySettings = PolicySettings()
     """Settings of its scope."""
     scope: ScopeFacts = ScopeFacts()
     is_locked: bool = False
@@ -77,17 +77,17 @@ class Facts(Struct, frozen=True):
     """The repair would touch more than the member."""
 
 
-def is_open(facts: Facts) -> bool:
+def is_open(facts: BrakeFacts) -> bool:
     """Return True if the breaker of the scope is open."""
     return facts.scope.unhealthy > facts.scope_settings.max_unhealthy.of(facts.scope.members)
 
 
-def mark_brakes(facts: Facts) -> list[Held]:
+def mark_brakes(facts: BrakeFacts) -> list[Held]:
     """Return the brakes that hold the mark of an incident of a source."""
     return [*_tree(facts), *_sight(facts), *_breaker(facts), *_busy(facts), *_confirmation(facts)]
 
 
-def repair_brakes(facts: Facts, is_approved: bool = False) -> list[Held]:
+def repair_brakes(facts: BrakeFacts, is_approved: bool = False) -> list[Held]:
     """Return the brakes that hold the repair of an incident.
 
     `is_approved`: an operator has approved its plan.
@@ -95,7 +95,7 @@ def repair_brakes(facts: Facts, is_approved: bool = False) -> list[Held]:
     return [*_stops(facts), *_paces(facts, is_approved)]
 
 
-def _stops(facts: Facts) -> Iterator[Held]:
+def _stops(facts: BrakeFacts) -> Iterator[Held]:
     if facts.settings.mode is Mode.OFF:
         yield Held(Brake.MODE_OFF)
     if not facts.settings.lists(facts.source):
@@ -118,7 +118,7 @@ def _stops(facts: Facts) -> Iterator[Held]:
     yield from _evidence(facts)
 
 
-def _paces(facts: Facts, is_approved: bool) -> Iterator[Held]:
+def _paces(facts: BrakeFacts, is_approved: bool) -> Iterator[Held]:
     scope, settings = facts.scope, facts.scope_settings
     yield from _busy(facts)
     if scope.unhealthy < settings.min_unhealthy:
@@ -141,7 +141,7 @@ def _paces(facts: Facts, is_approved: bool) -> Iterator[Held]:
         yield Held(Brake.AWAITING_APPROVAL)
 
 
-def cooldown_until(scope: ScopeFacts, settings: Settings) -> float | None:
+def cooldown_until(scope: ScopeFacts, settings: PolicySettings) -> float | None:
     """Return the end of the pause after the last repair of a scope.
 
     It doubles with each failure in a row.
@@ -151,31 +151,31 @@ def cooldown_until(scope: ScopeFacts, settings: Settings) -> float | None:
     return scope.last_repair_end + settings.cooldown * float(2 ** min(scope.failures, MOST_DOUBLINGS))
 
 
-def _tree(facts: Facts) -> Iterator[Held]:
+def _tree(facts: BrakeFacts) -> Iterator[Held]:
     if facts.is_locked:
         yield Held(Brake.LOCKED)
     if facts.is_suspended:
         yield Held(Brake.STACK_SUSPENDED)
 
 
-def _sight(facts: Facts) -> Iterator[Held]:
+def _sight(facts: BrakeFacts) -> Iterator[Held]:
     if facts.is_blind:
         yield Held(Brake.SOURCE_BLIND)
     if facts.has_storm:
         yield Held(Brake.STORM)
 
 
-def _breaker(facts: Facts) -> Iterator[Held]:
+def _breaker(facts: BrakeFacts) -> Iterator[Held]:
     if is_open(facts):
         yield Held(Brake.BREAKER_OPEN)
 
 
-def _busy(facts: Facts) -> Iterator[Held]:
+def _busy(facts: BrakeFacts) -> Iterator[Held]:
     if facts.is_busy:
         yield Held(Brake.BUSY)
 
 
-def _evidence(facts: Facts) -> Iterator[Held]:
+def _evidence(facts: BrakeFacts) -> Iterator[Held]:
     """Hold a marked incident whose evidence was demanded again.
 
     It is held until the new evidence has stood for the hold.
@@ -188,7 +188,7 @@ def _evidence(facts: Facts) -> Iterator[Held]:
         yield Held(Brake.STALE_EVIDENCE, facts.evidence_since + facts.settings.hold)
 
 
-def _confirmation(facts: Facts) -> Iterator[Held]:
+def _confirmation(facts: BrakeFacts) -> Iterator[Held]:
     """Hold an incident whose evidence is too young, or whose object is."""
     settled = max(facts.object_since + facts.settings.grace, facts.settles_until)
     if facts.now < settled:

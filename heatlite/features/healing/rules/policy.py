@@ -64,7 +64,7 @@ class LadderStep(Struct, frozen=True, forbid_unknown_fields=True):
     """``true`` if it needs no window."""
 
 
-class Settings(Struct, frozen=True):
+class PolicySettings(Struct, frozen=True):
     """The settings of a policy for one path."""
 
     mode: Mode = Mode.OFF
@@ -108,15 +108,15 @@ class Settings(Struct, frozen=True):
 class Policy(Struct, frozen=True):
     """The policy of a tree."""
 
-    top: Settings = Settings()
+    top: PolicySettings = PolicySettings()
     rules: tuple[tuple[str, Mapping[str, object]], ...] = ()
     """Patterns of paths, each with the settings that it changes."""
 
-    def at(self, path: str) -> Settings:
+    def at(self, path: str) -> PolicySettings:
         """Return the settings for a path: of the first matching rule, others inherited."""
         for pattern, changed in self.rules:
             if _matches(pattern, path):
-                return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of Settings
+                return replace(self.top, **changed)  # type: ignore[arg-type]  # the names are those of PolicySettings
         return self.top
 
     @property
@@ -125,7 +125,7 @@ class Policy(Struct, frozen=True):
         every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))  # type: ignore[arg-type]
         return float(max(one.longest_period for one in every))
 
-    def of_scope(self, scope: str) -> Settings:
+    def of_scope(self, scope: str) -> PolicySettings:
         """Return the settings of a scope: of its path, or the top for a scope by type."""
         return self.top if scope.startswith("type:") else self.at(scope)
 
@@ -221,7 +221,7 @@ def read_policy(document: Json) -> Policy:
         named = [(("healing", *one.absolute_path), explain(one)) for one in found] or [(("healing",), str(error))]
         raise _refusal([Problem(path, text, error="HTTPBadRequest") for path, text in named]) from None
     problems: list[Problem] = []
-    top = replace(Settings(), **_changed(given, ("healing",), problems))  # type: ignore[arg-type]
+    top = replace(PolicySettings(), **_changed(given, ("healing",), problems))  # type: ignore[arg-type]
     rules = [
         (rule.match, _changed(rule, ("healing", "rules", at), problems)) for at, rule in enumerate(given.rules)
     ]
@@ -257,7 +257,7 @@ def _changed(
     given: SettingsDocument, path: tuple[str | int, ...], problems: list[Problem]
 ) -> dict[str, object]:
     """Return the settings of a part of a document. Adds faults of its windows."""
-    found = _named(given, Settings.__struct_fields__)
+    found = _named(given, PolicySettings.__struct_fields__)
     for name in found.keys() & {"max_unhealthy", "parallel"}:
         found[name] = Limit.read(found[name])
     if given.confirm is not UNSET:

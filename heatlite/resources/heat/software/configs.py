@@ -208,7 +208,7 @@ class CloudConfig(Config[CloudConfigProps], type="OS::Heat::CloudConfig"):
         return SoftwareConfig(self.physical_name, UNGROUPED, f"#cloud-config\n{text}")
 
 
-class Part(Schema):
+class MimePart(Schema):
     config: str = prop(doc="A text, or the id of a config.")
     filename: str | None = prop(doc="The file name of the part.")
     subtype: str | None = prop(doc="The subtype of the text; default: the filename without its extension.")
@@ -219,7 +219,7 @@ class Part(Schema):
 
 class MultipartMimeProps(Schema):
     group: str = prop(UNGROUPED, doc="The tool that applies it.")
-    parts: list[Part] = prop([], doc="The parts in their order.")
+    parts: list[MimePart] = prop([], doc="The parts in their order.")
 
 
 class MultipartMime(Config[MultipartMimeProps], type="OS::Heat::MultipartMime"):
@@ -244,7 +244,7 @@ def text_of(facts: Facts, text_or_id: str) -> str:
     return config if isinstance(config, str) else dump(config)
 
 
-def messages(part: Part, text: str) -> Sequence[Message]:
+def messages(part: MimePart, text: str) -> Sequence[Message]:
     """Return the messages of a part: the part itself, or those of a multipart text.
 
     Empty if the type is multipart and the text is not.

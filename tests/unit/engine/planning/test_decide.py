@@ -9,7 +9,7 @@ from heatlite.core.errors import Invalid
 from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import REFUSED, choose, decide, deletes_first, is_marked
-from heatlite.engine.planning.facts import Facts, NestedFacts, Part, Questions
+from heatlite.engine.planning.facts import Involvement, NestedFacts, Questions, RowFacts
 from heatlite.engine.planning.plan import Outcome, Reason
 from heatlite.engine.state.protected import Protected
 from heatlite.engine.types.template_types import TemplateResource
@@ -62,19 +62,19 @@ def facts(
     is_outdated: bool = False,
     answers: dict[str, Any] | None = None,
     **definition: Any,
-) -> Facts:
+) -> RowFacts:
     """Return the facts of a row; `was` is its type, `definition` the wanted change."""
     one = row() if one is None else one
     found = one.properties if observed is STORED else observed
     chosen = {} if net is None else {"net": net}
     target = wanted(kind, **definition)
     asked = {"is_outdated": lambda: is_outdated, **(answers or {})}
-    return Facts(one, target, was or kind, chosen, found, is_done, Answers(asked))
+    return RowFacts(one, target, was or kind, chosen, found, is_done, Answers(asked))
 
 
-def part(one: Part, given: Facts, step: RepairStep | None = None) -> Facts:
+def part(one: Involvement, given: RowFacts, step: RepairStep | None = None) -> RowFacts:
     """Return the facts of a resource in a restricted update."""
-    return replace(given, part=one, step=step)
+    return replace(given, involvement=one, step=step)
 
 
 def nested(locked: bool = False, state: tuple[Verb, Status] = (CREATE, DONE), stays: Any = never) -> dict[str, Any]:
@@ -93,7 +93,7 @@ TEXT, SIZE, OTHER_NET = {"text": "y"}, {"text": "x", "size": 2}, {"text": "x", "
 REFUSAL = {REFUSED: True}
 MARKED = row(CHECK, FAILED, health=HealthRecord(marked=True))
 
-CASES: list[tuple[str, Facts, Outcome, Reason]] = [
+CASES: list[tuple[str, RowFacts, Outcome, Reason]] = [
     # -- objects that were never made, or are going
     ("a row without an object needs one", facts(row(INIT)), Outcome.CREATE, Reason.NEVER_MADE),
     (
@@ -155,7 +155,7 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
     ),
     # -- restricted updates
     *(
-        (f"a repair of others leaves {name} as it is", part(Part.OUTSIDE, given), Outcome.KEEP, Reason.OUTSIDE)
+        (f"a repair of others leaves {name} as it is", part(Involvement.OUTSIDE, given), Outcome.KEEP, Reason.OUTSIDE)
         for name, given in {
             "a changed definition": facts(properties=TEXT),
             "a marked resource": facts(MARKED),
@@ -166,43 +166,47 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
             "another type": facts(was=Fixed),
         }.items()
     ),
-    ("a marked resource is repaired", part(Part.SELECTED, facts(MARKED)), Outcome.REPLACE, Reason.SELECTED),
-    ("a repair needs no mark", part(Part.SELECTED, facts()), Outcome.REPLACE, Reason.SELECTED),
-    ("nor does that of a nested stack", part(Part.SELECTED, facts(kind=Group)), Outcome.REPLACE, Reason.SELECTED),
-    ("a repair is not repeated", part(Part.SELECTED, facts(is_done=True)), Outcome.KEEP, Reason.ALREADY_DONE),
+    ("a marked resource is repaired", part(Involvement.SELECTED, facts(MARKED)), Outcome.REPLACE, Reason.SELECTED),
+    ("a repair needs no mark", part(Involvement.SELECTED, facts()), Outcome.REPLACE, Reason.SELECTED),
+    (
+        "nor does that of a nested stack",
+        part(Involvement.SELECTED, facts(kind=Group)),
+        Outcome.REPLACE, Reason.SELECTED,
+    ),
+    ("a repair is not repeated", part(Involvement.SELECTED, facts(is_done=True)), Outcome.KEEP, Reason.ALREADY_DONE),
     (
         "a repair goes on after an interruption",
-        part(Part.SELECTED, facts(row(CREATE, RUNS))),
+        part(Involvement.SELECTED, facts(row(CREATE, RUNS))),
         Outcome.CONTINUE,
         Reason.CREATE_INTERRUPTED,
     ),
     (
         "the way to a repaired member is an update, even through a lock, which refuses it elsewhere",
-        part(Part.LEADS, facts(kind=Group, answers=nested(locked=True))),
+        part(Involvement.LEADS, facts(kind=Group, answers=nested(locked=True))),
         Outcome.UPDATE,
         Reason.MEMBERS_DECIDE,
     ),
     (
         "a nested stack that follows gets no action without a change",
-        part(Part.FOLLOWS, facts(kind=Group, answers=nested())),
+        part(Involvement.FOLLOWS, facts(kind=Group, answers=nested())),
         Outcome.KEEP,
         Reason.UNCHANGED,
     ),
     (
         "a nested stack that follows gets its new values",
-        part(Part.FOLLOWS, facts(kind=Group, answers=nested(), properties=TEXT)),
+        part(Involvement.FOLLOWS, facts(kind=Group, answers=nested(), properties=TEXT)),
         Outcome.UPDATE,
         Reason.DEFINITION_CHANGED,
     ),
     (
         "what reads a repaired resource is updated in place",
-        part(Part.FOLLOWS, facts(properties=TEXT)),
+        part(Involvement.FOLLOWS, facts(properties=TEXT)),
         Outcome.UPDATE,
         Reason.DEFINITION_CHANGED,
     ),
     (
         "what each update replaces is not replaced by a repair",
-        part(Part.FOLLOWS, facts(kind=Fresh, is_outdated=True)),
+        part(Involvement.FOLLOWS, facts(kind=Fresh, is_outdated=True)),
         Outcome.KEEP,
         Reason.UNCHANGED,
     ),
@@ -590,7 +594,7 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
 
 
 @table(("given", "outcome", "reason"), [case[1:] for case in CASES])
-def test_decide(given: Facts, outcome: Outcome, reason: Reason) -> None:
+def test_decide(given: RowFacts, outcome: Outcome, reason: Reason) -> None:
     decision = decide(given)
     assert (decision.outcome, decision.reason) == (outcome, reason)
     assert decision.row is given.row
@@ -614,7 +618,7 @@ def test_each_rule_has_a_case() -> None:
         (facts(), ""),
     ],
 )
-def test_causes_are_written_for_users(given: Facts, cause: str) -> None:
+def test_causes_are_written_for_users(given: RowFacts, cause: str) -> None:
     assert decide(given).cause == cause
 
 
@@ -635,7 +639,7 @@ PROTECTED = Protected(STACK, "a", ProtectionRecord("u", 1.0))
 OLD, NEW = row(identifier="a1"), row(identifier="a2")
 REPLACES: dict[str, Any] = {"properties": SIZE}
 
-CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
+CHOICES: list[tuple[str, list[RowFacts], dict[str, Any], str, Outcome, Reason]] = [
     ("the newest row that fits", [facts(NEW), facts(OLD)], {}, "a2", Outcome.KEEP, Reason.UNCHANGED),
     (
         "a rollback takes back the old object",
@@ -747,7 +751,7 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "outside of a repair nothing is joined again",
-        [part(Part.OUTSIDE, facts(kind=Joined, net=NEW_NET))],
+        [part(Involvement.OUTSIDE, facts(kind=Joined, net=NEW_NET))],
         {},
         "a1",
         Outcome.KEEP,
@@ -755,7 +759,7 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "a step that rebuilds",
-        [part(Part.SELECTED, facts(MARKED, Rebuilt), RepairStep.REBUILD)],
+        [part(Involvement.SELECTED, facts(MARKED, Rebuilt), RepairStep.REBUILD)],
         {},
         "a1",
         Outcome.REBUILD,
@@ -763,7 +767,7 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "a step that reboots",
-        [part(Part.SELECTED, facts(MARKED, Rebooted), RepairStep.REBOOT)],
+        [part(Involvement.SELECTED, facts(MARKED, Rebooted), RepairStep.REBOOT)],
         {},
         "a1",
         Outcome.REBOOT,
@@ -771,7 +775,7 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "a reboot is not repeated, whatever the definition says now",
-        [part(Part.SELECTED, facts(kind=Rebooted, is_done=True, properties=TEXT), RepairStep.REBOOT)],
+        [part(Involvement.SELECTED, facts(kind=Rebooted, is_done=True, properties=TEXT), RepairStep.REBOOT)],
         {},
         "a1",
         Outcome.KEEP,
@@ -779,7 +783,9 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "a reboot of a protected object",
-        [part(Part.SELECTED, facts(MARKED, Rebooted, answers={"protection": lambda: PROTECTED}), RepairStep.REBOOT)],
+        [part(
+            Involvement.SELECTED, facts(MARKED, Rebooted, answers={"protection": lambda: PROTECTED}), RepairStep.REBOOT
+        )],
         {},
         "a1",
         Outcome.REBOOT,
@@ -787,7 +793,7 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ),
     (
         "a repair of a protected object",
-        [part(Part.SELECTED, facts(MARKED, answers={"protection": lambda: PROTECTED}))],
+        [part(Involvement.SELECTED, facts(MARKED, answers={"protection": lambda: PROTECTED}))],
         {},
         "a1",
         Outcome.PROTECT,
@@ -874,7 +880,9 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
     ("candidates", "limits", "chosen", "outcome", "reason"),
     [case[1:] for case in CHOICES],
 )
-def test_choose(candidates: list[Facts], limits: dict[str, Any], chosen: str, outcome: Outcome, reason: Reason) -> None:
+def test_choose(
+    candidates: list[RowFacts], limits: dict[str, Any], chosen: str, outcome: Outcome, reason: Reason
+) -> None:
     found = choose(candidates, **{"restricted": frozenset(), "replaced_above": frozenset(), **limits})
     assert (found.row.id, found.outcome, found.reason) == (chosen, outcome, reason)
 
@@ -894,7 +902,7 @@ def test_choose(candidates: list[Facts], limits: dict[str, Any], chosen: str, ou
         (facts(was=Fixed, order="delete_first"), True),
     ],
 )
-def test_deletes_first(given: Facts, first: bool) -> None:
+def test_deletes_first(given: RowFacts, first: bool) -> None:
     assert deletes_first(given) is first
 
 

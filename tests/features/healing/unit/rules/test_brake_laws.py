@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from heatlite.features.healing.rules.brakes import Facts, mark_brakes, repair_brakes
+from heatlite.features.healing.rules.brakes import BrakeFacts, mark_brakes, repair_brakes
 from heatlite.features.healing.rules.incident import OF_PLAN, Wants, look
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.terms import STOP_BRAKES, Brake, IncidentState
@@ -22,7 +22,7 @@ WAITS_FOR_APPROVAL = {Brake.SPREADS, Brake.AWAITING_APPROVAL}
 DAY = 86_400.0
 
 
-def looked(one: IncidentRecord, facts: Facts) -> tuple[IncidentRecord, Wants]:
+def looked(one: IncidentRecord, facts: BrakeFacts) -> tuple[IncidentRecord, Wants]:
     """Look at an incident as the loop does. The evidence is the incident's."""
     asked = replace(
         facts,
@@ -46,7 +46,7 @@ def told(one: IncidentRecord) -> tuple[Brake | None, ...]:
     return (one.reason, *one.also)
 
 
-def both(first: Brake, second: Brake) -> Facts:
+def both(first: Brake, second: Brake) -> BrakeFacts:
     facts = held_by(held_by(FREE, second), first)
     return of_scope(facts, unhealthy=4) if {first, second} == {Brake.BREAKER_OPEN, Brake.BELOW_MIN} else facts
 

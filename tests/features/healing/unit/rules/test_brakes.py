@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from heatlite.features.healing.rules.brakes import (
-    Facts,
+    BrakeFacts,
     ScopeFacts,
     cooldown_until,
     is_open,
@@ -14,28 +14,28 @@ from heatlite.features.healing.rules.brakes import (
     next_look,
     repair_brakes,
 )
-from heatlite.features.healing.rules.policy import Limit, Settings
+from heatlite.features.healing.rules.policy import Limit, PolicySettings
 from heatlite.features.healing.rules.windows import Window, parse_cron
 from heatlite.features.healing.terms import Brake, Mode
 from tests.tables import table
 
 NOW = 100_000.0
 WINDOW = Window(parse_cron("0 2 * * sat"), 7200, ZoneInfo("UTC"))
-FREE = Facts(
+FREE = BrakeFacts(
     NOW,
-    settings=Settings(mode=Mode.AUTO),
-    scope_settings=Settings(mode=Mode.AUTO),
+    settings=PolicySettings(mode=Mode.AUTO),
+    scope_settings=PolicySettings(mode=Mode.AUTO),
     scope=ScopeFacts(members=6),
     object_since=1.0,
     evidence_since=2.0,
 )
 
 
-def of_scope(facts: Facts, **changes: object) -> Facts:
+def of_scope(facts: BrakeFacts, **changes: object) -> BrakeFacts:
     return replace(facts, scope=replace(facts.scope, **changes))  # type: ignore[arg-type]
 
 
-def of_settings(facts: Facts, **changes: object) -> Facts:
+def of_settings(facts: BrakeFacts, **changes: object) -> BrakeFacts:
     return replace(
         facts,
         settings=replace(facts.settings, **changes),  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def of_settings(facts: Facts, **changes: object) -> Facts:
     )
 
 
-def held_by(facts: Facts, brake: Brake) -> Facts:
+def held_by(facts: BrakeFacts, brake: Brake) -> BrakeFacts:
     """Return the facts with what makes a brake hold."""
     match brake:
         case Brake.MODE_OFF:
@@ -159,7 +159,7 @@ def test_an_outage_of_a_third_opens_the_breaker_of_four_members_or_more() -> Non
 
 
 def test_pauses_double_with_failures() -> None:
-    settings = Settings(cooldown=300)
+    settings = PolicySettings(cooldown=300)
     assert [cooldown_until(ScopeFacts(failures=n, last_repair_end=0.0), settings) for n in range(4)] == [
         300.0, 600.0, 1200.0, 2400.0
     ]  # fmt: skip

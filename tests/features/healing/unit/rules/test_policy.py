@@ -4,7 +4,7 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
-from heatlite.features.healing.rules.policy import DEFAULT, Limit, Settings, check_policy, read_policy
+from heatlite.features.healing.rules.policy import DEFAULT, Limit, PolicySettings, check_policy, read_policy
 from heatlite.features.healing.rules.slots import POOL_MEMBER, Slot, slot_at
 from heatlite.features.healing.terms import Mode
 from tests.tables import table
@@ -14,7 +14,7 @@ BASE: JsonMap = {"healing_policy": "2026-11-22"}
 
 def test_an_empty_policy_is_the_default() -> None:
     assert read_policy(BASE) == DEFAULT
-    assert DEFAULT.top == Settings()
+    assert DEFAULT.top == PolicySettings()
     assert (DEFAULT.top.mode, DEFAULT.top.max_unhealthy) == (Mode.OFF, Limit(30, True))
 
 
@@ -56,8 +56,8 @@ def test_sources_and_steps() -> None:
     settings = read_policy({**BASE, "ladder": [{"step": "rebuild"}, {"step": "replace", "settle": 9}]}).top
     assert [settings.step_at(n).step for n in range(4)] == ["rebuild", "replace", "replace", "replace"]
     assert [settings.settle(settings.step_at(n)) for n in range(2)] == [600, 9]
-    assert Settings().settle(Settings().step_at(0)) == 600
-    assert [Settings().lists(source) for source in ("grafana", "api", "check")] == [True, False, False]
+    assert PolicySettings().settle(PolicySettings().step_at(0)) == 600
+    assert [PolicySettings().lists(source) for source in ("grafana", "api", "check")] == [True, False, False]
     named = read_policy({**BASE, "sources": ["check", "mine"]}).top
     assert [named.lists(source) for source in ("grafana", "api", "check", "mine")] == [False, False, True, True]
 
