@@ -49,7 +49,7 @@ All others may, and it counts each time."""
 
 
 class Counted(Iterator[object]):
-    """An iterator of which each step counts. It prints without an address."""
+    """An iterator of which each step counts. Its text has no address."""
 
     def __init__(self, inner: Iterator[object], meter: "Meter") -> None:
         self._inner = inner
