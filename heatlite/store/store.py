@@ -30,7 +30,6 @@ from heatlite.store.secrets.access_keys import AccessKeys
 from heatlite.store.secrets.accounts import Accounts
 from heatlite.store.secrets.credentials import Credentials
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.secrets.ui_sessions import UiSessions
 from heatlite.store.stacks.adoptions import Adoptions
 from heatlite.store.stacks.events import Events
 from heatlite.store.stacks.messages import Messages
@@ -90,7 +89,6 @@ class Store:
         self.controls = Controls(actions, self.moves)
         self.claims = Claims(actions)
         self.accounts = Accounts(encryption)
-        self.ui_sessions = UiSessions(database)
         self.access_keys = AccessKeys(encryption)
         self.stack_sizes = StackSizes(database)
         self.tree_health = TreeHealth(database, features)

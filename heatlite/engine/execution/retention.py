@@ -86,7 +86,6 @@ class Retention:
             or self._remove(locks.forget, locks.names(ROW_BATCH))
             or self._purge_templates(now)
             or self._purge_large_values(now)
-            or self._remove(store.ui_sessions.remove, store.ui_sessions.expired_before(now, ROW_BATCH))
             or self._remove(store.services.remove, store.services.silent_since(now - DAY))
         )
 

@@ -1,6 +1,6 @@
 """Statement of the feature dashboard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from heatlite.core.config import Settings
@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import App, Routes
+    from heatlite.store.feature_store import FeatureStore
 
 
 class Dashboard(Feature):
     """Pages below /ui, if the setting `ui` says so."""
 
     name = "dashboard"
+
+    def stores(self) -> "Sequence[type[FeatureStore]]":
+        from heatlite.features.dashboard.store.store import SessionStore
+
+        return (SessionStore,)
 
     def check(self, settings: Settings) -> None:
         if settings.ui:

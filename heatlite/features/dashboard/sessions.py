@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from heatlite.core.clock import Clock
 from heatlite.core.json import dump, parse
 from heatlite.core.secret_fields import HidesSecrets
-from heatlite.store.secrets.ui_sessions import UiSessionRecord
+from heatlite.features.dashboard.store.store import SessionStore, UiSessionRecord
 from heatlite.store.store import Store
 
 ID_BYTES = 32
@@ -61,6 +61,7 @@ class Sessions:
     def __init__(self, store: Store, clock: Clock, lifetime: float) -> None:
         """`lifetime` is in seconds."""
         self._store = store
+        self._rows = store.of(SessionStore)
         self._clock = clock
         self.lifetime = lifetime
 
@@ -78,22 +79,22 @@ class Sessions:
         made = Visitor(new_key(), user, credentials, projects, tokens)
         with self._store.transaction():
             self._store.limit_locks.take(f"sessions of {user}")
-            self._store.ui_sessions.insert(
+            self._rows.insert(
                 UiSessionRecord(digest(made.key), user, _sealed(made), self._clock.now() + self.lifetime)
             )
-            self._store.ui_sessions.remove(self._store.ui_sessions.surplus(user, MAX_SESSIONS))
+            self._rows.remove(self._rows.surplus(user, MAX_SESSIONS))
         return made
 
     def add_token(self, visitor: Visitor, project: str, token: str) -> Visitor:
         """Store the token of a project in a session. Returns its visitor."""
         changed = replace(visitor, tokens={**(visitor.tokens or {}), project: token})
         with self._store.transaction():
-            self._store.ui_sessions.update(digest(visitor.key), _sealed(changed))
+            self._rows.update(digest(visitor.key), _sealed(changed))
         return changed
 
     def find(self, key: str) -> Visitor | None:
         """Return the visitor of a session that has not expired."""
-        found = self._store.ui_sessions.get(digest(key))
+        found = self._rows.get(digest(key))
         if found is None or found.expires_at <= self._clock.now():
             return None
         try:
@@ -105,7 +106,7 @@ class Sessions:
     def end(self, key: str) -> None:
         """Remove a session."""
         with self._store.transaction():
-            self._store.ui_sessions.remove([digest(key)])
+            self._rows.remove([digest(key)])
 
 
 def _sealed(visitor: Visitor) -> str:

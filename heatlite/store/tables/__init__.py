@@ -10,7 +10,7 @@ from pathlib import Path
 
 import peewee
 
-from heatlite.store.tables.access import AccessKey, Account, AccountProject, Credential, UiSession
+from heatlite.store.tables.access import AccessKey, Account, AccountProject, Credential
 from heatlite.store.tables.actions import Action, Dependency, Service, Transition
 from heatlite.store.tables.audit import Audit
 from heatlite.store.tables.stacks import (
@@ -36,7 +36,7 @@ FEATURES = Path(__file__).parents[2] / "features"
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, SuppressedDropped, Service, Mail, SoftwareConfig,
     SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Account, AccountProject, StackSize, Audit,
-    UiSession, LargeValue, AccessKey, ProjectValue, LimitLock, AdoptedObject,
+    LargeValue, AccessKey, ProjectValue, LimitLock, AdoptedObject,
 )  # fmt: skip
 """The tables of the core."""
 

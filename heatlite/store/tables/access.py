@@ -44,20 +44,6 @@ class AccountProject(peewee.Model):
         table_name = "account_project"
 
 
-class UiSession(peewee.Model):
-    """A login of the dashboard."""
-
-    digest = peewee.CharField(max_length=64, primary_key=True)
-    """SHA-256 of the session's id, which only the browser has."""
-    user = LongTextField()
-    content = LongTextField()
-    """Credentials, encrypted with a key derived from the id."""
-    expires_at = peewee.DoubleField(index=True)
-
-    class Meta:
-        table_name = "ui_session"
-
-
 class AccessKey(peewee.Model):
     """A key with which a user signs requests of the query API."""
 

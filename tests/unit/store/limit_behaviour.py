@@ -254,7 +254,7 @@ def test_sessions_of_a_user(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     logins = sessions.Sessions(store, Clock(), 60.0)
     for user in (f"u{number}" for number in range(ROUNDS)):
         accepted(store, [lambda user=user: logins.begin(user, {}, {})] * CLIENTS)
-        assert len(store.ui_sessions.surplus(user, 0)) == MOST
+        assert len(logins._rows.surplus(user, 0)) == MOST
 
 
 @everywhere
