@@ -8,8 +8,9 @@ import pytest
 from webtest import TestApp, TestResponse
 
 from heatlite import wiring
-from heatlite.cli.main import parse
+from heatlite.cli.main import parse, with_features
 from heatlite.core.config import Settings
+from heatlite.feature import installed
 from tests.api.conftest import Heat
 from tests.databases import sqlite
 
@@ -24,7 +25,7 @@ def check_command(line: str) -> None:
         return
     assert words[0] == "heatlite"
     try:
-        parse(words[1:])
+        parse(words[1:], with_features(installed()))
     except SystemExit:
         pytest.fail(f"not a command line: {line}")
 
