@@ -9,13 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.status import (
-    LIVE_ACTIONS,
-    MOVES,
-    PARKED_ACTIONS,
-    ActionStatus,
-    Verb,
-)
+from heatlite.core.status import LIVE_ACTIONS, MOVES, PARKED_ACTIONS, ActionStatus, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.errors import UnreadableSecret
@@ -26,7 +20,6 @@ from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.actions import Action, Transition
 
 log = logging.getLogger(__name__)
-
 
 
 def any_of(statuses: frozenset[ActionStatus]) -> str:

@@ -159,9 +159,7 @@ class SoftwareDeployments:
         count: int = self._database.select(counted)[0][0]
         return count
 
-    def _select(
-        self, *conditions: peewee.ColumnBase, columns: Sequence[peewee.Node] | None = None
-    ) -> _Records:
+    def _select(self, *conditions: peewee.ColumnBase, columns: Sequence[peewee.Node] | None = None) -> _Records:
         select = Deployment.select(*columns or _DEPLOYMENTS.selected()).where(*conditions)
         ordered = select.order_by(Deployment.created_at, Deployment.id)
         return self._table.records(self._database.select(ordered))

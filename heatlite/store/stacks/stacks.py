@@ -37,9 +37,7 @@ _LOCK = Rows(
         "level": "lock_level", "by_admin": "locked_by_admin", "reason": "lock_reason", "expires_at": "lock_expires_at",
     },
 )  # fmt: skip
-_TAGS = Codec(
-    lambda tags: f",{','.join(tags)},", lambda text: tuple(text[1:-1].split(",")) if text else (), empty=""
-)
+_TAGS = Codec(lambda tags: f",{','.join(tags)},", lambda text: tuple(text[1:-1].split(",")) if text else (), empty="")
 _PLACES = Rows(StackPlace, Stack)
 _SUMMARY = Rows(StackSummary, Stack, codecs={"tags": _TAGS})
 

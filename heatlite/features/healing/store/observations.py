@@ -16,6 +16,8 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 def open_key(*parts: str) -> str:
     """Return the digest that keeps one open row for the parts."""
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+
 def _open_key(record: ObservationRecord) -> str | None:
     return open_key(record.project, record.source, record.key) if record.is_open else None
 

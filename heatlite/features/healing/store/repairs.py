@@ -12,9 +12,7 @@ from heatlite.store.rows import Rows
 from heatlite.store.tables.stacks import Stack
 
 _POLICIES = Rows(HealingPolicyRecord, HealingPolicy)
-_SCOPES = Rows(
-    HealingScopeRecord, HealingScope, computed={"scope_digest": lambda record: digest(record.scope)}
-)
+_SCOPES = Rows(HealingScopeRecord, HealingScope, computed={"scope_digest": lambda record: digest(record.scope)})
 _REPAIRS = Rows(RepairRecord, Repair)
 
 

@@ -1,6 +1,5 @@
 """Playbooks of projects."""
 
-
 import peewee
 
 from heatlite.features.nodes.store.records import NodePlaybookRecord
