@@ -103,7 +103,7 @@ class Rows(Generic[Record]):
 
     def _row(self, record: Record) -> Row:
         cells: list[Any] = [*astuple(record)]
-        parts = [(part, cells.pop(at)) for at, part, _ in reversed(self._parts)]
+        parts = [(part, cells.pop(at)) for at, part, _ in reversed(self._parts)] if self._parts else ()
         for at, write, empty in self._writes:
             if (value := cells[at]) is not None:
                 cells[at] = write(value) if value or empty is None else empty

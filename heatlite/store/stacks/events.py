@@ -9,7 +9,7 @@ import peewee
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.json import JsonMap, dump, parse
+from heatlite.core.json import AnyMap, JsonMap, decoder, dump, parse
 from heatlite.core.masking import MASK
 from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
@@ -70,7 +70,7 @@ _ROWS = Rows(
     codecs={
         "verb": Codec(str.__str__),
         "status": Codec(str.__str__),
-        "properties": Codec(_kept, parse, "{}"),
+        "properties": Codec(_kept, decoder(AnyMap), "{}", tolerant=parse),
     },
 )
 _OUTLINE = _ROWS.selected(without=("properties",))
