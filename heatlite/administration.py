@@ -78,9 +78,7 @@ def open_store(settings: Settings) -> Store:
 
 def _feature_stores(settings: Settings) -> Sequence[type[FeatureStore]]:
     """Return the stores of the features that are on."""
-    from heatlite.features.nodes.store.store import NodeStore
-
-    return [*(kind for one in active(settings) for kind in one.stores()), NodeStore]
+    return [kind for one in active(settings) for kind in one.stores()]
 
 
 def _open_existing(settings: Settings) -> Store:

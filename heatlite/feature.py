@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.entry_points import announced
@@ -28,8 +28,27 @@ if TYPE_CHECKING:
     from heatlite.api.routes import Routes
     from heatlite.clients.clouds import CloudProvider
     from heatlite.core.clock import Clock
+    from heatlite.core.status import ActionStatus
+    from heatlite.core.timer import Timer
     from heatlite.store.feature_store import FeatureStore
+    from heatlite.store.records import ActionRecord
     from heatlite.store.store import Store
+
+class Work(Protocol):
+    """Work of a feature in an engine."""
+
+    def start(self, one_command: bool) -> None:
+        """Begin.
+
+        With `one_command`, the engine runs for one command: begin only if something is due.
+        """
+
+    def wake(self) -> None:
+        """Look for work that became due (from any thread)."""
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for what runs."""
+
 
 GROUP = "heatlite.features"
 """Group of entry points, and the package of the features of this distribution."""
@@ -67,8 +86,22 @@ class Feature:
         """
         return ()
 
+    def work(self, components: "Components", timer: "Timer") -> Work | None:
+        """Return its work in an engine, which does not begin yet."""
+
+    def action_moves(
+        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+    ) -> None:
+        """Take part in the transaction that moves an action.
+
+        `action` is as it was before the move.
+        """
+
     def check(self, settings: Settings) -> None:
         """Raise the error that would prevent a server from starting."""
+
+    def check_engine(self, settings: Settings) -> None:
+        """Raise the error that would prevent an engine from starting."""
 
     def cloud(self, settings: Settings, database: Path | None) -> "CloudProvider | None":
         """Return the cloud that the setting `cloud` names, if it is one of this feature.

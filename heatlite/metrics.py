@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from socketserver import ThreadingMixIn
@@ -31,10 +31,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.meter import Count, Durations, Meter
+from heatlite.core.meter import Count, Durations, Gauge, Meter
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.engine.dispatch.hints import is_up
-from heatlite.features.nodes.states import NodeState
 from heatlite.store.counts import Totals
 from heatlite.store.store import Store
 
@@ -171,6 +170,7 @@ class DatabaseGauges:
         self._clock = clock
         self._has_engine = has_engine
         self._last: Totals | None = None
+        self._rare: Sequence[Metric] = ()
         self._counted = 0.0
 
     def collect(self) -> Iterator[Metric]:
@@ -178,7 +178,7 @@ class DatabaseGauges:
         found: list[Metric] = []
         with suppress(DatabaseUnavailable):  # reported by the first gauge
             found = [self._actions(), self._oldest(), self._engines()]
-            found += self._of_features()
+            found += _families(gauge for one in self._store.features for gauge in one.gauges())
             found += self._totals()
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
@@ -209,16 +209,10 @@ class DatabaseGauges:
         family.add_metric(("down",), len(up) - sum(up))
         return family
 
-    def _of_features(self) -> Iterator[Metric]:
-        for gauge in (found for one in self._store.features for found in one.gauges()):
-            family = GaugeMetricFamily(gauge.name, gauge.text, labels=gauge.labels)
-            for labels, value in gauge.values.items():
-                family.add_metric(labels, value)
-            yield family
-
     def _totals(self) -> Iterator[Metric]:
         if self._clock.now() - self._counted >= COUNT_INTERVAL or self._last is None:
             self._last, self._counted = self._store.counts.totals(), self._clock.now()
+            self._rare = [*_families(found for one in self._store.features for found in one.totals())]
         last = self._last
         yield GaugeMetricFamily("heatlite_resources_unhealthy", "Resources that are CHECK_FAILED.", last.unhealthy)
         text = "Resources that the last check could not look at."
@@ -226,11 +220,14 @@ class DatabaseGauges:
         yield GaugeMetricFamily("heatlite_stacks_locked", "Stacks with a maintenance lock of their own.", last.locked)
         text = "Requests that a maintenance lock has refused, as listed with it."
         yield GaugeMetricFamily("heatlite_suppressed_requests", text, last.suppressed)
-        text = "Node actions that wait for an approval."
-        yield GaugeMetricFamily("heatlite_node_actions_to_approve", text, last.approvals)
-        family = GaugeMetricFamily("heatlite_nodes", "Nodes, by state.", labels=("state",))
-        for state in NodeState:
-            family.add_metric((state,), last.nodes.get(state, 0))
+        yield from self._rare
+
+
+def _families(gauges: Iterable[Gauge]) -> Iterator[Metric]:
+    for gauge in gauges:
+        family = GaugeMetricFamily(gauge.name, gauge.text, labels=gauge.labels)
+        for labels, value in gauge.values.items():
+            family.add_metric(labels, value)
         yield family
 
 

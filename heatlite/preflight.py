@@ -10,7 +10,6 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
 from heatlite.feature import active
-from heatlite.features.nodes.agents.client import Agents
 from heatlite.store.database.engine_lock import engine_of, open_beside
 from heatlite.wiring import cloud_provider, distributed, installed_types, metering, rules, stack_domain
 
@@ -48,7 +47,6 @@ def check_servable(settings: Settings) -> None:
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     create_access_control(settings, Clock(), rules(settings))
-    Agents(settings).check()
     installed_types(settings)
     stack_domain(settings)
     store = open_store(settings)
@@ -56,6 +54,7 @@ def check_servable(settings: Settings) -> None:
     metering(settings, store, Clock())
     for feature in active(settings):
         feature.check(settings)
+        feature.check_engine(settings)
     provider = cloud_provider(settings, store.database.path)
     engine = engine_of(settings.database)
     if store.database.path is not None and engine is None:

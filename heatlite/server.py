@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 COMMON = (
     "heatlite.api.further_routes",
-    "heatlite.features.nodes.agents.deployments",
-    "heatlite.features.nodes.agents.orchestrator",
 )
 """Modules that would be imported later: processes share what is loaded before the fork."""
 SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"

@@ -47,9 +47,7 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
-from heatlite.feature import active, off
-from heatlite.features.nodes.agents.on_demand import OnDemandOrchestrator
-from heatlite.features.nodes.store.store import NodeStore
+from heatlite.feature import Work, active, off
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
@@ -78,7 +76,8 @@ class Embedded(Struct, frozen=True):
     timer: Timer | None = None
     worker: Worker | None = None
     sinks: WebhookDelivery | None = None
-    orchestrator: OnDemandOrchestrator | None = None
+    works: Mapping[str, Work] = {}
+    """By feature."""
     lock: EngineLock | None = None
 
     @property
@@ -102,15 +101,15 @@ class Embedded(Struct, frozen=True):
             self.worker.wake()
         elif hint is Hint.MESSAGE and self.worker is not None:
             self.worker.deliver(about)
-        elif hint is Hint.NODES and self.orchestrator is not None:
-            self.orchestrator.wake()
+        elif hint is Hint.WORK and about in self.works:
+            self.works[about].wake()
 
     def close(self) -> None:
         """Release unfinished actions, and close the database."""
         if self.dispatcher is not None:
             self.dispatcher.detach()
-        if self.orchestrator is not None:
-            self.orchestrator.stop()
+        for work in self.works.values():
+            work.stop()
         if self.worker is not None:
             self.worker.stop()
         if self.sinks is not None:
@@ -152,7 +151,8 @@ def reader(settings: Settings, one_command: bool = False) -> Embedded:
     """
     store, clock, meter = open_store(settings), Clock(), Meter()
     components = _components(settings, store, clock, meter, works=False)
-    store.listen(replace(NO_LISTENERS, run_moved=_run_moved(components), committed=components.streams.wake))
+    listeners = replace(NO_LISTENERS, action_moves=_action_moves(components), committed=components.streams.wake)
+    store.listen(listeners)
     return Embedded(cache(partial(_create_app, components, settings, meter, one_command)), components, meter)
 
 
@@ -188,11 +188,9 @@ def embedded(
     `url` is the address of this server, which the lock tells to later processes; None without a server.
     With `one_command`, parts that most commands do without are created when they are first needed.
     """
-    clock = clock or Clock()
-    if settings.node_certificate or settings.node_authority:
-        from heatlite.features.nodes.agents.client import Agents
-
-        Agents(settings).check()
+    clock, features = clock or Clock(), active(settings)
+    for one in features:
+        one.check_engine(settings)
     store = open_store(settings)
     check_keys(store, warns=url is not None or hints is not None)
     meter = metering(settings, store, clock)
@@ -206,12 +204,12 @@ def embedded(
         with store.transaction():
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
-            for one in store.features:
-                one.engine_started()
+            for kept in store.features:
+                kept.engine_started()
             store.services.remove([engine.id for engine in store.services.list()])
     components = _components(settings, store, clock, meter, begins=hints is None)
     dispatcher = _dispatcher(settings, store)
-    others = [sweep for one in active(settings) for sweep in one.sweeps(components, one_command)]
+    others = [sweep for one in features for sweep in one.sweeps(components, one_command)]
     if slots is None:
         slots = Slots(settings.engine_slots, lambda: dispatcher.claim_filter)
     sweeps: tuple[Callable[[], None], ...] = (
@@ -233,33 +231,39 @@ def embedded(
         timer,
     )
     sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks, timer)
-    orchestrator = OnDemandOrchestrator(components, timer)
-    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake, worker.deliver, hints))
+    found = ((one.name, one.work(components, timer)) for one in features)
+    works = {name: work for name, work in found if work is not None}
+
+    def work_due(feature: str) -> None:
+        if feature in works:
+            works[feature].wake()
+
+    store.listen(_listeners(components, meter, dispatcher, work_due, worker.deliver, hints))
     worker.start()
     sinks.start()
-    if not one_command or store.of(NodeStore).orchestrations.exist():
-        orchestrator.wake()
+    for work in works.values():
+        work.start(one_command)
     dispatcher.attach(worker)
     make_app = cache(partial(_create_app, components, settings, meter, one_command))
-    return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, orchestrator, lock)
+    return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, works, lock)
 
 
-def _run_moved(components: Components) -> Moved:
-    """Return the listener for runs of playbooks."""
+def _action_moves(components: Components) -> Moved:
+    """Return the listener that lets features take part in moves of actions."""
+    features = active(components.settings)
 
-    def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
-        from heatlite.features.nodes.operations import NodeOperations
+    def moves(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        for one in features:
+            one.action_moves(components, action, after, reason)
 
-        components.of(NodeOperations).ledger.run_moved(action, after, reason)
-
-    return moved
+    return moves
 
 
 def _listeners(
     components: Components,
     meter: Meter,
     dispatcher: Dispatcher,
-    orchestration_due: Callable[[], None],
+    work_due: Callable[[str], None],
     message_stored: Callable[[str], None],
     hints: Hints | None,
 ) -> Listeners:
@@ -274,8 +278,8 @@ def _listeners(
     return Listeners(
         action_announced=dispatcher.announce,
         action_moved=report_moves(meter),
-        run_moved=_run_moved(components),
-        orchestration_due=orchestration_due,
+        action_moves=_action_moves(components),
+        work_due=work_due,
         message_stored=message_stored,
         committed=committed,
         database_unavailable=meter.database_unavailable,

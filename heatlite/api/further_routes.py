@@ -18,7 +18,6 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.routes import VERSION, P, Routes, S
-from heatlite.features.nodes.api.routes import add as add_nodes
 
 PAGES = ("limit", "marker")
 """Query keys of a list without filters."""
@@ -28,7 +27,6 @@ def add(routes: Routes, components: Components) -> None:
     """Add the routes."""
     routes.add(VERSION, Versions(), "one", GET=OPEN)
     _add_stack_parts(routes, components)
-    add_nodes(routes, components)
     _add_templates_and_software(routes, components)
 
 

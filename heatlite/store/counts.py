@@ -1,7 +1,5 @@
 """Counts over all projects, for metrics."""
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
 from heatlite.store.database.database import Database
@@ -19,10 +17,6 @@ class Totals(Struct, frozen=True):
     """Stacks with a lock of their own."""
     suppressed: int
     """Requests that locks have refused and that are listed."""
-    approvals: int
-    """Node actions that wait for an approval."""
-    nodes: Mapping[str, int]
-    """By state."""
 
 
 class Counts:
@@ -35,14 +29,11 @@ class Counts:
         """Return the counts."""
         unwell = f"SELECT COUNT(*) FROM {self._database.quote('resource')} item WHERE {MAY_BE_UNWELL}"
         locked = f"SELECT COUNT(*) FROM {self._database.quote('stack')} WHERE locked_at IS NOT NULL"
-        states = self._database.read("SELECT state, COUNT(*) FROM node GROUP BY state")
         return Totals(
             self._number(f"{unwell} AND {IS_UNHEALTHY}"),
             self._number(f"{unwell} AND {IS_UNKNOWN}"),
             self._number(locked),
             self._number("SELECT COALESCE(SUM(times), 0) FROM suppressed"),
-            self._number("SELECT COUNT(*) FROM node_action WHERE state = 'PENDING_APPROVE'"),
-            dict(states),
         )
 
     def _number(self, sql: str) -> int:

@@ -101,6 +101,10 @@ class FeatureStore:
         """Yield present numbers of its rows, for metrics."""
         yield from ()
 
+    def totals(self) -> Iterator[Gauge]:
+        """Yield gauges that read whole tables. They are asked for rarely."""
+        yield from ()
+
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         """Yield the rows that retention removes, at most `limit` at a time."""
         yield from ()

@@ -23,10 +23,10 @@ class Listeners(Struct, frozen=True):
     """After a commit, for each action that became READY in it or was sent a control signal."""
     action_moved: Moved
     """After a commit, for each move of an action in it."""
-    run_moved: Moved
-    """In the transaction that moves a run of a playbook."""
-    orchestration_due: Callable[[], None]
-    """After a commit, for each tree in it whose nodes became due."""
+    action_moves: Moved
+    """In the transaction that moves an action."""
+    work_due: Callable[[str], None]
+    """After a commit, with the name of a feature whose work became due in it."""
     message_stored: Callable[[str], None]
     """After a commit, for the address of each message in it."""
     committed: Callable[[], None]

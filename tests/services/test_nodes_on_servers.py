@@ -137,8 +137,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
         actions.append(site.ask())
         engine = site.engines[number % 2]
         engine.components.of(NodeOperations).nodes.orchestrate(site.now())
-        assert engine.orchestrator is not None
-        engine.orchestrator.wake()
+        engine.works["nodes"].wake()
     eventually(lambda: len(site.agent.actions) == 20)
     assert most == 1
     assert list(site.agent.actions) == actions

@@ -8,7 +8,6 @@ from collections.abc import Container, Mapping
 from typing import Final, Protocol
 
 from heatlite.core.context import ADMIN, TYPE, Context
-from heatlite.features.nodes.states import REGISTER
 
 STACK_USER: Final = "heat_stack_user"
 """The role of machines: they read their own metadata, and signal."""
@@ -20,9 +19,8 @@ ADMINS: Final = frozenset({ADMIN})
 OPEN: Final = ""
 """In place of a rule: no authentication."""
 
-"""The only rule that an intake token has."""
 SIGNAL: Final = "resource:signal"
-PROVEN: Final = REGISTER
+PROVEN: Final = "nodes:register"
 """In place of a rule, and its name in the audit log: needs a signed URL, whose signature the handler checks."""
 
 TABLE: Final = {
@@ -54,21 +52,6 @@ TABLE: Final = {
     "build_info:build_info": READERS,
     "events:index": READERS,
     "events:show": READERS,
-    "node_actions:approve": MEMBERS,
-    "node_actions:cancel": MEMBERS,
-    "node_actions:create": MEMBERS,
-    "node_actions:list": READERS,
-    "node_actions:reject": MEMBERS,
-    "node_actions:show": READERS,
-    "node_playbooks:approve": MEMBERS,
-    "node_playbooks:delete": MEMBERS,
-    "node_playbooks:list": READERS,
-    "node_playbooks:put": MEMBERS,
-    "node_playbooks:reject": MEMBERS,
-    "node_playbooks:run": MEMBERS,
-    "node_playbooks:show": READERS,
-    "nodes:index": READERS,
-    "nodes:orchestrate": MEMBERS,
     "resource:index": READERS,
     "resource:mark_unhealthy": MEMBERS,
     "resource:metadata": READERS | {STACK_USER},

@@ -37,8 +37,8 @@ class Hint(StrEnum):
     """An action became READY, or was sent a control."""
     MESSAGE = "message"
     """A message was stored at the address that follows."""
-    NODES = "nodes"
-    """The nodes of a tree became due."""
+    WORK = "work"
+    """Work of the feature that follows became due."""
     COMMITTED = "committed"
     """A transaction was committed."""
 
@@ -84,7 +84,7 @@ class Hints:
         return replace(
             listeners,
             action_announced=announced,
-            orchestration_due=partial(self.tell_engine, Hint.NODES),
+            work_due=partial(self.tell_engine, Hint.WORK),
             message_stored=partial(self.tell_engine, Hint.MESSAGE),
         )
 

@@ -6,8 +6,8 @@ Up to PENDING_SCHEDULE the server decides; from NEW on the agent reports.
 from enum import StrEnum
 from typing import Final
 
-REGISTER: Final = "nodes:register"
-"""Name of the requests of agents in the audit log."""
+NAME: Final = "nodes"
+"""Name of the feature."""
 
 
 class NodeActionState(StrEnum):

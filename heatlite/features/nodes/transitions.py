@@ -71,7 +71,7 @@ class Ledger:
         self._clock = clock
         self._runs = Runs(store, clock, self.record)
         self.run_moved = self._runs.moved
-        """A listener, see `Listeners.run_moved`."""
+        """A listener, see `Listeners.action_moves`, for runs of playbooks."""
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
         """Add node actions in the order of execution. Raises Duplicate for a known id."""

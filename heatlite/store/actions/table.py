@@ -168,8 +168,7 @@ class ActionTable:
         line = TransitionRecord(action.id, now, action.status, after, action.attempt, action.owner, reason)
         self._transitions.insert([line])
         self._report(action, after, reason)
-        if action.verb is Verb.PLAYBOOK:
-            self.database.listeners.run_moved(action, after, reason)
+        self.database.listeners.action_moves(action, after, reason)
 
     def _report(self, action: ActionRecord, after: ActionStatus, reason: str) -> None:
         self.database.after_commit(lambda: self.database.listeners.action_moved(action, after, reason))

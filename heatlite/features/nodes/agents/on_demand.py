@@ -4,6 +4,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from heatlite.core.timer import Timer
+from heatlite.features.nodes.store.store import NodeStore
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
@@ -19,6 +20,11 @@ class OnDemandOrchestrator:
         self._lock = Lock()
         self._orchestrator: Orchestrator | None = None
         self._stopped = False
+
+    def start(self, one_command: bool) -> None:
+        """Begin. With `one_command`, only if a tree has nodes."""
+        if not one_command or self._components.store.of(NodeStore).orchestrations.exist():
+            self.wake()
 
     def wake(self) -> None:
         """Poll now (from any thread)."""

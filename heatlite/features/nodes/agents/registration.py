@@ -7,11 +7,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from heatlite.api.access.policy import PROVEN
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.features.nodes.agents.client import Agents, Kinds, ShortWord
-from heatlite.features.nodes.states import REGISTER, NodeActionState, NodeState
+from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
@@ -161,7 +162,7 @@ class Nodes:
         a registered node only: others may send it, too.
         """
         found: dict[tuple[str, str], RefusedAgent] = {}
-        for row in self._store.audit.refusals(project, REGISTER, self._clock.now() - REFUSED_SECONDS):
+        for row in self._store.audit.refusals(project, PROVEN, self._clock.now() - REFUSED_SECONDS):
             key = (row.stack_id or "", row.resource or "")
             node = nodes.get(key)
             is_over = node is not None and node.registered_at >= row.last_time

@@ -6,6 +6,7 @@ import peewee
 from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, dump
+from heatlite.features.nodes.states import NAME
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.features.nodes.store.tables import Node, Orchestration
 from heatlite.store.batch import Table
@@ -110,7 +111,7 @@ class Orchestrations:
 
         def tell() -> None:
             if nudged.rowcount:
-                self._database.listeners.orchestration_due()
+                self._database.listeners.work_due(NAME)
 
         self._database.after_commit(tell)
         return nudged
@@ -121,7 +122,7 @@ class Orchestrations:
             # Of two transactions that add it at once, the second changes nothing.
             row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
             self._database.change(Orchestration.insert(row).on_conflict_ignore())
-            self._database.after_commit(self._database.listeners.orchestration_due)
+            self._database.after_commit(lambda: self._database.listeners.work_due(NAME))
 
     def claim(self, record: OrchestrationRecord, owner: str, now: float, lease: float) -> OrchestrationRecord | None:
         """Claim an orchestration that is due; None if another process was faster."""

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from heatlite.core.config import Settings
-from heatlite.features.nodes.states import ENDED, PENDING, NodeActionState
+from heatlite.core.meter import Gauge
+from heatlite.features.nodes.states import ENDED, PENDING, NodeActionState, NodeState
 from heatlite.features.nodes.store.node_actions import NodeActions
 from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
 from heatlite.features.nodes.store.playbooks import Playbooks
@@ -115,6 +116,15 @@ class NodeStore(FeatureStore):
 
     def results(self, ids: Sequence[str], root_id: str) -> Mapping[str, bool | None]:
         return self.node_actions.results(ids, root_id)
+
+    def totals(self) -> Iterator[Gauge]:
+        ((approvals,),) = self.database.read("SELECT COUNT(*) FROM node_action WHERE state = 'PENDING_APPROVE'")
+        text = "Node actions that wait for an approval."
+        yield Gauge("heatlite_node_actions_to_approve", text, (), {(): approvals})
+        states: dict[str, int] = dict(self.database.read("SELECT state, COUNT(*) FROM node GROUP BY state"))
+        yield Gauge(
+            "heatlite_nodes", "Nodes, by state.", ("state",), {(state,): states.get(state, 0) for state in NodeState}
+        )
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         remove, found = self.node_actions.remove, self.node_actions

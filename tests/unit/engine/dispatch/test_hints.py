@@ -31,7 +31,7 @@ def test_hints_arrive(hints: Hints, tmp_path: Path) -> None:
 
 
 def test_a_hint_to_nobody_or_to_one_who_does_not_listen_waits_for_nothing(hints: Hints) -> None:
-    hints.tell_engine(Hint.NODES)
+    hints.tell_engine(Hint.WORK)
     assert not hints.has_engine()
     inbox = hints.inbox(ENGINE)
     for _ in range(10_000):
