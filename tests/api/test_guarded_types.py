@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from heatlite.api.access.policy import TABLE
-from heatlite.features.healing.rules.policy import VERSION
 from tests.api.conftest import Town, template, value
 from tests.api.test_lock_matrix import OPERATIONS
 from tests.waiting import eventually
@@ -74,7 +73,7 @@ def test_healing_lends_no_rights(town: Town, resource: Any) -> None:
     """
     member, admin = town["member"], town["admin"]
     path = admin.create(template(a=resource))
-    policy = {"healing_policy": VERSION, "mode": "off"}
+    policy = {"healing_policy": "2026-11-22", "mode": "off"}
     assert member.fault("PUT", f"{path}/healing", policy, code=403)[1] == REFUSED
     assert admin.call("PUT", f"{path}/healing", policy, code=200).json["version"] == 1
     report = {"key": "k", "status": "unhealthy", "stack": "s", "resource": "a" if resource is GUARDED else "a/0"}

@@ -10,7 +10,6 @@ import pytest
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.unit_of_work import row_with_state
-from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import HealingScopeRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store
@@ -61,7 +60,7 @@ def update(heat: Heat, path: str) -> None:
 def brake(heat: Heat, store: Store, path: str) -> None:
     """Suspend the automatic repair of what is marked."""
     mark(heat, path, "a")
-    heat.call("PUT", f"{path}/healing", {"healing_policy": VERSION, "mode": "auto"}, code=200)
+    heat.call("PUT", f"{path}/healing", {"healing_policy": "2026-11-22", "mode": "auto"}, code=200)
     scope = HealingScopeRecord(path.rpartition("/")[2], "type:OS::Heat::TestResource", is_suspended=True)
     with store.transaction():
         store.of(HealingStore).scopes.save(scope)
@@ -69,7 +68,7 @@ def brake(heat: Heat, store: Store, path: str) -> None:
 
 def mode_off(heat: Heat, path: str) -> None:
     mark(heat, path, "a")
-    heat.call("PUT", f"{path}/healing", {"healing_policy": VERSION, "mode": "off"}, code=200)
+    heat.call("PUT", f"{path}/healing", {"healing_policy": "2026-11-22", "mode": "off"}, code=200)
 
 
 def delete(heat: Heat, path: str) -> None:

@@ -15,7 +15,6 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.features.healing.loop import sweep
 from heatlite.features.healing.parts import Healing
-from heatlite.features.healing.rules.policy import VERSION
 from heatlite.features.healing.store.records import HealingPolicyRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.database.database import Database
@@ -78,7 +77,8 @@ def heal(server: Embedded) -> None:
 def put_policy(store: Store, stack_id: str) -> None:
     """Put a policy that repairs at once."""
     document: JsonMap = {
-        "healing_policy": VERSION, "mode": "auto", "grace": 0, "confirm": {"hold": 0}, "cooldown": 0, "min_healthy": 0,
+        "healing_policy": "2026-11-22", "mode": "auto",
+        "grace": 0, "confirm": {"hold": 0}, "cooldown": 0, "min_healthy": 0,
         "ladder": [{"step": "replace", "settle": 1}],
     }  # fmt: skip
     with store.transaction():
