@@ -74,7 +74,7 @@ def test_a_cloud_of_a_feature_that_is_off_starts_no_server(tmp_path: Path) -> No
         preflight.check_servable(settings)
 
 
-@table("path", ["/ui", "/v1/demo/access_keys"])
+@table("path", ["/ui", "/v1/demo/access_keys", "/v1/demo/incidents", "/v1/demo/health/generic"])
 def test_the_routes_of_features_that_are_off(path: str, tmp_path: Path) -> None:
     server = wiring.embedded(Settings(database=sqlite(tmp_path), ui=True, features=()))
     try:

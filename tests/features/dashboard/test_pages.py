@@ -1,15 +1,19 @@
 """Pages and forms without JavaScript."""
 
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from heatlite import wiring
+from heatlite.core.config import Settings
 from heatlite.features.dashboard.pages import care
 from heatlite.features.dashboard.pages.project import DEEDS as PROJECT_DEEDS
 from heatlite.features.dashboard.pages.stack import DEEDS as STACK_DEEDS
 from heatlite.features.dashboard.pages.tree import MOST_ROWS
 from tests.api.conftest import template, value
+from tests.databases import sqlite
 from tests.tables import table
 from tests.waiting import eventually
 
@@ -328,3 +332,17 @@ def test_marks_of_direction_show_as_escapes_on_every_page(browser: Browser) -> N
     assert "a\\u202eb" in browser.get(path).text
     forms = browser.get(f"{path}/change").forms.values()
     assert "a\u202eb" in "".join(text for form in forms for _, text in form.submit_fields() if isinstance(text, str))
+
+
+def test_pages_without_healing(tmp_path: Path) -> None:
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), ui=True, features=("dashboard",)))
+    try:
+        browser = Browser(server.app)
+        path = browser.heat.create(template(a=value()), name="s")
+        browser.heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
+        page = browser.get(f"{path}/health")
+        assert "Mark healthy" in page.text
+        assert not {"Incidents", "Policy", "Healing"} & {one.text.strip() for one in page.html.find_all(["h2", "a"])}
+        assert "Heal …" not in browser.get(path).text
+    finally:
+        server.close()

@@ -16,7 +16,6 @@ from heatlite.features.dashboard.pages.stack import events
 from heatlite.features.dashboard.pages.tree import Node, tree_of
 from heatlite.features.dashboard.rendering import parsed
 from heatlite.features.dashboard.site import Request, Site, command, refused, stack_home
-from heatlite.features.healing.terms import IGNORABLE
 
 MOST_EVENTS = 2000
 """Events that the timeline reads."""
@@ -183,14 +182,28 @@ class HealthPage(Part):
         nodes = tree_of(api, path)
         every = [node for root in nodes for node in root.walk()]
         unwell = [node for node in every if node.health.get("state") and not node.members]
-        plan, refusal = repair(api, path, unwell)
-        healed = healing(api, path, stack)
-        incidents, after = page_of(as_maps(healed.get("incidents")), req.get_param("marker", default=""))
         name, asked = text(stack.get("stack_name")), {"target": text(stack.get("id")), "action": "STACK_CHECK"}
-        return {
+        shown: Mapping[str, object] = {
             "unwell": unwell,
             "checks": as_maps(api.get("/actions", limit=3, **asked).get("actions")),
             "others": [node.key for node in every if not node.members][:1000],
+            "commands": [command(api.project, "resources", name)],
+        }
+        if not self._site.settings.has_feature("healing"):
+            return shown
+        return {**shown, **self._healing(req, api, path, stack, unwell)}
+
+    def _healing(
+        self, req: Request, api: Api, path: str, stack: JsonMap, unwell: Sequence[Node]
+    ) -> Mapping[str, object]:
+        from heatlite.features.healing.terms import IGNORABLE
+
+        plan, refusal = repair(api, path, unwell)
+        healed = healing(api, path, stack)
+        incidents, after = page_of(as_maps(healed.get("incidents")), req.get_param("marker", default=""))
+        name = text(stack.get("stack_name"))
+        return {
+            "heals": True,
             "healing": healed,
             "incidents": incidents,
             "next": after,

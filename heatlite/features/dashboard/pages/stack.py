@@ -12,7 +12,6 @@ from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
 from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
 from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
 from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
-from heatlite.features.healing.terms import policy_of_yaml
 from heatlite.template.source.loader import load
 
 NEWEST = 50
@@ -151,6 +150,8 @@ def _heal(fields: Fields) -> Json:
 
 
 def _policy(api: Api, stack: str, fields: Fields) -> None:
+    from heatlite.features.healing.terms import policy_of_yaml
+
     try:
         document = policy_of_yaml(load(fields.get("policy", ""), "policy", "Healing policy").data)
     except HeatliteError as error:
