@@ -4,7 +4,7 @@ import argparse
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
+from heatlite.feature import Feature, installed
 from heatlite.template.types import TypeCatalog
 from tests.commands import every_command
 from tests.databases import sqlite
@@ -36,6 +37,9 @@ class Here:
 
     def __init__(self, heat: Heat) -> None:
         self._heat = heat
+
+    def features(self) -> Sequence[Feature]:
+        return installed()
 
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         return WSGITransport(self._heat.wsgi, place="at here")
