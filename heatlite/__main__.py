@@ -172,7 +172,7 @@ class Program:
         return wiring.asking(settings, project)
 
     def json_schema(self) -> JsonMap:
-        from heatlite.plugin.json_schema import json_schema
+        from heatlite.plugin.descriptions.json_schema import json_schema
         from heatlite.plugin.registry import Registry
         from heatlite.resources import BUILTIN
 

@@ -23,8 +23,8 @@ from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, Resource
 from heatlite.core.json import JsonMap
 from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
+from heatlite.plugin.descriptions.skeleton import skeleton
 from heatlite.plugin.resource import Resource, ResourceType
-from heatlite.plugin.skeleton import skeleton
 from heatlite.template.patterns import Program, StepMeter
 from heatlite.template.types import (
     Availability,

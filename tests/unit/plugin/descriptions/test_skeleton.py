@@ -2,7 +2,7 @@
 
 from heatlite.core.json import Json
 from heatlite.plugin import Resource, Schema, prop
-from heatlite.plugin.skeleton import skeleton
+from heatlite.plugin.descriptions.skeleton import skeleton
 
 
 class Disk(Schema):

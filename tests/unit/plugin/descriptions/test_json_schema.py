@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 from heatlite.__main__ import main
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
-from heatlite.plugin.json_schema import json_schema
+from heatlite.plugin.descriptions.json_schema import json_schema
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
@@ -20,7 +20,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load
 from tests.tables import table
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or ROOT.parent / "shared" / "corpus")
 TYPES = Registry(BUILTIN)
 SCHEMA = json_schema(TYPES)

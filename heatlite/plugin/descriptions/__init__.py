@@ -1,0 +1,1 @@
+"""Descriptions of resource types for users: a schema for editors, and templates."""
