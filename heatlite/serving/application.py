@@ -4,7 +4,6 @@ gunicorn reads and frames HTTP, and supervises the processes. The `Bridge` answe
 """
 
 import asyncio
-import ctypes
 import gc
 import logging
 import os
@@ -13,7 +12,6 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
@@ -42,10 +40,6 @@ ACCEPTED = 32
 OF_COPIES = ("Listening at", "ASGI server listening")
 CHECK_INTERVAL = 0.25
 """Seconds until a process notices that it has to stop."""
-M_MMAP_THRESHOLD = -3
-"""Option of mallopt(3): the size from which memory goes back to the system once it is free."""
-LARGE = 128 * 1024
-"""That size in bytes: glibc's first one, which otherwise grows."""
 LOOK_CHECKS = 8
 """Checks from one look at idle connections to the next."""
 
@@ -203,8 +197,6 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def _begin_fork(self, _server: object, _worker: object) -> None:
         end_with_parent(self._first)
-        with suppress(AttributeError):  # glibc would keep the memory of bodies and answers, in pieces between others
-            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
 
     def _end_process(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:

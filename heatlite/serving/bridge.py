@@ -15,6 +15,7 @@ from contextvars import copy_context
 from functools import lru_cache
 from http import HTTPStatus
 from io import BytesIO
+from mmap import MAP_PRIVATE, mmap
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -224,31 +225,29 @@ class Bridge:
                 is_whole = length == 0
             elif name == b"transfer-encoding":
                 is_whole = False
-        body, pieces = BytesIO(), 0
-        transfer.connection.is_in_body = not is_whole
-        try:
-            while not is_whole and max(length, transfer.size) <= self._max_body:
-                deadline = transfer.begun + TRANSFER_SECONDS + transfer.size / RATE
-                async with asyncio.timeout(deadline - time.monotonic()):
-                    message = await receive()
-                if message["type"] != "http.request":
-                    raise _Disconnected
-                if not transfer.is_moving:  # it was ended, but `asyncio.wait_for` of Python 3.11 may lose that
-                    raise asyncio.CancelledError
-                size = body.write(message.get("body", b""))
-                transfer.connection.taken += size
-                self._memory.add(transfer, size)
-                pieces += 1
-                if pieces > MAX_PIECES:
-                    raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
-                is_whole = not message.get("more_body", False)
-                if pieces % TURN_PIECES == 0:
-                    await asyncio.sleep(0)
-        except TimeoutError:
-            raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
-        finally:
-            transfer.connection.is_in_body = False
-        return body.getvalue(), is_whole
+        if is_whole or length > self._max_body:
+            return b"", is_whole
+        transfer.connection.is_in_body, pieces = True, 0
+        # Pages of its own: freed pieces of many bodies would leave holes in the memory of the process.
+        with mmap(-1, length or PIECE, flags=MAP_PRIVATE) as body:
+            try:
+                while not is_whole and transfer.size <= self._max_body:
+                    message = await _receive(receive, transfer)
+                    piece = message.get("body", b"")
+                    if transfer.size + len(piece) > len(body):
+                        body.resize(2 * (transfer.size + len(piece)))
+                    body.write(piece)
+                    transfer.connection.taken += len(piece)
+                    self._memory.add(transfer, len(piece))
+                    pieces += 1
+                    if pieces > MAX_PIECES:
+                        raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
+                    is_whole = not message.get("more_body", False)
+                    if pieces % TURN_PIECES == 0:
+                        await asyncio.sleep(0)
+            finally:
+                transfer.connection.is_in_body = False
+            return body[: transfer.size], is_whole
 
     async def _answer(self, scope: Message, body: bytes) -> Answer:
         """Call the application, in a thread unless the answer is quick."""
@@ -335,6 +334,21 @@ class Bridge:
         except Exception:  # the client gets an answer, whatever the application raises
             log.exception("%s %r failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error")
+
+
+async def _receive(receive: Receive, transfer: _Transfer) -> Message:
+    """Return the next message of a body. Raises _Refused, _Disconnected."""
+    deadline = transfer.begun + TRANSFER_SECONDS + transfer.size / RATE
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            message = await receive()
+    except TimeoutError:
+        raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.") from None
+    if message["type"] != "http.request":
+        raise _Disconnected
+    if not transfer.is_moving:  # it was ended, but `asyncio.wait_for` of Python 3.11 may lose that
+        raise asyncio.CancelledError
+    return message
 
 
 async def _send(body: bytes, send: Send, begun: float) -> None:

@@ -247,6 +247,13 @@ def test_the_environment_of_a_request() -> None:
     assert not environ.keys() & {"HTTP_TRANSFER_ENCODING", "HTTP_CONTENT_LENGTH"}
 
 
+def test_chunks_of_any_size_are_one_body() -> None:
+    chunks = [bytes([number]) * size for number, size in enumerate([1, bridge.PIECE, 5, 10 * bridge.PIECE, 0])]
+    served = Bridge(echo, 8, 20 * bridge.PIECE, {})
+    client = asyncio.run(Client(served, *chunks, headers=[(b"transfer-encoding", b"chunked")]).run())
+    assert client.body == b"".join(chunks)
+
+
 def test_a_body_that_is_too_large_is_not_read(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(bridge, "LINGER_SECONDS", 0.01)
     client = asyncio.run(Client(made(), b"x" * (SMALL + 1), ends=False).run())
