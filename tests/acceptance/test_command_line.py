@@ -609,9 +609,9 @@ def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> 
 UNUSED = (
     *("asyncpg", "bcrypt", "celery", "gunicorn", "jsonschema", "keystoneauth1", "openstack", "prometheus_client"),
     *("psycopg", "psycopg2", "pymysql", "rich.console"),
-    *(f"heatlite.{name}" for name in ("agent", "features.nodes.agents", "features.healing", "osc")),
-    *("heatlite.features.dashboard.app", "heatlite.features.migrate.commands", "heatlite.features.query_api.routes"),
-    "heatlite.features.simulator.simulation",
+    *("heatlite.agent", "heatlite.osc", "heatlite.features.dashboard.app", "heatlite.features.healing.parts"),
+    *("heatlite.features.migrate.commands", "heatlite.features.nodes.agents.orchestrator"),
+    *("heatlite.features.query_api.routes", "heatlite.features.simulator.simulation"),
     *("heatlite.api.further_routes", "heatlite.clients.connection", "heatlite.store.admin.backup"),
     *("playhouse", "tomllib", "zoneinfo"),
 )
