@@ -329,20 +329,6 @@ class RepairSpreads(Conflict):
     )
 
 
-class PolicyChanged(Conflict):
-    """A healing policy changed between reading and writing."""
-
-    text = (
-        "The healing policy of stack {stack_name} has version {version}, not {given}. Nothing was done. Read it again."
-    )
-
-
-class HealingHeld(Conflict):
-    """Brakes hold a repair that was asked for."""
-
-    text = "Nothing was done: {brakes} hold{s} the repair of {path}. Release what holds it, {way}."
-
-
 class PlaybookChanged(Conflict):
     """The playbook changed between reading and approval."""
 

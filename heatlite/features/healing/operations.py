@@ -12,7 +12,6 @@ from heatlite.core.errors import (
     EntityNotFound,
     HTTPBadRequest,
     InvalidStackState,
-    PolicyChanged,
     StackNotFound,
 )
 from heatlite.core.json import JsonMap
@@ -20,6 +19,7 @@ from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.features.healing.errors import PolicyChanged
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.rules.brakes import ScopeFacts, cooldown_until

@@ -13,7 +13,6 @@ from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
     Forbidden,
-    HealingHeld,
     HeatliteError,
     PlanChanged,
     RepairSpreads,
@@ -24,6 +23,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
+from heatlite.features.healing.errors import HealingHeld
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.rules.brakes import Held, repair_brakes
 from heatlite.features.healing.rules.incident import (

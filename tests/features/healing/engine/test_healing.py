@@ -14,12 +14,10 @@ from heatlite.core.errors import (
     ActionConflict,
     DatabaseUnavailable,
     EntityNotFound,
-    HealingHeld,
     HTTPBadRequest,
     InvalidStackState,
     NotSupported,
     PlanChanged,
-    PolicyChanged,
     ResourceNotFound,
     StackLocked,
 )
@@ -31,6 +29,7 @@ from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleIn, ScaleOut, SizeRequest
 from heatlite.features.healing.by_hand import HealRequest
+from heatlite.features.healing.errors import HealingHeld, PolicyChanged
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.loop.tree import read_tree
 from heatlite.features.healing.parts import Healing as Parts
