@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from heatlite.api.routes import Routes
     from heatlite.clients.clouds import CloudProvider
     from heatlite.core.clock import Clock
+    from heatlite.core.errors import Problem
     from heatlite.core.status import ActionStatus
     from heatlite.core.timer import Timer
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
     from heatlite.store.store import Store
+    from heatlite.template.source.loader import Source
 
 class Work(Protocol):
     """Work of a feature in an engine."""
@@ -96,6 +98,9 @@ class Feature:
 
         `action` is as it was before the move.
         """
+
+    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+        """Return the problems of a document in its language. None: it is in another one."""
 
     def check(self, settings: Settings) -> None:
         """Raise the error that would prevent a server from starting."""

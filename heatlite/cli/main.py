@@ -44,7 +44,6 @@ SECTIONS: Sections = {
     },
     "Actions and nodes": {
         ".actions": ("action",),
-        ".nodes": ("node",),
     },
     "Server and clients": {
         ".server": ("serve", "api", "worker", "services"),

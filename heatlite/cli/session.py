@@ -18,6 +18,8 @@ from heatlite.core import config
 from heatlite.core.json import JsonMap
 
 if TYPE_CHECKING:
+    from heatlite.core.errors import Problem
+    from heatlite.template.source.loader import Source
     from heatlite.template.types import TypeCatalog
 
 Projects = Mapping[str, frozenset[str]]
@@ -29,6 +31,9 @@ class StatedFeature(Protocol):
 
     name: str
     commands: Sections
+
+    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+        """Return the problems of a document in its language. None: it is in another one."""
 
 
 class Host(Protocol):

@@ -178,7 +178,7 @@ def same_again(arguments: argparse.Namespace) -> str:
 
 def _tell_warnings(arguments: argparse.Namespace, host: Host) -> None:
     """Print the warnings of `validate`, such as of a misspelt function."""
-    found = of_file(arguments.file, arguments.environment, parameters(arguments.parameter), host.types())
+    found = of_file(arguments.file, arguments.environment, parameters(arguments.parameter), host.types(), host)
     warnings = [problem for problem in found if problem.severity == "warning"]
     if warnings:
         print(listed(warnings), file=sys.stderr)
@@ -266,7 +266,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
         from heatlite.template.checks.review import in_order  # a slow import that other commands do not need
 
         given = parameters(arguments.parameter)
-        found = of_file(arguments.file, arguments.environment, given, host.types())
+        found = of_file(arguments.file, arguments.environment, given, host.types(), host)
         known = {problem.text for problem in found}
         found += [problem for problem in _problems_of_server(arguments, client, body) if problem.text not in known]
         needed = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]

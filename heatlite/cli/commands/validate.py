@@ -52,7 +52,7 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     given = parameters(arguments.parameter)
     with asking as types:
         for file in arguments.files:
-            found += of_file(file, arguments.environment, given, types)
+            found += of_file(file, arguments.environment, given, types, host)
     # A problem of a whole file is shown at its beginning. Environments are read once for each template.
     found = in_order(
         dict.fromkeys(
@@ -67,20 +67,23 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     return 1 if errors or (arguments.strict and found) else 0
 
 
-def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], types: TypeCatalog) -> list[Problem]:
-    """Return the problems of a template and its environments, or of a playbook.
+def of_file(
+    file: Path, environments: Sequence[Path], given: dict[str, str], types: TypeCatalog, host: Host
+) -> list[Problem]:
+    """Return the problems of a template with environments, or another document.
 
     Raises CommandError if the template or an environment cannot be read.
     """
-    from heatlite.features.nodes import playbook_text as playbook
-
     faults: list[Problem] = []
     try:
         bundle = gather_all(file, environments, faults)
     except Invalid as error:
         return [*faults, *error.problems]
-    if playbook.KEY in bundle.template.data:
-        return playbook.problems(bundle.template)
+    is_template = any("template" in key.lower() for key in bundle.template.data)  # by its version; features load slowly
+    for feature in () if is_template else host.features():
+        found = feature.problems(bundle.template)
+        if found is not None:
+            return [*found]
     return problems(bundle, given, types, faults, complete=len(bundle.environments) == len(environments))
 
 

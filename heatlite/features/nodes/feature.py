@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
     from heatlite.core.config import Settings
+    from heatlite.core.errors import Problem
     from heatlite.core.timer import Timer
     from heatlite.feature import Work
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
+    from heatlite.template.source.loader import Source
 
 
 class NodesFeature(Feature):
     """Agents on machines, their actions, and playbooks."""
 
     name = "nodes"
+    commands = {"Actions and nodes": {"heatlite.features.nodes.commands.nodes": ("node",)}}
     modules = ("heatlite.features.nodes.agents.deployments", "heatlite.features.nodes.agents.orchestrator")
 
     def rules(self) -> Mapping[str, frozenset[str]]:
@@ -33,6 +36,11 @@ class NodesFeature(Feature):
         from heatlite.features.nodes.store.store import NodeStore
 
         return (NodeStore,)
+
+    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+        from heatlite.features.nodes import playbook_text
+
+        return playbook_text.problems(document) if playbook_text.KEY in document.data else None
 
     def check_engine(self, settings: "Settings") -> None:
         if settings.node_certificate or settings.node_authority or settings.node_hosts:

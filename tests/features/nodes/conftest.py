@@ -10,6 +10,7 @@ from heatlite.cli.main import run
 from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
+from heatlite.feature import Feature, installed
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest, NodeRequests
 from heatlite.features.nodes.store.records import NodeActionRecord
@@ -68,6 +69,9 @@ class Here:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+
+    def features(self) -> list[Feature]:
+        return installed()
 
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         return WSGITransport(self.site.heat.wsgi)

@@ -11,6 +11,8 @@ from heatlite.cli.main import run
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.store import NodeStore
 from tests.api.conftest import registered, template, value
+from tests.commands import every_command
+from tests.tables import table
 
 from .conftest import Here
 
@@ -116,3 +118,22 @@ def test_what_is_wrong_is_said(
     assert node(line) == code
     assert text in capsys.readouterr().err
     assert node.site.store.of(NodeStore).node_actions.page(node.site.heat.project) == []
+
+
+@table(
+    "line",
+    [
+        "node list story -f json",
+        "node actions story --state PENDING_APPROVE,NEW --node db --kind script --requester user --sort state:desc",
+        "node actions --run 1a --limit 0",
+        "node show 1a2b --history",
+        "node run story db service.restart --arg service=web --args {} --granted --id 1a2b",
+        "node run story db --script fix.sh",
+        "node approve 1a 2b 3c",
+        "node orchestrate story",
+        "node wait 1a2b --timeout 0.5",
+        "node token story db",
+    ],
+)
+def test_command_lines_are_understood(line: str) -> None:
+    assert callable(every_command().parse_args(line.split()).run)

@@ -11,7 +11,7 @@ from tests.tables import table
 HEAVY = (
     "falcon", "peewee", "jsonschema", "yaml", "rich", "playhouse", "psycopg", "pymysql", "cryptography", "re2",
     "heatlite.api", "heatlite.engine", "heatlite.plugin", "heatlite.resources", "heatlite.template", "heatlite.wiring",
-    "heatlite.cli.commands.nodes",
+    "heatlite.features.nodes",
 )  # fmt: skip
 
 

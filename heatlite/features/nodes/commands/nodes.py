@@ -19,12 +19,12 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
-from heatlite.cli.commands import playbooks
 from heatlite.cli.commands.actions import TIMED_OUT, follow, matching, pages, print_page
 from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap, as_map, parse
+from heatlite.features.nodes.commands import playbooks
 
 NODE_COLUMNS = ("name", "state", "agent", "url", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
 COLUMNS = ("node", "kind", "state", "created_at", "error", "id", "requester", "requested_by", "finished_at")
@@ -295,7 +295,7 @@ def token(arguments: argparse.Namespace, host: Host) -> int:
     server=False,
     examples=("node agent heatlite-agent",),
 )
-def agent(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
+def agent(arguments: argparse.Namespace, host: Host) -> int:
     """Write the agent as one executable file."""
     try:
         agent_package.write(arguments.file)
