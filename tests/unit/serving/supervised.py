@@ -19,13 +19,14 @@ def note(text: str) -> None:
 
 def child(name: str, way: str) -> Callable[[], None]:
     def run() -> None:
-        note(f"{name} {os.getpid()} runs")
-        if way == "fails":
-            sys.exit(2)
         if way == "is reloaded":
             unblock()
             signal.signal(signal.SIGHUP, lambda *_: note(f"{name} is reloaded"))
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        note(f"{name} {os.getpid()} runs")  # from now on it may get signals
+        if way == "fails":
+            sys.exit(2)
+        if way == "is reloaded":
             while True:
                 signal.pause()
         while way == "stays":
