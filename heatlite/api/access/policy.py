@@ -167,14 +167,17 @@ class Policy(Protocol):
 
 
 class Table:
-    """Decides by `TABLE`, and the rules of features."""
+    """Decides by `TABLE`, and the rules of features.
+
+    No caller has the right of another rule: its feature is off.
+    """
 
     def __init__(self, more: Mapping[str, frozenset[str]]) -> None:
         self._rules = ChainMap(TABLE, {**more})
 
     def allows(self, rule: str, caller: Context) -> bool:
         asked = rule_of(rule, self._rules)
-        return asked is None or not caller.roles.isdisjoint(self._rules[asked])
+        return asked is None or not caller.roles.isdisjoint(self._rules.get(asked, ()))
 
     def is_admin(self, caller: Context) -> bool:
         return caller.is_admin

@@ -46,13 +46,6 @@ TABS = (
     Tab("audit", "Audit", "/audit", "audit:index"),
 )
 
-OF_FEATURES: Mapping[str, str] = {
-    "actions:heal": "healing",
-    "health:": "healing",
-    "stacks:healing": "healing",
-}
-"""Begins of rules → the feature that has them."""
-
 DONE = {
     "acknowledge": "The suspension is over.",
     "approve": "Approved.",
@@ -181,7 +174,7 @@ class Site:
         """Return the rights of the visitor in a project. Raises Unauthorized, Forbidden."""
         asked = ApiRequest({**api_environ(req.env), **self._credentials(req, project)})
         self.access.admit(asked, project, None, {})
-        return Rights(asked, self.settings)
+        return Rights(asked)
 
     def show(
         self, req: Request, resp: Response, template: str, project: str = "", error: str = "", **values: object
@@ -221,9 +214,8 @@ class Site:
 class Rights:
     """The rights of a visitor in a project."""
 
-    def __init__(self, asked: ApiRequest, settings: Settings) -> None:
+    def __init__(self, asked: ApiRequest) -> None:
         self._caller = asked.caller
-        self._off = tuple(begin for begin, name in OF_FEATURES.items() if not settings.has_feature(name))
 
     @property
     def user(self) -> str:
@@ -236,8 +228,8 @@ class Rights:
         return hashlib.sha256(" ".join(sorted(self._caller.roles)).encode()).hexdigest()[:16]
 
     def may(self, rule: str) -> bool:
-        """Return True if the policy allows a rule, and its feature is on."""
-        return not rule.startswith(self._off) and self._caller.may(rule)
+        """Return True if the policy allows a rule, so its feature is on."""
+        return self._caller.may(rule)
 
 
 def _nothing(_rule: str) -> bool:
