@@ -246,6 +246,12 @@ class ProjectValues(LargeValues):
     _owner = "project"
     _holders: _Holders = ((SoftwareConfig, "project"), (SoftwareDeployment, "project"))
 
+    is_partial = False
+    """True if a feature that may hold references is off. Then no value is deleted."""
+
+    def unchecked(self, before: float, limit: int) -> Sequence[str]:
+        return [] if self.is_partial else super().unchecked(before, limit)
+
     def add_holder(self, model: type[peewee.Model]) -> None:
         """Look for references also in the rows of a feature's table."""
         self._holders = (*self._holders, (model, "project"))
