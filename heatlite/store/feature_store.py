@@ -83,7 +83,7 @@ class FeatureStore:
     def tree_changed(self, root_id: str, now: float) -> None:
         """Wake all that waits for a change of a tree."""
 
-    def resource_marked(self, root_id: str, now: float) -> None:
+    def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         """Wake all that looks at the marks of a tree."""
 
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:

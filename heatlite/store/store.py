@@ -151,10 +151,10 @@ class Store:
         for one in self.features:
             one.tree_changed(root_id, now)
 
-    def resource_marked(self, root_id: str, now: float) -> None:
+    def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         """Wake all that looks at the marks of a tree."""
         for one in self.features:
-            one.resource_marked(root_id, now)
+            one.resource_marked(root_id, is_unhealthy, now)
 
     def health_of(self, resource_ids: Sequence[str]) -> list[HealthNote]:
         """Return the notes of features on the health of resources."""

@@ -118,7 +118,7 @@ class HealthMarks:
         row = row_with_mark(row, mark.unhealthy, text, now)
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
-        self._store.resource_marked(stack.root_id or stack.id, now)
+        self._store.resource_marked(stack.root_id or stack.id, mark.unhealthy, now)
         return None
 
     def _refuse_locked(self, context: Context, stack: StackRecord, row: ResourceRecord) -> None:

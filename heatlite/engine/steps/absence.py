@@ -80,7 +80,7 @@ def end_check(
     def write() -> None:
         store.resources.save_many(kept)
         store.events.append_many(events)
-        store.resource_marked(action.root_id, rows.now())
+        store.resource_marked(action.root_id, True, rows.now())
 
     return write
 

@@ -74,7 +74,7 @@ class HealingStore(FeatureStore):
     def tree_changed(self, root_id: str, now: float) -> None:
         self.incidents.wake_tree(root_id, now)
 
-    def resource_marked(self, root_id: str, now: float) -> None:
+    def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         self.policies.wake(root_id, now)
         self.incidents.wake_tree(root_id, now)
 

@@ -94,8 +94,9 @@ class NodeStore(FeatureStore):
     def tree_changed(self, root_id: str, now: float) -> None:
         self.orchestrations.send_nudge(root_id, now)
 
-    def resource_marked(self, root_id: str, now: float) -> None:
-        self.orchestrations.nudge_existing(root_id, now)  # the node of a well resource may get work again
+    def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
+        if not is_unhealthy:  # its node may get work again
+            self.orchestrations.nudge_existing(root_id, now)
 
     def deployed(self, project: str, server_id: str, now: float) -> None:
         for root_id in self.nodes.roots_of_server(project, server_id):
