@@ -6,7 +6,6 @@ server, such as settings, clock, keys, files and lists of all projects, has its 
 
 import inspect
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import count
@@ -26,11 +25,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, NotFound
 from heatlite.core.status import Signal
 from heatlite.feature import installed
-from heatlite.features.nodes.states import NodeState
-from heatlite.features.nodes.store.records import NodeRecord
-from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.actions.table import LIVE
-from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite
 from tests.waiting import eventually
@@ -264,33 +259,3 @@ def value(of: object = "v", **more: object) -> dict[str, object]:
     return {"type": "OS::Heat::Value", "properties": {"value": of}, **more}
 
 
-KINDS = ("script", "test/loop", "test/success")
-
-
-def registered(store: Store, stack: StackRecord, name: str, **more: object) -> NodeRecord:
-    """Register the agent of a resource that the test plays; no orchestrator runs."""
-    (row,) = store.resources.by_name(stack.id, [name])
-    given = {"kinds": KINDS, "state": NodeState.UP, **more}
-    node = NodeRecord(
-        id=row.id,
-        stack_id=stack.id,
-        root_id=stack.root_id or stack.id,
-        project=stack.project,
-        name=name,
-        url="http://127.0.0.1:1",
-        secret="s" * 32,
-        instance="",
-        revision=0,
-        agent="1",
-        deployments=False,
-        reason="",
-        registered_at=time.time(),
-        **given,  # type: ignore[arg-type]
-    )
-    with store.transaction():
-        store.of(NodeStore).nodes.insert(node)
-        store.of(NodeStore).orchestrations.nudge(node.root_id, 0.0)
-        for orchestration in store.of(NodeStore).orchestrations.due(0.0, 1000):
-            if orchestration.root_id == node.root_id:
-                store.of(NodeStore).orchestrations.claim(orchestration, "a test", 0.0, 1e12)
-    return node

@@ -51,8 +51,9 @@ from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
+from tests.features.nodes.registered_nodes import registered
 
-from .conftest import NOW, RULES, Heat, Town, registered, served_routes, template, value
+from .conftest import NOW, RULES, Heat, Town, served_routes, template, value
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"

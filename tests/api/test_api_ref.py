@@ -22,10 +22,11 @@ from heatlite.features.healing.store.records import HealingScopeRecord, HistoryL
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import Brake, IncidentState
 from tests.databases import sqlite
+from tests.features.nodes.registered_nodes import registered
 from tests.waiting import eventually
 from tools.openapi.reference import SHOWN, Operation, Reference
 
-from .conftest import Heat, registered, served_routes, template
+from .conftest import Heat, served_routes, template
 from .described import unlike
 from .test_lock_matrix import READS, REDIRECTS, P, R
 

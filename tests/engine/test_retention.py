@@ -14,7 +14,7 @@ from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.large_values import LARGE
 from heatlite.store.records import ServiceRecord, StackRecord
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
-from tests.api.conftest import registered
+from tests.features.nodes.registered_nodes import registered
 
 from .conftest import MEMBER, START, Engine, template, thing
 

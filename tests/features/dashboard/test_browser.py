@@ -11,7 +11,8 @@ import pytest
 
 from heatlite.store.store import Store
 from tests.acceptance.processes import Server
-from tests.api.conftest import registered, template, value
+from tests.api.conftest import template, value
+from tests.features.nodes.registered_nodes import registered
 from tests.waiting import eventually
 
 from .chromium import (

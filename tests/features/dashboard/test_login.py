@@ -20,8 +20,9 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.features.dashboard import sessions
 from heatlite.features.dashboard.pages.project import DEEDS as PROJECT_DEEDS
 from heatlite.features.dashboard.pages.stack import DEEDS as STACK_DEEDS
-from tests.api.conftest import Heat, registered, template, value
+from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
+from tests.features.nodes.registered_nodes import registered
 
 from .conftest import Browser
 

@@ -11,7 +11,8 @@ from heatlite.features.healing.store.incidents import IncidentQuery
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
 from heatlite.store.store import Store
-from tests.api.conftest import registered, template, value
+from tests.api.conftest import template, value
+from tests.features.nodes.registered_nodes import registered
 
 from .conftest import Browser
 

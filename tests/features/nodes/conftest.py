@@ -16,8 +16,9 @@ from heatlite.features.nodes.requests import NodeRequest, NodeRequests
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import StackRecord
-from tests.api.conftest import new_project, registered, template, value
+from tests.api.conftest import new_project, template, value
 from tests.databases import sqlite
+from tests.features.nodes.registered_nodes import registered
 
 
 class Site:

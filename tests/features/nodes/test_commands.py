@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from heatlite.cli.main import run
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.store import NodeStore
-from tests.api.conftest import registered, template, value
+from tests.api.conftest import template, value
 from tests.commands import every_command
+from tests.features.nodes.registered_nodes import registered
 from tests.tables import table
 
 from .conftest import Here

@@ -25,7 +25,8 @@ from heatlite.features.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
 from heatlite.features.nodes.states import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
-from tests.api.conftest import registered, template, value
+from tests.api.conftest import template, value
+from tests.features.nodes.registered_nodes import registered
 from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Site

@@ -13,7 +13,8 @@ from heatlite.features.nodes.states import NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.store import Store
-from tests.api.conftest import Heat, new_project, registered, template, value
+from tests.api.conftest import Heat, new_project, template, value
+from tests.features.nodes.registered_nodes import registered
 
 
 class Shared:

@@ -10,7 +10,7 @@ from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
-from tests.api.conftest import registered
+from tests.features.nodes.registered_nodes import registered
 
 S = NodeActionState
 KINDS = ("script", "service.restart")

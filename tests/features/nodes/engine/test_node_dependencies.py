@@ -17,8 +17,8 @@ from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger
 from heatlite.store.records import ActionRecord
-from tests.api.conftest import registered
 from tests.engine.conftest import MEMBER, Engine, template, thing
+from tests.features.nodes.registered_nodes import registered
 
 S = NodeActionState
 WAITING, SUCCEEDED, FAILED, CANCELLED = (
