@@ -1,6 +1,7 @@
 """Suppressed requests and their replay (docs/decisions/0021-what-a-lock-hides.md)."""
 
 import json
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -225,9 +226,10 @@ class TestList:
         assert [one["count"] for one in listed(heat, path)] == [4, 1]
 
     def test_who_must_not_wait_counts_no_refusal_twice(
-        self, server: Embedded, heat: Heat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, own_server: Embedded, own_heat: Heat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The event loop answers repeats. What it must not do, a thread does again."""
+        heat = own_heat
         path = heat.create(template(a=value()))
         locked(heat, path)
         caplog.set_level("INFO")
@@ -236,17 +238,17 @@ class TestList:
             monkeypatch.setattr(audit, "REPEAT_SECONDS", seconds)
             try:
                 with waits(allowed=False):
-                    heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+                    copy_context().run(heat.call, "PATCH", f"{path}/resources/a", MARK, code=409)
                 quick += 1
             except MustWait:
                 heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
         with pytest.raises(MustWait), waits(allowed=False):
-            listed(heat, path)
+            copy_context().run(listed, heat, path)
         assert quick == 4
         assert [one["count"] for one in listed(heat, path)] == [5]
         assert caplog.text.count("refused stack=") == caplog.text.count(" 409 ") == 5
-        server.store.audit.flush()
-        rows = server.store.audit.refusals(heat.project, "resource:mark_unhealthy", 0.0)
+        own_server.store.audit.flush()
+        rows = own_server.store.audit.refusals(heat.project, "resource:mark_unhealthy", 0.0)
         assert [len(rows), sum(one.times for one in rows)] == [2, 5]
 
     def test_repeats_are_written_without_a_look(self, server: Embedded, heat: Heat) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from heatlite.__main__ import Program
 from heatlite.cli.commands.validate import of_file
 from heatlite.core.errors import Invalid, Problem
 from heatlite.plugin.registry import Registry
@@ -49,7 +50,7 @@ def verdict(name: str, types: Registry) -> Verdict:
     """
     path = CORPUS / name
     beside = path.with_name(f"{path.stem}_env.yaml")
-    found = of_file(path, [beside] if beside.exists() else [], {}, types)
+    found = of_file(path, [beside] if beside.exists() else [], {}, types, Program())
     found = [one for one in found if one.severity == "error"]
     for one in found:
         if one.error in NO_TEMPLATE and one.source == str(path):
