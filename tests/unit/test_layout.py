@@ -6,6 +6,8 @@ from collections import Counter
 from configparser import ConfigParser
 from pathlib import Path
 
+from tools.measures import MOST_COMPLEX, complexity, is_broad
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "heatlite"
 SOURCES = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
@@ -96,26 +98,12 @@ def test_few_handlers_take_any_exception_and_each_says_why() -> None:
     for path, text in SOURCES.items():
         lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.ExceptHandler):
-                continue
-            kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-            if any(isinstance(kind, ast.Name) and kind.id == "Exception" for kind in kinds):
+            if is_broad(node):
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
                 comment = lines[node.lineno - 1].partition("#")[2].replace("noqa: BLE001", "").strip(" #-")
                 bare += [] if comment else found[-1:]
     assert bare == []
     assert len(found) <= MOST_BROAD, found
-
-
-MOST_COMPLEX = 15
-BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
-
-
-def complexity(function: ast.AST) -> int:
-    """McCabe's number of a function, in which each `and` and `or` counts as well."""
-    nodes = [*ast.walk(function)]
-    terms = sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
-    return 1 + terms + sum(isinstance(node, BRANCHES) for node in nodes)
 
 
 def test_no_function_is_too_complex() -> None:
