@@ -85,7 +85,8 @@ def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
         if "enum" in found and one == {"type": "null"}:
             found["enum"] = [*found["enum"], None]
         elif "type" in found and "type" in one:
-            found = one | found | {"type": [*_listed(found["type"]), *_listed(one["type"])]}
+            kinds = [*_listed(found["type"]), *_listed(one["type"])]
+            found = one | found | {"type": sorted(kinds, key="null".__eq__)}  # as messages name them
         else:
             assert not found.keys() & {"type", "enum"}, f"{schema} has alternatives that one schema cannot say"
             found = one | found
