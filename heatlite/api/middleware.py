@@ -85,7 +85,7 @@ class RequestMiddleware:
         req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
         req.base = self._public_url or req.forwarded_prefix
         if REFUSAL in req.env:
-            raise req.env[REFUSAL]
+            raise req.env.pop(REFUSAL)  # an error that its own traceback leads to would stay in memory for long
         self._trail.begin(req)
         if req.path.startswith("/v1.0/"):
             req.path = "/v1/" + req.path[6:]

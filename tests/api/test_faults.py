@@ -2,13 +2,17 @@
 
 import json
 import re
+import weakref
 from typing import Any
 from urllib.parse import urlencode
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heatlite.api.request import REFUSAL
+from heatlite.core.errors import Overloaded
 from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Heat, template, value
@@ -540,3 +544,15 @@ def test_no_template_is_a_fault_of_the_server(
     body = {"stack_name": "s", "template": {**HOT, "resources": resources, **sections}}
     for path in ("/validate", "/stacks/preview"):
         assert refusing.call("POST", path, json.dumps(body).encode()).status_int < 500
+
+
+def test_the_refusal_of_an_overloaded_server_does_not_stay_in_memory(refusing: Heat) -> None:
+    """Its traceback leads to the environment, which must not lead back."""
+    error = Overloaded("many requests")
+    known, environ = weakref.ref(error), {REFUSAL: error, "PATH_INFO": "/v1/demo/stacks"}
+    setup_testing_defaults(environ)
+    answered: list[str] = []
+    body = b"".join(refusing.wsgi(environ, lambda status, _: answered.append(status)))
+    del error
+    assert (answered, json.loads(body)["error"]["type"]) == (["503 Service Unavailable"], "Overloaded")
+    assert known() is None
