@@ -12,6 +12,7 @@ import yaml
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
+from heatlite.engine.operations.signals import IgnoredSignal
 from heatlite.plugin import StackResource
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
@@ -118,12 +119,18 @@ class Marks:
             if not engine.clock.at_rest():
                 engine.wait_for(lambda: engine.clock.at_rest() or not engine.store.actions.live([self.stack.id]))
                 continue
-            waiting = [row for row in self.handles() if row.id not in told]
-            for row in waiting:
-                told.add(row.id)
-                engine.components.signals.signal(engine.who, engine.get(self.stack), row, details(row))
-            if not waiting:
+            heard = set()
+            for row in self.handles():
+                # One that comes before the resource waits for it has no effect: a thread of the engine may be slow.
+                if row.id not in told and self.signal(row) is None:
+                    heard.add(row.id)
+            told |= heard
+            if not heard:
                 engine.clock.pass_(1)
+
+    def signal(self, row: ResourceRecord) -> IgnoredSignal | None:
+        """Send the signal of a well resource. Returns the reason why it had no effect."""
+        return self.engine.components.signals.signal(self.engine.who, self.engine.get(self.stack), row, details(row))
 
     def handles(self) -> Iterator[ResourceRecord]:
         """The rows that wait for a signal from outside."""
