@@ -22,7 +22,7 @@ from heatlite.api.handlers.description import Description, Page
 from heatlite.api.handlers.events import LIST_KEYS as EVENT_KEYS
 from heatlite.api.handlers.events import OF_RESOURCE_KEYS, Events, ProjectEvents
 from heatlite.api.handlers.resource_list import LIST_KEYS as RESOURCE_KEYS
-from heatlite.api.handlers.resources import Resource, Resources
+from heatlite.api.handlers.resources import Objects, Resource, Resources
 from heatlite.api.handlers.server import BuildInfo, Engines, HealthCheck, Metrics, Versions
 from heatlite.api.handlers.stacks import (
     ARN,
@@ -139,6 +139,8 @@ def _add_resources(routes: Routes, components: Components) -> None:
 
     resource = Resource(finder, store, reading, components.health, components.software)
     resources = Resources(finder, store, reading, components.health)
+    objects = Objects(store, reading)
+    routes.add(P + "/resources", objects, query={"GET": ("physical_resource_id",)}, GET="resource:index")
     keys = {"GET": RESOURCE_KEYS}
     routes.add(S + "/resources", resources, query=keys, GET="resource:index", PATCH="resource:mark_unhealthy")
     rules = {"GET": "resource:show", "PATCH": "resource:mark_unhealthy"}

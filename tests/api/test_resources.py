@@ -291,6 +291,37 @@ class TestPaths:
         assert own_heat.fault("GET", f"{beside}/resources/{member}", code=404)[0] == "ResourceNotFound"
 
 
+class TestObjects:
+    """Resources of a project by the ids of their objects."""
+
+    def test_paths(self, heat: Heat) -> None:
+        paths = [heat.create(NESTED, name=name) for name in ("one", "two")]
+        asked = (f"{paths[0]}/resources/g/1", f"{paths[0]}/resources/g/1/0", f"{paths[1]}/resources/a")
+        shown = [heat.get(path)["resource"] for path in asked]
+        query = "&".join(f"physical_resource_id={one['physical_resource_id']}" for one in shown)
+        found = heat.get(f"/resources?{query}&physical_resource_id=none")["resources"]
+        assert [(one["root_stack_name"], one["path"]) for one in found] == [
+            ("one", "g/1"),
+            ("one", "g/1/0"),
+            ("two", "a"),
+        ]
+        assert [one["links"] for one in found] == [one["links"] for one in shown]
+
+    def test_an_object_that_waits_for_its_deletion_is_not_found(self, heat: Heat, store: Store) -> None:
+        path = heat.create(template(a=value()))
+        row = store.resources.of(path.rpartition("/")[2])[0]
+        with store.transaction():
+            old = replace(row, id=new_id(), physical_id="old", verb=Verb.DELETE, status=Status.FAILED)
+            store.resources.insert_many([old])
+        query = f"physical_resource_id=old&physical_resource_id={row.physical_id}"
+        (found,) = heat.get(f"/resources?{query}")["resources"]
+        assert found["physical_resource_id"] == row.physical_id
+
+    @pytest.mark.parametrize("query", ["", "?physical_resource_id=x&more=1", "?" + "&physical_resource_id=x" * 51])
+    def test_a_look_up_names_objects(self, heat: Heat, query: str) -> None:
+        heat.fault("GET", f"/resources{query}", code=400)
+
+
 class TestMark:
     URL = "/resources/a"
 

@@ -1,4 +1,4 @@
-"""The resources of a stack: list, show, mark, metadata."""
+"""The resources of a stack, or of a project: list, find, show, mark, metadata."""
 
 from typing import cast
 
@@ -11,12 +11,47 @@ from heatlite.api.handlers.resource_list import ResourceList, list_query
 from heatlite.api.handlers.software import for_agent
 from heatlite.api.request import Request
 from heatlite.core.context import EXPORT, Context
+from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.state.ways import ways_to
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
+
+MAX_OBJECTS = 50
+"""Most physical ids of a query."""
+
+
+class Objects:
+    """P/resources: resources by the ids of their objects."""
+
+    def __init__(self, store: Store, reader: StackReader) -> None:
+        self._store = store
+        self._reader = reader
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """List the current resources of the project that have one of the physical ids."""
+        wanted = query.values(req, "physical_resource_id")
+        if not 0 < len(wanted) <= MAX_OBJECTS:
+            raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")
+        ways = [*ways_to(self._store, self._store.resources.with_objects(req.caller.project, wanted))]
+        notes = self._store.health_of([way.rows[-1].id for way in ways])
+        found = list[JsonMap]()
+        for way in sorted(ways, key=lambda way: (way.stacks[0].id, way.path)):
+            root, stack, row = way.stacks[0], way.stacks[-1], way.rows[-1]
+            own = [note for note in notes if note.resource_id == row.id]
+            shown = views.resource(req.base, stack, row, (), self._reader.nests(stack, row), own)
+            where = {
+                "stack_name": stack.name,
+                "stack_id": stack.id,
+                "root_stack_name": root.name,
+                "root_stack_id": root.id,
+                "path": way.path,
+            }
+            found.append({**shown, **where})
+        resp.media = {"resources": found}
 
 
 class Resources:

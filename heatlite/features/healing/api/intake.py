@@ -1,4 +1,4 @@
-"""Intake of reports, sources and their tokens, and the look-up of objects."""
+"""Intake of reports, sources and their tokens."""
 
 import re
 import secrets
@@ -8,7 +8,7 @@ from typing import Annotated
 from falcon import Response
 from msgspec import Meta
 
-from heatlite.api import bodies, query, views
+from heatlite.api import bodies
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
@@ -18,16 +18,14 @@ from heatlite.features.healing.api.cloud_events import reports_of
 from heatlite.features.healing.api.views import taken
 from heatlite.features.healing.intake.formats import time_of
 from heatlite.features.healing.intake.intake import Intake
-from heatlite.features.healing.loop.tree import read_places
 from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
-from heatlite.features.healing.store.store import HealingStore, notes
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store
 
 TOKEN_BYTES = 20
 MAX_TOKENS = 100
 """Intake tokens of a project."""
-MAX_OBJECTS = 50
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -137,49 +135,9 @@ class IntakeTokens:
         resp.status = HTTPStatus.NO_CONTENT
 
 
-class Objects:
-    """P/resources: resources by the ids of their objects."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def on_get(self, req: Request, resp: Response) -> None:
-        """List the current resources of the project that have one of the physical ids."""
-        wanted = query.values(req, "physical_resource_id")
-        if not 0 < len(wanted) <= MAX_OBJECTS:
-            raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")
-        resp.media = {"resources": views_of(self._store, req, wanted)}
-
-
 def _check_name(source: str) -> None:
     if SOURCE_NAME.fullmatch(source) is None:
         raise HTTPBadRequest("The name of a source has 1 to 64 small letters, digits, - and _.")
-
-
-def views_of(store: Store, req: Request, wanted: tuple[str, ...]) -> list[JsonMap]:
-    """Return the current resources with the physical ids, and their places."""
-    rows: dict[str, set[str]] = {}
-    for row_id, root_id in store.resources.objects_of_project(req.caller.project, wanted):
-        rows.setdefault(root_id, set()).add(row_id)
-    found: list[JsonMap] = []
-    for root_id, ids in sorted(rows.items()):
-        root = store.stacks.get(root_id)
-        places = {} if root is None else read_places(store, root)
-        incidents = store.of(HealingStore).incidents.open_of_root(root_id)
-        for place in places.values():
-            if place.row.id in ids:
-                stack = place.stacks[-1]
-                its_own = [one for one in incidents if one.resource_id == place.row.id]
-                shown = views.resource(req.base, stack, place.row, (), place.nested is not None, notes(its_own))
-                where = {
-                    "stack_name": stack.name,
-                    "stack_id": stack.id,
-                    "root_stack_name": place.stacks[0].name,
-                    "root_stack_id": place.stacks[0].id,
-                    "path": place.slot.path,
-                }
-                found.append({**shown, **where})
-    return found
 
 
 def _token(record: HealthTokenRecord) -> JsonMap:

@@ -5,7 +5,7 @@ from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.routes import P, Routes, S, StackAction
 from heatlite.features.healing.api import bodies
-from heatlite.features.healing.api.intake import IntakeTokens, Objects, Sources
+from heatlite.features.healing.api.intake import IntakeTokens, Sources
 from heatlite.features.healing.api.policies import KEYS, HealingPolicies, Incidents, ProjectPolicies
 from heatlite.features.healing.api.rules import REPORT
 from heatlite.features.healing.parts import Healing
@@ -36,7 +36,6 @@ def add(routes: Routes, components: Components, trail: AuditTrail) -> None:
     tokens = IntakeTokens(store, components.clock)
     routes.add(P + "/health_tokens", tokens, GET="health:tokens", POST="health:tokens")
     routes.add(P + "/health_tokens/{token_id}", tokens, "one", DELETE="health:tokens")
-    routes.add(P + "/resources", Objects(store), query={"GET": ("physical_resource_id",)}, GET="resource:index")
 
     incidents = Incidents(store, made.operations)
     routes.add(P + "/incidents", incidents, query={"GET": KEYS}, GET="health:show")

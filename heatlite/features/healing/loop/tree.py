@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.values import current_rows
+from heatlite.engine.state.ways import ways_to
 from heatlite.features.healing.rules.brakes import ScopeFacts
 from heatlite.features.healing.rules.policy import Policy
 from heatlite.features.healing.rules.slots import Slot, slot_at
@@ -145,22 +146,8 @@ def place_of(store: Store, row: ResourceRecord) -> Place | None:
 
     Reads these stacks and their resources only. `nested` is not set.
     """
-    chain, stacks = [(row.name, row.mapped_type)], list[StackRecord]()
-    stack = store.stacks.get(row.stack_id)
-    while stack is not None and stack.deleted_at is None:
-        stacks.insert(0, stack)
-        found = current_rows(store.resources.by_name(stack.id, [chain[0][0]]))
-        if not found or len(stacks) == 1 and found[0].id != row.id:
-            return None
-        if len(stacks) > 1:
-            if found[0].physical_id != stacks[1].id:
-                return None
-            chain[0] = (found[0].name, found[0].mapped_type)
-        if stack.parent_id is None:
-            return Place(slot_at(chain), row, tuple(stacks))
-        chain.insert(0, (stack.parent_resource or "", ""))
-        stack = store.stacks.get(stack.parent_id)
-    return None
+    way = next(ways_to(store, [row]), None)
+    return None if way is None else Place(slot_at([(one.name, one.mapped_type) for one in way.rows]), row, way.stacks)
 
 
 def row_at(store: Store, stack: StackRecord, path: str) -> ResourceRecord | None:

@@ -620,11 +620,6 @@ def test_a_token_expires_in_the_future(guarded: Heat) -> None:
     guarded.call("POST", "/health_tokens", {"name": "t", "expires_at": "2999-01-01T00:00:00Z"}, 201)
 
 
-@pytest.mark.parametrize("query", ["", "?physical_resource_id=x&more=1"])
-def test_a_look_up_names_objects(heat: Heat, query: str) -> None:
-    heat.fault("GET", f"/resources{query}", code=400)
-
-
 def test_a_repair_by_hand(heat: Heat, path: str) -> None:
     heat.call("PATCH", f"{path}/resources/db", {"mark_unhealthy": True}, 200)
     before = physical_id(heat, path)
