@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from inspect import get_annotations
@@ -18,9 +19,9 @@ from heatlite.store.stacks.resources import _ROWS as RESOURCES
 
 
 def _all_rows() -> Iterator[tuple[str, Rows[Any]]]:
-    """Yield the rows of all modules of stores."""
+    """Yield the rows of all modules of stores; those of databases have none, and need drivers."""
     for module in pkgutil.walk_packages(heatlite.__path__, "heatlite."):
-        if ".store." in module.name and "migrations" not in module.name:
+        if ".store." in module.name and not re.search("migrations|store.database", module.name):
             for name, found in vars(importlib.import_module(module.name)).items():
                 if isinstance(found, Rows):
                     yield f"{module.name.removeprefix('heatlite.')}.{name}", found
