@@ -19,7 +19,10 @@ from heatlite.store.stacks.resources import _ROWS as RESOURCES
 
 
 def _all_rows() -> Iterator[tuple[str, Rows[Any]]]:
-    """Yield the rows of all modules of stores; those of databases have none, and need drivers."""
+    """Yield the rows of all modules of stores.
+
+    Those of databases have none, and need drivers.
+    """
     for module in pkgutil.walk_packages(heatlite.__path__, "heatlite."):
         if ".store." in module.name and not re.search("migrations|store.database", module.name):
             for name, found in vars(importlib.import_module(module.name)).items():
