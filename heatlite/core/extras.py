@@ -16,7 +16,11 @@ class MissingLibrary(Invalid):
     text = "{what} needs {library}, which is not installed: {command}"
 
     def __init__(self, what: str, library: str | None, extra: str) -> None:
-        super().__init__(what=what, library=library, command=install_command(extra))
+        """Name `library`, the name of an ImportError.
+
+        None: a part of a library is missing, such as libpq of psycopg.
+        """
+        super().__init__(what=what, library=library or "a library", command=install_command(extra))
 
 
 def install_command(extra: str) -> str:

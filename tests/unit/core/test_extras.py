@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from heatlite.core.extras import install_command
+from heatlite.core.extras import MissingLibrary, install_command
 
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 
@@ -43,3 +43,8 @@ def record(folder: Path, origin: object, monkeypatch: pytest.MonkeyPatch) -> Non
     if origin is not None:
         (folder / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.setattr(metadata, "distribution", lambda _name: metadata.PathDistribution(folder))
+
+
+def test_a_library_that_cannot_load_its_parts_gets_no_name() -> None:
+    """As psycopg without libpq: its ImportError has no name."""
+    assert "PostgreSQL needs a library, which is not installed" in str(MissingLibrary("PostgreSQL", None, "postgres"))
