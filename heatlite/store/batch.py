@@ -56,8 +56,7 @@ class Table(Generic[Record]):
         backend = self._database.backend
         self._batch = _batch(backend.batch, backend.quotation_mark, rows, key, frozenset(fixed))
         self._key, self.name = self._database.quote(key), self._database.quote(rows.model._meta.table_name)
-        self.columns = self._database.quote(*(field.column_name for field in fields))
-        """The columns of a record, for a SELECT."""
+        self._columns = self._database.quote(*(field.column_name for field in fields))
 
     def insert(self, records: Sequence[Record]) -> None:
         """Add rows in their order, by `Database.send`."""
@@ -87,12 +86,12 @@ class Table(Generic[Record]):
 
     def send_select(self, rest: str, parameters: Sequence[Value] = ()) -> Callable[[], list[Record]]:
         """Do as `select` by `Database.send`. Returns a call that returns the records."""
-        sent = self._database.send(f"SELECT {self.columns} FROM {self.name} {rest}", parameters)
+        sent = self._database.send(f"SELECT {self._columns} FROM {self.name} {rest}", parameters)
         return lambda: self.records(sent.rows())
 
     def read(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Return rows as the database has them; see `select`."""
-        return self._database.read(f"SELECT {self.columns} FROM {self.name} {rest}", parameters)
+        return self._database.read(f"SELECT {self._columns} FROM {self.name} {rest}", parameters)
 
     def cells(self, record: Record) -> dict[str, Value]:
         """Return the row of a record as `insert` writes it, by column."""
@@ -103,7 +102,7 @@ class Table(Generic[Record]):
         return self._rows.rows(records)
 
     def records(self, rows: Sequence[Row]) -> list[Record]:
-        """Return the records of rows of `columns`. Raises UnreadableSecret."""
+        """Return the records of rows as `read` returns them. Raises UnreadableSecret."""
         rows = self.encryption.decrypt_rows(rows, self._content)
         if self._large_values is not None:
             rows = self._large_values.restore(rows, self._shared)

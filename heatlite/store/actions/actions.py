@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.store.actions.table import LIVE, OPEN, TRANSITIONS, ActionTable
+from heatlite.store.actions.table import LIVE, OPEN, ActionTable
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, TransitionRecord
 
@@ -25,8 +25,6 @@ class Actions:
     def __init__(self, actions: ActionTable) -> None:
         self._actions = actions
         self._database = actions.database
-        columns = actions.database.quote(*TRANSITIONS.columns)
-        self._history = f"SELECT {columns} FROM transition WHERE action_id = ? ORDER BY id"
 
     def get(self, action_id: str) -> ActionRecord | None:
         """Return an action by its id."""
@@ -113,7 +111,7 @@ class Actions:
 
     def history(self, action_id: str) -> list[TransitionRecord]:
         """Return the moves of an action, oldest first."""
-        return TRANSITIONS.records(self._database.read(self._history, (action_id,)))
+        return self._actions.history(action_id)
 
     # -- retention ---------------------------------------------------------------------------------
 

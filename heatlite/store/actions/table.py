@@ -61,9 +61,7 @@ class ActionTable:
         self._unreadable: set[str] = set()
         """Ids of the actions that `readable` has logged."""
         self._table = Table(encryption, ROWS, stack="stack_id")
-        self.columns = self._table.columns
-        """The columns of the rows of `rows`."""
-        self._transitions = Table(encryption, TRANSITIONS)
+        self._transitions = Table(encryption, _TRANSITIONS)
         self.has_row_locks = database.backend.has_row_locks
         self.for_update = database.backend.for_update
 
@@ -76,6 +74,10 @@ class ActionTable:
     def lock(self, action_id: str) -> ActionRecord | None:
         """Return an action, locked until the transaction ends. Lock its stack first."""
         return self._table.first(f"WHERE id = ?{self.for_update}", (action_id,))
+
+    def history(self, action_id: str) -> list[TransitionRecord]:
+        """Return the moves of an action, oldest first."""
+        return self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
 
     def lock_stack(self, action: ActionRecord) -> Sent | None:
         """Lock the stack of an action, by `Database.send`.
@@ -206,4 +208,4 @@ ROWS = Rows(
     },
 )
 ID = ROWS.columns.index("id")
-TRANSITIONS = Rows(TransitionRecord, Transition)
+_TRANSITIONS = Rows(TransitionRecord, Transition)
