@@ -7,7 +7,7 @@ else as JSON. In an `EncryptedField` text is JSON, too.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from inspect import get_annotations
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import peewee
@@ -50,7 +50,7 @@ class Rows(Generic[Record]):
         model: type[peewee.Model],
         names: Mapping[str, str] = {},
         codecs: Mapping[str, Codec] = {},
-        parts: "Mapping[str, Rows[Any]]" = MappingProxyType({}),
+        parts: Mapping[str, "Rows[Any]"] = {},
         computed: Mapping[str, Callable[[Record], Value]] = {},
     ) -> None:
         """`names` maps fields to columns with another name.
