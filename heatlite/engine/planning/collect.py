@@ -1,6 +1,6 @@
 """Plan a converge: collect facts, decide, and order the steps.
 
-RowFacts are evaluated definitions, answers of types and observations; `decide` and `planner` judge them. Previews and
+Facts are evaluated definitions, answers of types and observations; `decide` and `planner` judge them. Previews and
 walks collect them here, so both decide alike.
 """
 
