@@ -9,9 +9,11 @@ from playhouse.migrations import Runner
 
 from heatlite.administration import EngineBusy, inconsistencies, open_store, upgrade
 from heatlite.core.config import load
-from heatlite.store.admin.migrate import SCRIPTS
+from heatlite.store.admin.migrate import SCHEMA, SCRIPTS, TABLE
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
+from heatlite.store.tables import models
+from tools.schema import text
 
 
 def definitions(database: Database) -> set[str]:
@@ -23,11 +25,22 @@ def test_types_and_defaults_are_those_of_the_models_too(empty_url: str, tmp_path
     """diff_models looks at names only."""
     migrated = Store.open(empty_url)
     Runner(migrated.database.peewee, str(SCRIPTS)).up()
-    made = Store.open(f"sqlite:///{tmp_path}/models.db")
-    made.upgrade()
-    assert definitions(migrated.database) == definitions(made.database)
-    assert [one for one in made.status() if not one.applied] == []
+    made = Database(f"sqlite:///{tmp_path}/models.db")
+    with made.peewee.bind_ctx(models()):
+        for model in models():
+            model.create_table(safe=False)
+    assert definitions(migrated.database) == definitions(made)
     migrated.close()
+    made.close()
+
+
+def test_a_new_file_has_the_tables_of_all_features(empty_url: str) -> None:
+    """Written by ``python -m tools.schema > heatlite/store/admin/schema.sql``."""
+    assert SCHEMA.read_text("utf-8") == text()
+    made = Store.open(empty_url)
+    assert made.upgrade() == names(made)
+    assert [one for one in made.status() if not one.applied] == []
+    assert definitions(made.database) == {one for one in text().splitlines() if TABLE not in one}
     made.close()
 
 
