@@ -27,10 +27,8 @@ from heatlite.serving.supervisor import Child, Supervisor, unblock
 
 log = logging.getLogger(__name__)
 
-COMMON = (
-    "heatlite.api.further_routes",
-)
-"""Modules that would be imported later: processes share what is loaded before the fork."""
+COMMON = ("heatlite.api.further_routes",)
+"""Modules of the core that would be imported later: processes share what is loaded before the fork."""
 SHARED_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 """Variable with the folder through which processes share the counts of `metrics`."""
 STOP_SECONDS = GRACE + 15.0

@@ -40,7 +40,10 @@ def test_the_wheel_has_what_runs(checkout: Path, tmp_path: Path) -> None:
         names = set(archive.namelist())
         metadata = archive.read("heatlite-0.1.0.dist-info/METADATA").decode()
         archive.extractall(tmp_path / "site")
-    wanted = {"py.typed", "api/openapi/openapi.json", "api/openapi/page.html", "examples/hello.yaml"}
+    wanted = {
+        "py.typed", "api/openapi/openapi.json", "api/openapi/page.html", "examples/hello.yaml",
+        "store/admin/schema.sql",
+    }  # fmt: skip
     assert {f"heatlite/{name}" for name in wanted} <= names
     assert not any(name.startswith("tools/") for name in names)
     shared = {

@@ -135,6 +135,29 @@ def test_a_server_imports_no_feature_that_is_off(tmp_path: Path) -> None:
     assert [name for name in imported if name.split(".")[2] in OWN] == []
 
 
+FORKED = """
+import sys
+from importlib import import_module
+from heatlite import preflight, server, wiring
+from heatlite.core.config import Settings
+from heatlite.feature import active
+settings = Settings(database="sqlite:///own.db", ui=True)
+preflight.check_servable(settings)
+for name in (*server.COMMON, *(name for one in active(settings) for name in one.modules)):
+    import_module(name)
+shared = {*sys.modules}
+api = wiring.api(settings)
+api.app
+print(*(name for name in sys.modules.keys() - shared if name.startswith("heatlite.")))
+api.close()
+"""
+
+
+def test_processes_of_the_api_share_the_modules_of_features(tmp_path: Path) -> None:
+    (tmp_path / "heatlite").symlink_to(ROOT / "heatlite")
+    assert run(tmp_path, "-c", FORKED).split() == []
+
+
 def without(name: str, folder: Path) -> None:
     """Copy the package without a feature."""
     out = f"{ROOT}/heatlite/features"

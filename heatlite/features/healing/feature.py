@@ -25,7 +25,7 @@ class HealingFeature(Feature):
             "heatlite.features.healing.commands.health": ("health",),
         }
     }
-    modules = ("heatlite.features.healing.parts",)
+    modules = ("heatlite.features.healing.api.routes", "heatlite.features.healing.api.tokens")
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.healing.api.rules import RULES

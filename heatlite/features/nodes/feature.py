@@ -25,7 +25,11 @@ class NodesFeature(Feature):
 
     name = "nodes"
     commands = {"Actions and nodes": {"heatlite.features.nodes.commands.nodes": ("node",)}}
-    modules = ("heatlite.features.nodes.agents.deployments", "heatlite.features.nodes.agents.orchestrator")
+    modules = (
+        "heatlite.features.nodes.agents.deployments",
+        "heatlite.features.nodes.agents.orchestrator",
+        "heatlite.features.nodes.api.routes",
+    )
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.nodes.api.rules import RULES

@@ -16,6 +16,7 @@ class QueryApi(Feature):
     """Routes of the query API and of access keys."""
 
     name = "query_api"
+    modules = ("heatlite.features.query_api.routes",)
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.query_api.rules import RULES
