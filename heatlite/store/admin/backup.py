@@ -29,6 +29,7 @@ from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.feature_store import FeatureStore
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables import models
 
 
 class Backup(Struct, frozen=True):
@@ -208,7 +209,7 @@ def _check(
             raise BadBackup(f"{source} is no database of heatlite.")
         migrate.upgrade(database)
         try:
-            FieldEncryption(database, keys).check()
+            FieldEncryption(database, keys, models()).check()
         except MissingKey:
             raise MissingKey(path=_key_of(source)) from None
         except UnreadableSecret as error:

@@ -17,7 +17,7 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
-from heatlite.store.tables import MODELS
+from heatlite.store.tables import MODELS, models
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
 EMPTY = frozenset({"", "{}", "[]", "null", '""'})
@@ -43,6 +43,11 @@ def _table(model: type[peewee.Model]) -> _Table:
     return _Table(model._meta.table_name, next((one.column_name for one in fields if one.primary_key), ""), columns)
 
 
+def _with_secrets(tables: Sequence[type[peewee.Model]]) -> list[_Table]:
+    """Return the tables with columns of secrets. Each has a key of one column."""
+    return [table for table in map(_table, tables) if table.columns]
+
+
 def _prefix(column: str) -> str:
     return f"SUBSTR({column}, 1, {len(PREFIX)})"
 
@@ -53,21 +58,21 @@ class FieldEncryption:
     A sealed stack stays sealed.
     """
 
-    def __init__(self, database: Database, keys: Sequence[str]) -> None:
-        """`keys` is the setting `encryption_keys`."""
+    def __init__(
+        self, database: Database, keys: Sequence[str], tables: Sequence[type[peewee.Model]] = MODELS
+    ) -> None:
+        """`keys` is the setting `encryption_keys`; `check` looks at `tables`."""
         self.database = database
-        self._tables = list[_Table]()
-        """Each has a key of one column."""
-        self.add_tables(MODELS)
+        self._tables = _with_secrets(tables)
         self._keys = keys
         self._cipher: Cipher | None = None
         self._is_open = False
         self._lock = threading.Lock()
         self._known: set[str] = set()
 
-    def add_tables(self, models: Sequence[type[peewee.Model]]) -> None:
-        """Look for secrets also in these tables."""
-        self._tables += [table for table in map(_table, models) if table.columns]
+    def add_tables(self, tables: Sequence[type[peewee.Model]]) -> None:
+        """Let `check` look at these tables, too."""
+        self._tables += _with_secrets(tables)
 
     @property
     def cipher(self) -> Cipher | None:
@@ -79,12 +84,15 @@ class FieldEncryption:
         return self._cipher
 
     def _has_secrets(self) -> bool:
-        """Return whether the database has an encrypted value. Reads every table if not."""
+        """Return whether the database has an encrypted value. Reads every table if not.
+
+        Also those of features that are off: a new key would open nothing of theirs.
+        """
         present = self.database.tables()
         quote = self.database.quote
         tests = [
             f"EXISTS (SELECT 1 FROM {quote(table.name)} WHERE {_prefix(quote(column))} = '{PREFIX}')"
-            for table in self._tables
+            for table in _with_secrets(models())
             if table.name in present
             for column in table.columns
         ]

@@ -1,16 +1,21 @@
 """A server whose setting `features` leaves nodes out."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from webtest import TestApp
 
 from heatlite import wiring
 from heatlite.administration import open_store
 from heatlite.core.config import Settings
 from heatlite.features.nodes.states import NodeActionState, Requester
-from heatlite.features.nodes.store.records import NodeActionRecord
+from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord
 from heatlite.features.nodes.store.store import NodeStore
+from heatlite.store.admin.backup import backup, restore
+from heatlite.store.errors import MissingKey, UnreadableSecret
 from heatlite.store.large_values import LARGE
+from heatlite.store.secrets.cipher import new_key
 from tests.databases import sqlite
 
 
@@ -40,3 +45,36 @@ def test_the_large_values_of_node_actions_stay(tmp_path: Path) -> None:
         store = open_store(Settings(database=url, features=features))
         assert store.project_values.unchecked(1e12, 10) == owners
         store.close()
+
+
+def with_a_playbook(folder: Path, keys: Sequence[str] = ()) -> str:
+    """The URL of a database whose one secret is a playbook."""
+    folder.mkdir(exist_ok=True)
+    url = sqlite(folder)
+    store = open_store(Settings(database=url, encryption_keys=tuple(keys)))
+    with store.transaction():
+        store.of(NodeStore).playbooks.put(NodePlaybookRecord("acme", "p", "stages: []", "mia", 1.0))
+    store.close()
+    return url
+
+
+@pytest.mark.parametrize("features", [("healing",), None])
+def test_no_key_is_made_in_place_of_that_of_a_playbook(features: tuple[str, ...] | None, tmp_path: Path) -> None:
+    """A new key would open nothing once nodes are on again."""
+    url = with_a_playbook(tmp_path)
+    (tmp_path / "heatlite.key").unlink()
+    store = open_store(Settings(database=url, features=features))
+    with pytest.raises(MissingKey):
+        store.encryption.encrypt("x")
+    store.close()
+    assert not (tmp_path / "heatlite.key").exists()
+
+
+def test_a_restore_needs_the_key_of_a_playbook(tmp_path: Path) -> None:
+    keys = (new_key(),)
+    backup(with_a_playbook(tmp_path / "one", keys), keys, tmp_path / "copy", overwrite=False)
+    target = f"sqlite:///{tmp_path}/two/heatlite.db"
+    for others, error in (((new_key(),), UnreadableSecret), ((), MissingKey)):
+        with pytest.raises(error):
+            restore(target, others, tmp_path / "copy", force=False)
+    assert restore(target, keys, tmp_path / "copy", force=False).installed
