@@ -167,7 +167,8 @@ class Streams:
         asked = self._max_duration < inf
         caller = (req.caller.user_id or req.caller.user) if asked else ""
         self._check_room(caller)
-        return EventStream(partial(self._send, partial(make, base=req.base, caller=caller, admit=req.admit)))
+        admit = partial(req.admit, req)
+        return EventStream(partial(self._send, partial(make, base=req.base, caller=caller, admit=admit)))
 
     def _check_room(self, caller: str) -> None:
         """Raise TooManyStreams if there is no room."""

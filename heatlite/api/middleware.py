@@ -129,8 +129,9 @@ class RequestMiddleware:
         """Authenticate the caller, and check the rule and the query keys of the route."""
         rule = self._rules[req.uri_template or ""].get(req.method)
         req.operation, req.parts = rule or "", dict(params)
-        req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
-        req.admit()
+        # Without the request itself: a body in a cycle of references would stay in memory for long.
+        req.admit = partial(self._access.admit, project=params.pop("project", None), rule=rule, named=params)
+        req.admit(req)
         self._trail.admitted(req)
         if rule is not None:  # otherwise the answer is 405
             _check_query(req, self._keys[req.uri_template or ""])

@@ -36,8 +36,8 @@ class Request(falcon.Request):
         "plan_digest", "queued", "refusal", "replay", "request_id", "started",
     )  # fmt: skip
 
-    admit: Callable[[], None]
-    """Repeats the access check; set with `caller`. Raises Unauthorized, Forbidden, Unavailable."""
+    admit: "Callable[[Request], None]"
+    """Repeats the access check of the request that it gets. Raises Unauthorized, Forbidden, Unavailable."""
     base: str
     """Scheme, host and prefix of the server's URL for clients, without a trailing slash."""
     caller: Context

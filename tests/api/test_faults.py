@@ -1,8 +1,10 @@
 """Refusals: code, type and text, also of hostile requests; never 5xx."""
 
+import gc
 import json
 import re
 import weakref
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 from wsgiref.util import setup_testing_defaults
@@ -556,3 +558,32 @@ def test_the_refusal_of_an_overloaded_server_does_not_stay_in_memory(refusing: H
     del error
     assert (answered, json.loads(body)["error"]["type"]) == (["503 Service Unavailable"], "Overloaded")
     assert known() is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("GET", "stacks", b"", 200),
+        ("GET", "stacks/none", b"", 404),
+        ("PUT", "stacks", b"{}", 405),
+        ("POST", "stacks", b"{", 400),
+        ("POST", "stacks", b'{"stack_name": 1}', 400),
+    ],
+)
+def test_no_request_stays_in_memory_after_its_answer(
+    refusing: Heat, method: str, path: str, body: bytes, code: int
+) -> None:
+    """Its body may be large, and the collector of garbage comes late."""
+    content = BytesIO(body)
+    known = weakref.ref(content)
+    environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": f"/v1/demo/{path}", "wsgi.input": content}
+    environ["CONTENT_LENGTH"] = str(len(body))
+    setup_testing_defaults(environ)
+    answered: list[str] = []
+    gc.disable()
+    try:
+        b"".join(refusing.wsgi(environ, lambda status, _: answered.append(status)))
+        del content, environ
+        assert ([status[:3] for status in answered], known()) == ([str(code)], None)
+    finally:
+        gc.enable()

@@ -96,7 +96,7 @@ def ask(user: str = "", admit: Callable[[], None] = lambda: None) -> Request:
     request = Request(create_environ())
     request.env[ASYNCHRONOUS] = True
     request.caller = Context("demo", user)
-    request.admit = admit
+    request.admit = lambda _: admit()
     return request
 
 
