@@ -64,6 +64,8 @@ LINGER_SECONDS = 2.0
 """Time for a client to take an answer that comes before the end of its body."""
 MAX_MEMORY = 128 * 1024 * 1024
 """Maximum bytes of bodies and answers of all connections."""
+READS = frozenset({"GET", "HEAD"})
+"""Methods that change nothing and are answered in the line of reads."""
 
 
 class Answer(Struct, frozen=True):
@@ -121,8 +123,11 @@ class Memory:
             self._size -= transfer.size
             del self._transfers[transfer]
 
-    def add(self, transfer: _Transfer, size: int) -> None:
-        """Add bytes to a transfer. Raises Overloaded if no other can end."""
+    def add(self, transfer: _Transfer, size: int, is_done: bool = False) -> None:
+        """Add bytes to a transfer.
+
+        Raises Overloaded if no other can end, unless the request `is_done`: it must not seem to be refused.
+        """
         transfer.size += size
         self._size += size
         if self._size <= MAX_MEMORY:
@@ -135,7 +140,8 @@ class Memory:
                 other.size = 0
                 if self._size <= MAX_MEMORY:
                     return
-        raise Overloaded("much data in transfer")
+        if not is_done:
+            raise Overloaded("much data in transfer")
 
 
 class Bridge:
@@ -195,7 +201,7 @@ class Bridge:
             transfer.is_moving = False
             answer = await self._answer(scope, body)
             if isinstance(answer.body, bytes):
-                self._memory.add(transfer, len(answer.body))
+                self._memory.add(transfer, len(answer.body), is_done=scope["method"] not in READS)
         except _Disconnected:
             return
         except _Refused as error:
@@ -263,7 +269,7 @@ class Bridge:
         method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if target in self._instant:
             return self._call(environ)
-        is_read = method in ("GET", "HEAD")
+        is_read = method in READS
         same = hash((target, environ["QUERY_STRING"]) if is_read else _whole(scope, body))
         kind = Kind.WRITE
         if is_read:

@@ -42,7 +42,7 @@ class Kind(Enum):
     """Kinds of requests. Each has a line."""
 
     AHEAD = auto()
-    """Health checks, locks and cancels: they pass all others."""
+    """Locks and cancels: they pass all others."""
     READ = auto()
     DEAR = auto()
     """Reads whose last answer took long, such as long lists."""

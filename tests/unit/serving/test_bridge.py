@@ -274,6 +274,18 @@ def test_a_body_has_limits(monkeypatch: MonkeyPatch, limit: str, value: float, s
     assert ("retry-after" in client.headers) == (status == 503)
 
 
+def test_an_answer_without_room_is_refused_unless_it_may_tell_of_a_change(monkeypatch: MonkeyPatch) -> None:
+    def large(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if REFUSAL in environ:
+            return echo(environ, start_response)
+        start_response("200 OK", [])
+        return [b"x" * SMALL]
+
+    monkeypatch.setattr(bridge, "MAX_MEMORY", SMALL - 1)
+    read, write = (asyncio.run(Client(made(large), *pieces).run()) for pieces in [(), (b"a",)])
+    assert (read.status, write.status, len(write.body)) == (503, 200, SMALL)
+
+
 def test_who_takes_no_answer_loses_the_connection(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(bridge, "TRANSFER_SECONDS", 0.01)
 
