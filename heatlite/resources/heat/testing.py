@@ -2,6 +2,7 @@
 
 import time
 
+from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.heat.delay import wait_until
@@ -139,5 +140,6 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
     def attr_output(self) -> Json:
         """The stored text."""
         if self.props.attr_wait_secs > 0:
+            check_may_wait()
             time.sleep(min(self.props.attr_wait_secs, MAX_ATTRIBUTE_WAIT))
         return self.data.get("value")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Change, Unhealthy
 from heatlite.resources.heat.delay import Delay
@@ -191,3 +192,5 @@ def test_reading_the_attribute_takes_its_time(build: Build) -> None:
     began = time.monotonic()
     assert resource.attribute("output") == "x"
     assert time.monotonic() - began >= 0.05
+    with pytest.raises(MustWait), waits(allowed=False):
+        resource.attribute("output")
