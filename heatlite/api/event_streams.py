@@ -237,7 +237,8 @@ class Streams:
         """Read events while there are streams."""
         with ExitStack() as ends:
             if self._hints is not None:
-                ends.callback(self._hints.follow_commits(self.wake))
+                with logged(log, "commits of other processes wake no event streams"):
+                    ends.callback(self._hints.follow_commits(self.wake))
             while self._streams:
                 await self._run_round()
 

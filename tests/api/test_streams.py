@@ -247,6 +247,21 @@ def test_a_commit_of_another_process_wakes_a_stream(
     hints.close()
 
 
+def test_a_stream_needs_no_hints(
+    known: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process may have no file left for their socket."""
+    monkeypatch.setattr(event_streams, "POLL_INTERVAL", 0.05)
+    own = stack(known, "s")
+    hints = Hints(tmp_path / "gone")
+    streams = Streams(known, max_streams=1, hints=hints)
+    with closing(hints), closing(Client(streams, own)) as client:
+        eventually(lambda: "wake no event streams" in caplog.text)
+        tell(known, (own, "a"))
+        assert client.names(1) == "a"
+    streams.close()
+
+
 def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -> None:
     """A token may expire or be revoked during a stream; a client that stays is asked."""
     streams = Streams(known, max_streams=1, heartbeat=0.02, max_duration=0.1)

@@ -47,10 +47,15 @@ class Inbox:
     """Socket that receives hints, until `close` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
+        """Open the socket. Raises OSError."""
         self._path = path
         path.unlink(missing_ok=True)  # of a process that was killed
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(path))
+        try:
+            self.socket.bind(str(path))
+        except OSError:
+            self.socket.close()
+            raise
 
     def close(self) -> None:
         """Receive no more."""
