@@ -11,7 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
-from heatlite.feature import active, off
+from heatlite.feature import active
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
@@ -67,7 +67,6 @@ def open_store(settings: Settings) -> Store:
     store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
     for kind in _feature_stores(settings):
         store.of(kind)
-    store.project_values.is_partial = bool(off(settings))
     missing = [step.name for step in store.migrations if not step.applied]
     if missing and store.database.path is not None:
         _upgrade(store)

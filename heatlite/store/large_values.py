@@ -23,6 +23,7 @@ from heatlite.store.errors import UnreadableSecret
 from heatlite.store.rows import Codec
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables import holders
 from heatlite.store.tables.fields import ContentField, EncryptedField, LongTextField, MaskedField
 from heatlite.store.tables.stacks import (
     Event,
@@ -65,13 +66,15 @@ class LargeValues:
     """Fields of other tables that have references."""
     _model: type[LargeValue | ProjectValue] = LargeValue
     _owner = "stack_id"
-    _holders: _Holders = ((Resource, "stack_id"), (Stack, "id"), (Event, "stack_id"))
-    """The tables whose rows have references, with the column of the scope."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
         self._table = encryption.database.quote(self._model._meta.table_name)
+
+    def _holders(self) -> _Holders:
+        """Return the tables whose rows have references, with the column of the scope."""
+        return ((Resource, "stack_id"), (Stack, "id"), (Event, "stack_id"))
 
     def _scopes(self, owner: str) -> Sequence[str]:
         """Return the scopes whose rows may refer to an owner's values: stacks of a tree."""
@@ -223,7 +226,7 @@ class LargeValues:
         """
         scopes = self._scopes(owner)
         used: set[str] = set()
-        for model, scope in self._holders:
+        for model, scope in self._holders():
             columns = [field.name for field in model._meta.sorted_fields if isinstance(field, self.kinds)]
             table = self._database.quote(model._meta.table_name)
             for column, some in product(columns, chunks(scopes)):
@@ -244,17 +247,10 @@ class ProjectValues(LargeValues):
     kinds = (EncryptedField,)
     _model = ProjectValue
     _owner = "project"
-    _holders: _Holders = ((SoftwareConfig, "project"), (SoftwareDeployment, "project"))
 
-    is_partial = False
-    """True if a feature that may hold references is off. Then no value is deleted."""
-
-    def unchecked(self, before: float, limit: int) -> Sequence[str]:
-        return [] if self.is_partial else super().unchecked(before, limit)
-
-    def add_holder(self, model: type[peewee.Model]) -> None:
-        """Look for references also in the rows of a feature's table."""
-        self._holders = (*self._holders, (model, "project"))
+    def _holders(self) -> _Holders:
+        of_features = ((model, "project") for model in holders())  # also those that are off: their rows stay
+        return ((SoftwareConfig, "project"), (SoftwareDeployment, "project"), *of_features)
 
     def _scopes(self, owner: str) -> Sequence[str]:
         return [owner]

@@ -4,9 +4,10 @@ JSON is stored as text: no SQL looks inside it, and text costs the least. Times 
 The models are bound to no database; `Database` runs the queries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import peewee
 
@@ -41,7 +42,20 @@ MODELS: tuple[type[peewee.Model], ...] = (
 """The tables of the core."""
 
 
+def _of_features() -> Iterator[ModuleType]:
+    """Yield the modules of tables of all features, also of those that are off."""
+    for name in sorted(one.parts[-3] for one in FEATURES.glob("*/store/tables.py")):
+        yield import_module(f"heatlite.features.{name}.store.tables")
+
+
 def models() -> Sequence[type[peewee.Model]]:
-    """Return the tables of the core and of all features, also of those that are off."""
-    names = sorted(one.parts[-3] for one in FEATURES.glob("*/store/tables.py"))
-    return (*MODELS, *(one for name in names for one in import_module(f"heatlite.features.{name}.store.tables").MODELS))
+    """Return the tables of the core and of all features."""
+    return (*MODELS, *(one for module in _of_features() for one in module.MODELS))
+
+
+def holders() -> Sequence[type[peewee.Model]]:
+    """Return the tables of features whose rows refer to large values of projects.
+
+    These are `HOLDERS` of their modules.
+    """
+    return tuple(one for module in _of_features() for one in getattr(module, "HOLDERS", ()))

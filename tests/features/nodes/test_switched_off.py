@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from webtest import TestApp
 
 from heatlite import wiring
@@ -14,7 +15,7 @@ from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybook
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.admin.backup import backup, restore
 from heatlite.store.errors import MissingKey, UnreadableSecret
-from heatlite.store.large_values import LARGE
+from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.secrets.cipher import new_key
 from tests.databases import sqlite
 
@@ -31,20 +32,31 @@ def test_it_has_no_route_work_or_store_of_nodes(tmp_path: Path) -> None:
         server.close()
 
 
-def test_the_large_values_of_node_actions_stay(tmp_path: Path) -> None:
-    """The server does not read the rows that refer to them."""
-    url, args = sqlite(tmp_path), {"config": "x" * LARGE}
-    action = NodeActionRecord(
-        "a", "acme", "s", "s", "n", "n", "script", args, "", NodeActionState.DONE, Requester.USER, "mia", 1.0, 1.0
+def test_of_the_large_values_those_of_node_actions_stay(tmp_path: Path) -> None:
+    settings = Settings(database=sqlite(tmp_path))
+    used, unused = {"config": "x" * LARGE}, {"config": "y" * LARGE}
+    done, gone = (
+        NodeActionRecord(
+            name, "acme", "s", "s", "n", "n", "script", args, "", NodeActionState.DONE, Requester.USER, "mia", 1.0, 1.0
+        )
+        for name, args in (("a", used), ("b", unused))
     )
-    store = open_store(Settings(database=url))
+    store = open_store(settings)
     with store.transaction():
-        store.of(NodeStore).node_actions.insert_many([action])
+        store.of(NodeStore).node_actions.insert_many([done, gone])
+        store.of(NodeStore).node_actions.remove(["b"])
     store.close()
-    for features, owners in ((("healing",), []), (None, ["acme"])):
-        store = open_store(Settings(database=url, features=features))
-        assert store.project_values.unchecked(1e12, 10) == owners
-        store.close()
+    store = open_store(replace(settings, features=()))
+    for now in (10_000.0, 20_000.0):
+        assert store.project_values.unchecked(now - LARGE_VALUE_GRACE, 9) == ["acme"]
+        with store.transaction():
+            store.project_values.check("acme", now)
+    assert store.database.read("SELECT COUNT(*) FROM project_value") == [(1,)]
+    store.close()
+    store = open_store(settings)
+    (kept,) = store.of(NodeStore).node_actions.existing(["a"])
+    assert kept.args == used
+    store.close()
 
 
 def with_a_playbook(folder: Path, keys: Sequence[str] = ()) -> str:

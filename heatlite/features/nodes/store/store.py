@@ -82,7 +82,6 @@ class NodeStore(FeatureStore):
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         super().__init__(encryption, values)
-        values.add_holder(NodeAction)
         self.nodes = Nodes(encryption)
         self.node_actions = NodeActions(encryption, values)
         self.orchestrations = Orchestrations(encryption)

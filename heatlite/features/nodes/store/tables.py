@@ -123,3 +123,5 @@ class NodePlaybook(peewee.Model):
 
 
 MODELS = (Node, NodeAction, NodeTransition, Orchestration, NodePlaybook)
+HOLDERS = (NodeAction,)
+"""Tables whose rows refer to large values of their project."""
