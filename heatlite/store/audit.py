@@ -215,11 +215,18 @@ class AuditLog:
                 found.last, found.pending = record, found.pending + 1
                 self._late.ask()
                 return True
-            if len(self._cached) >= MAX_CACHED:
-                self._cached = {same: one for same, one in self._cached.items() if one.pending}
+            self._forget()
             if len(self._cached) < MAX_CACHED:
                 self._cached[key] = _Repeats(record)
         return False
+
+    def _forget(self) -> None:
+        """Forget refusals without pending repeats, if there are many.
+
+        Call with the lock held.
+        """
+        if len(self._cached) >= MAX_CACHED:
+            self._cached = {same: one for same, one in self._cached.items() if one.pending}
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
@@ -229,6 +236,7 @@ class AuditLog:
 
     def _write_counted(self) -> None:
         with self._lock:
+            self._forget()  # a thread that must not write adds to full ones, too
             counted = [(one, one.last, one.pending) for one in self._cached.values() if one.pending]
             for one, _, _ in counted:
                 one.pending = 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from heatlite.core.bulkhead import waits
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store import audit, late_writes
 from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
@@ -134,6 +135,25 @@ def test_refusals_beyond_the_cache_are_written_at_once(store: Store, monkeypatch
         row = replace(record(1, user="jane", status=409), request_id=f"r{turn}", path=path)
         store.audit.begin(partial(replace, row)).close()
     assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2, 2]
+
+
+def test_refusals_that_must_not_be_written_do_not_stay_in_memory(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that repeats one for days is refused by the event loop only."""
+    monkeypatch.setattr(audit, "MAX_CACHED", 3)
+    monkeypatch.setattr(late_writes, "WRITE_SECONDS", 3600.0)
+    written: list[AuditRecord] = []
+    insert = store.audit.insert
+    monkeypatch.setattr(store.audit, "insert", lambda row: (written.append(row), insert(row)))
+    for minute in range(8):
+        row = replace(record(1, user="jane", status=409), request_id=f"r{minute}", time=minute * audit.REPEAT_SECONDS)
+        with waits(allowed=False):
+            store.audit.begin(partial(replace, row)).close()
+        store.audit.flush()
+    again = replace(row, request_id="r", time=0.0)
+    store.audit.begin(partial(replace, again)).close()
+    assert [len(written), written[-1]] == [9, again]  # it was forgotten, so it is written at once
 
 
 def test_refusals_of_a_caller_have_a_number_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
