@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from heatlite import preflight, wiring
+from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.engine.admission.caller_context import restore_context
 from tests.acceptance.conftest import need
@@ -140,6 +141,19 @@ def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
     keystone.trouble = None
     eventually(lambda: mia.call("GET", "/stacks").status_int == 200, "Keystone answers in time")
     mia.create(template(a=value()))
+
+
+def test_the_event_loop_asks_keystone_nothing(serve: Serve, keystone: Keystone) -> None:
+    server, token = serve(keystone.url), keystone.issue("mia", "demo")
+    mia = as_(server, token)
+    mia.get("/stacks")
+    asked = keystone.asked.total()
+    with waits(allowed=False):
+        mia.get("/stacks")
+        for other in ({"X-Auth-Token": "other"}, {"X-Service-Token": "other"}):
+            with pytest.raises(MustWait):
+                mia.call("GET", "/stacks", headers=other)
+    assert keystone.asked.total() == asked
 
 
 def test_a_keystone_that_hangs_leaves_threads_to_others(serve: Serve, keystone: Keystone) -> None:
