@@ -87,7 +87,7 @@ class Keystone:
         # Shorter than the middleware's cache, so that a remembered token never needs Keystone.
         self._remembered = conf[GROUP].token_cache_time * 0.9
         self._known: dict[str, float] = {}
-        """Digest of a request's tokens → time until which the middleware has them in its cache."""
+        """Digest of a token → time until which the middleware has it in its cache."""
         own = conf[GROUP]
         for name in ("cafile", "certfile", "keyfile"):
             if own[name] and not Path(own[name]).exists():
@@ -118,8 +118,9 @@ class Keystone:
             status.append(line)
             return lambda _chunk: None
 
-        tokens, now = digest("\n".join(str(req.env.get(header, "")) for header in TOKENS)), time.monotonic()
-        is_known = self._known.get(tokens, 0.0) > now
+        tokens, now = [digest(str(req.env[header])) for header in TOKENS if req.env.get(header)], time.monotonic()
+        unknown = [token for token in tokens if self._known.get(token, 0.0) <= now]
+        is_known = bool(tokens) and not unknown
         try:
             with nullcontext() if is_known else self._asking.turn():
                 self._middleware(environ, start_response)
@@ -130,7 +131,7 @@ class Keystone:
             if not is_known and self._remembered > 0:
                 if len(self._known) >= MAX_KNOWN:
                     self._known.clear()
-                self._known[tokens] = now + self._remembered
+                self._known |= dict.fromkeys(unknown, now + self._remembered)
             return _identity(environ[SEEN][0], req)
         if status[0].startswith("401"):
             return None
