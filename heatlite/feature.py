@@ -10,6 +10,7 @@ theirs by an entry point::
 The settings switch features on (`features`). One that is off is not imported.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from heatlite.store.records import ActionRecord
     from heatlite.store.store import Store
     from heatlite.template.source.loader import Source
+
+log = logging.getLogger(__name__)
+
 
 class Work(Protocol):
     """Work of a feature in an engine."""
@@ -141,8 +145,17 @@ def _own(name: str) -> Feature:
 
 
 def installed() -> list[Feature]:
-    """Return the statements of all installed features, by name."""
-    return [read() for _, read in sorted(_statements().items())]
+    """Return the statements of all installed features, by name.
+
+    Leaves out, with a warning, those that cannot be loaded.
+    """
+    found = []
+    for _, read in sorted(_statements().items()):
+        try:
+            found.append(read())
+        except BadSetting as error:
+            log.warning("%s", error)
+    return found
 
 
 def active(settings: Settings) -> list[Feature]:

@@ -100,6 +100,7 @@ def test_a_feature_of_another_package(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [one.name for one in active(Settings(database="", features=("reports",)))] == ["reports"]
     with pytest.raises(BadSetting, match=r"features: broken cannot be loaded: .*gone"):
         active(Settings(database=""))
+    assert {one.name for one in installed()} == {*FEATURES, "reports"}
 
 
 START = """
